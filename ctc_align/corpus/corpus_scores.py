@@ -30,7 +30,7 @@ from ctc_align.corpus.engine.suspects import Suspects
 from ctc_align.corpus.engine.worker_pools import ProcessPool, cpu_count
 from ctc_align.corpus.sources import with_channel
 from ctc_align.corpus.state.journal import DONE, FAILED
-from ctc_align.corpus.utterance import Refused, Source, Utterance
+from ctc_align.corpus.utterance import Refused, Source, Utterance, UtteranceResult
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.models import AUTO
 
@@ -104,7 +104,12 @@ class ScoreTask:
             emissions, codes = [results[i] for i, _ in usable], [code for _, code in usable]
             scores = own.score_emissions(emissions, [texts[i] for i, _ in usable], timings, codes)
             for (i, _), scored in zip(usable, scores):
-                outcome = Outcome(jobs[i].job.index, DONE, duration_s=_duration_s(sources[i]), scored=tuple(scored))
+                outcome = Outcome(
+                    jobs[i].job.index,
+                    DONE,
+                    result=UtteranceResult(duration_s=_duration_s(sources[i])),
+                    scored=tuple(scored),
+                )
                 results[i] = outcome
         return results
 
@@ -187,7 +192,7 @@ class _Dispatch:
             else:
                 outcome = self._outcomes.pop(index)
                 yield ScoredUtterance(
-                    entry.id, entry.origin, entry.text, outcome.scored, outcome.reason, outcome.duration_s or 0.0
+                    entry.id, entry.origin, entry.text, outcome.scored, outcome.reason, outcome.result.duration_s or 0.0
                 )
 
     def _step(self) -> None:

@@ -1,12 +1,24 @@
-"""The entries of a corpus: utterances, and lines that are refused."""
+"""An utterance of a corpus and its result; entries of a source that are refused."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Protocol
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Protocol, TypedDict
 
-from ctc_align.types import Transcript
+from msgspec import Meta
+
+from ctc_align.types import FITS, Transcript
+
+Count = Annotated[int, Meta(ge=0, lt=1 << 53)]
+Hash = Annotated[str, Meta(pattern=r"\A[0-9a-f]{0,16}\Z")]
+"""64 bits in hexadecimal."""
+Number = Annotated[float, Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+Checksum = tuple[Count, Hash]
+"""The bytes of a file or a row, and 64 bits of their BLAKE2b."""
+Span = tuple[Count, Count]
+"""Characters of a text: the first, and the end (exclusive)."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +71,76 @@ class Utterance:
         if self.book is not None or not self.language:
             return self.book or self.file or self.text
         return replace(self.file or Transcript(self.text), language=self.language)
+
+    @property
+    def book_path(self) -> str | None:
+        """The path of the text of many recordings, None where `text` is what is said."""
+        return None if self.book is None else self.transcript
+
+
+class Doubt(TypedDict):
+    """An utterance in doubt: the number of its words and stretches of speech, and the least confidence of a word."""
+
+    words: Count
+    unexplained: Count
+    least_confidence: Number | None
+
+
+def summed(name: str, zero: float = 0) -> dict[str, Any]:
+    """Return the metadata of a field that the summary adds up under `name`, from `zero`: 0.0 for fractions."""
+    return {"sum": name, "zero": zero}
+
+
+def counted(name: str) -> dict[str, Any]:
+    """Return the metadata of a field of which the summary counts the values under `name`."""
+    return {"count": name}
+
+
+@dataclass(frozen=True)
+class UtteranceResult:
+    """The result of one utterance, as its worker makes it (`engine/stages.py`) and the journal keeps it.
+
+    A field that is added here comes last in a journal line; the metadata `summed` or `counted` puts it into the
+    summary, too. Lines leave out what is None, but for `loss`, `seconds`, `loss_per_token` and `duration_s`.
+
+    Attributes:
+        loss, loss_per_token: nats; None where they are not finite, and of what failed.
+        seconds: of work: reading, its share of its batch, writing.
+        doubt: set where confidence is below the one that the run asked for.
+        fit: of the transcript (one of `FITS`), None where the model cannot tell.
+        skipped: number of words that are not in the recording, of all `words` that can be spoken.
+        too_many_skipped: True where those are more than `max_skipped` allows, else None.
+        unexplained_s: seconds of speech that no word explains, None without any.
+        looks: language that the text looks like, where nobody named one and it chose the model `universal`.
+        text: hash of the transcript, None for one of few words and for a part of a text of many recordings.
+        book: path of the text of many recordings that this one reads a part of; part: the characters of that part, None
+            where nothing of it is in the recording; left_out: those of the longest stretches within it that are not in
+            the recording.
+        files: the files of this utterance alone, by their names below the output folder.
+        row: its part of a file of many.
+    """
+
+    loss: Number | None = None
+    seconds: Number = 0.0
+    loss_per_token: Number | None = None
+    duration_s: Number | None = None
+    doubt: Doubt | None = None
+    fit: Annotated[str, Meta(pattern=rf"\A(?:{'|'.join(FITS)})\Z")] | None = field(
+        default=None, metadata=counted("fit")
+    )
+    skipped: Count | None = field(default=None, metadata=summed("skipped_words"))
+    words: Count | None = field(default=None, metadata=summed("words"))
+    too_many_skipped: bool | None = field(default=None, metadata=summed("too_many_skipped"))
+    unexplained_s: Annotated[float, Meta(ge=0.0, le=sys.float_info.max)] | None = field(
+        default=None, metadata=summed("unexplained_s", 0.0)
+    )
+    looks: str | None = field(default=None, metadata=counted("looks"))
+    text: Annotated[str, Meta(pattern=r"\A[0-9a-f]{1,16}\Z")] | None = None
+    book: str | None = None
+    part: Span | None = None
+    left_out: tuple[Span, ...] | None = None
+    files: Mapping[str, Checksum] | None = None
+    row: Checksum | None = None
 
 
 @dataclass(frozen=True)

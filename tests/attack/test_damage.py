@@ -14,6 +14,7 @@ from pathlib import Path
 
 import corpus_runs as runs
 import pytest
+from corpus_runs import journal_line
 
 from ctc_align.corpus.state.journal import DONE, FAILED, Line, Shard, journal_path, line_key
 from ctc_align.corpus.state.resume import Outcomes
@@ -90,7 +91,7 @@ def made_journals(folder: Path, chance: random.Random) -> list[Path]:
             loss = chance.randrange(1000) / 8 if status == DONE else None
             files = {f"u{id}.json": (chance.randrange(999), f"{chance.getrandbits(64):016x}")}
             reason = None if status == DONE else f"reason {chance.random()}"
-            line = Line(f"u{id}", status, reason, loss, fingerprint=f"{id:016x}", files=files)
+            line = journal_line(f"u{id}", status, reason, loss=loss, fingerprint=f"{id:016x}", files=files)
             mine.append(line.encoded(run, len(mine) + 1))
     for path in paths:
         path.write_bytes(b"".join(rows[path]))
@@ -100,7 +101,7 @@ def made_journals(folder: Path, chance: random.Random) -> list[Path]:
 def test_a_journal_of_which_no_line_is_left_lets_no_older_one_win(tmp_path):
     """Every line of a later run is damaged; what it says of its run still tells that it was later."""
     paths = [tmp_path / "journal.0-of-2.jsonl", tmp_path / "journal.jsonl"]
-    lines = [Line(f"u{i}", DONE, fingerprint=f"{i:016x}") for i in range(3)]
+    lines = [journal_line(f"u{i}", DONE, fingerprint=f"{i:016x}") for i in range(3)]
     for run, path in enumerate(paths, start=1):
         path.write_bytes(b"".join(line.encoded(run, number) for number, line in enumerate(lines, start=1)))
     paths[1].write_bytes(paths[1].read_bytes().replace(b"done", b"dine"))

@@ -12,6 +12,7 @@ import corpus_runs as runs
 import numpy as np
 import pytest
 import soundfile
+from corpus_runs import journal_line
 from inline_corpus import inline_alignment  # noqa: F401 (a fixture)
 from made_media import Coding, write_media
 from made_models import LETTERS, tiny_folder
@@ -22,7 +23,7 @@ from ctc_align.cli.notes import misfits
 from ctc_align.cli.printing import Talk
 from ctc_align.cli.tables import Display, ProgressDisplay, print_profile, print_summary, progress_line
 from ctc_align.corpus.engine.dispatch import Tally
-from ctc_align.corpus.state.journal import DONE, Journal, Line
+from ctc_align.corpus.state.journal import DONE, Journal
 from ctc_align.corpus.state.summary import Effort, Summary, summarize
 
 TEXTS = ["one and two", "three", "four, five – six", "seven eight"]
@@ -159,7 +160,10 @@ def test_a_first_run_says_why_nothing_is_done(capsys, tmp_path):
 
 
 def test_transcripts_that_fit_badly_are_named_with_the_worst_first(tmp_path):
-    lines = [Line(f"u{i}", DONE, fit=fit, skipped=i or None, words=9) for i, fit in enumerate(("good", "poor", "none"))]
+    lines = [
+        journal_line(f"u{i}", DONE, fit=fit, skipped=i or None, words=9)
+        for i, fit in enumerate(("good", "poor", "none"))
+    ]
     with Journal(tmp_path / "journal.jsonl") as journal:
         journal.append(lines)
     summary = summarize([tmp_path / "journal.jsonl"])

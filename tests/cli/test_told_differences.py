@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 import typer
+from corpus_runs import journal_line
 
 from ctc_align.cli.notes import alignment_notes, leave, written_line
-from ctc_align.corpus.state.journal import DONE, Journal, Line, read_lines
+from ctc_align.corpus.state.journal import DONE, Journal, read_lines
 from ctc_align.corpus.state.summary import Summary, summarize
 from ctc_align.errors import InputError
 from ctc_align.files import Alignment, from_dict
@@ -102,14 +103,14 @@ def test_json_keeps_the_limit_and_refuses_one_that_is_none():
 
 def test_the_summary_counts_names_and_ranks(tmp_path):
     lines = [
-        Line("a", DONE, skipped=0, words=100),
-        Line("b", DONE, skipped=5, words=10, too_many_skipped=True, unexplained_s=1.5),
-        Line("c", DONE, skipped=20, words=100),
-        Line("of a version without `words`", DONE, skipped=None),
+        journal_line("a", DONE, skipped=0, words=100),
+        journal_line("b", DONE, skipped=5, words=10, too_many_skipped=True, unexplained_s=1.5),
+        journal_line("c", DONE, skipped=20, words=100),
+        journal_line("of a version without `words`", DONE, skipped=None),
     ]
     with Journal(tmp_path / "journal.jsonl") as journal:
         journal.append(lines)
-    assert [line.too_many_skipped for line in read_lines(tmp_path / "journal.jsonl")] == [None, True, None, None]
+    assert [line.result.too_many_skipped for line in read_lines(tmp_path / "journal.jsonl")] == [None, True, None, None]
     found = summarize([tmp_path / "journal.jsonl"])
     assert (found.skipped_words, found.words, found.too_many_skipped, found.unexplained_s) == (25, 210, 1, 1.5)
     assert [(row["utterance"], row["skipped_percent"]) for row in found.most_skipped] == [("b", 50.0), ("c", 20.0)]

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus_runs import write_clip
+from corpus_runs import journal_line, write_clip
 from even_aligner import EvenAligner
 from made_books import made_epub_2, write_epub
 
 from ctc_align.cli import run
 from ctc_align.corpus.sources import open_source
-from ctc_align.corpus.state.journal import DONE, Line, read_lines
+from ctc_align.corpus.state.journal import DONE, read_lines
 from ctc_align.corpus.state.shared_texts import TextCoverage
 from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.types import SKIPPED, Transcript
@@ -105,7 +105,7 @@ def test_each_recording_gets_its_part_and_what_none_reads_is_told(
     ]
     assert "text that is in no recording" in told
     assert "lost words here" in told
-    parts = {line.id: (line.book, line.part) for line in read_lines(Path("out/journal.jsonl"))}
+    parts = {line.id: (line.result.book, line.result.part) for line in read_lines(Path("out/journal.jsonl"))}
     assert parts["alpha"] == (str(book / "book.txt"), (13, 32))
     (book / "book.txt").unlink()
     assert run(["corpus", "--summary", "out"]) == 0
@@ -155,8 +155,8 @@ def test_what_two_recordings_read_is_named(book: Path, capsys: pytest.CaptureFix
 def test_what_one_recording_leaves_out_and_another_reads_is_read_once() -> None:
     coverage = TextCoverage()
     around = {"words": 9, "skipped": 4, "left_out": ((10, 20),)}
-    coverage.add(Line("a", DONE, book="gone.txt", part=(0, 30), **around))
-    coverage.add(Line("b", DONE, book="gone.txt", part=(8, 22), words=4, skipped=0))
+    coverage.add(journal_line("a", DONE, book="gone.txt", part=(0, 30), **around))
+    coverage.add(journal_line("b", DONE, book="gone.txt", part=(8, 22), words=4, skipped=0))
     gaps, overlaps = coverage.stretches()
     assert [(one.char_start, one.char_end) for one in overlaps] == [(8, 10), (20, 22)]
     assert [gap.char_start for gap in gaps] == [30]
@@ -165,7 +165,7 @@ def test_what_one_recording_leaves_out_and_another_reads_is_read_once() -> None:
 def test_what_two_recordings_leave_out_is_a_gap() -> None:
     coverage = TextCoverage()
     for id, left_out in (("a", (10, 20)), ("b", (12, 20))):
-        coverage.add(Line(id, DONE, book="gone.txt", part=(0, 30), words=9, skipped=4, left_out=(left_out,)))
+        coverage.add(journal_line(id, DONE, book="gone.txt", part=(0, 30), words=9, skipped=4, left_out=(left_out,)))
     gaps, _ = coverage.stretches()
     assert [(gap.char_start, gap.char_end, gap.after, gap.before) for gap in gaps] == [
         (12, 20, "b", "a"),
@@ -189,7 +189,7 @@ def test_a_text_that_is_named_is_that_of_all_folders_but_for_what_has_its_own(bo
     (book / "cd2" / "own.txt").write_text("its own words\n", "utf-8")
     (book / "notes.txt").write_text("no audio", "utf-8")
     assert run(["corpus", str(book), "--text", str(book / "book.txt"), "--out-dir", "out", "-q"]) == 1
-    texts = {line.id: (line.status, line.reason, line.book) for line in read_lines(Path("out/journal.jsonl"))}
+    texts = {line.id: (line.status, line.reason, line.result.book) for line in read_lines(Path("out/journal.jsonl"))}
     shared = str(book / "book.txt")
     assert texts == {
         "alpha": ("done", None, shared),

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus_runs import lines, summary, write_clip, write_manifest
+from corpus_runs import journal_line, lines, summary, write_clip, write_manifest
 from inline_corpus import inline_alignment  # noqa: F401 (a fixture)
 from made_models import tiny_folder
 
 from ctc_align.cli import run
 from ctc_align.corpus.state.journal import DONE, FAILED, Journal, Line, read_lines
-from ctc_align.corpus.state.summary import DOUBTFUL, summarize
+from ctc_align.corpus.state.summary import MOST_RANKED, summarize
 from ctc_align.files import Alignment
 from ctc_align.types import AlignedWord
 
@@ -128,18 +128,22 @@ def test_shards(corpus: Corpus, tmp_path: Path) -> None:
 def test_the_summary_counts_the_latest_lines(tmp_path: Path) -> None:
     def line(i: int, words: int, unexplained: int, least: float | None, **more: Any) -> Line:
         doubt = {"words": words, "unexplained": unexplained, "least_confidence": least}
-        return Line(f"u{i:02}", DONE, **{"time": 1.0, "doubt": doubt, **more})
+        return journal_line(f"u{i:02}", DONE, **{"time": 1.0, "doubt": doubt, **more})
 
-    made = [line(i, 2, 1, 0.5 - i / 100) for i in range(DOUBTFUL + 2)]
-    made += [line(20, 0, 3, None), line(21, 1, 0, 0.01), Line("u22", DONE, time=1.0)]
-    made += [Line("u00", DONE, time=2.0), Line("u01", FAILED, "no", time=2.0)]
+    made = [line(i, 2, 1, 0.5 - i / 100) for i in range(MOST_RANKED + 2)]
+    made += [line(20, 0, 3, None), line(21, 1, 0, 0.01), journal_line("u22", DONE, time=1.0)]
+    made += [journal_line("u00", DONE, time=2.0), journal_line("u01", FAILED, "no", time=2.0)]
     with Journal(tmp_path / "journal.jsonl") as journal:
         journal.append(made)
     numbered = [replace(line, run=1, number=number) for number, line in enumerate(made, start=1)]
     assert list(read_lines(tmp_path / "journal.jsonl")) == numbered
     found = summarize([tmp_path / "journal.jsonl"])
-    assert (found.in_doubt, found.doubtful_words, found.unexplained) == (DOUBTFUL + 2, 2 * DOUBTFUL + 1, DOUBTFUL + 3)
+    assert (found.in_doubt, found.doubtful_words, found.unexplained) == (
+        MOST_RANKED + 2,
+        2 * MOST_RANKED + 1,
+        MOST_RANKED + 3,
+    )
     assert found.doubtful[0] == {"utterance": "u21", "words": 1, "unexplained": 0, "least_confidence": 0.01}
-    assert [row["utterance"] for row in found.doubtful[1:]] == [f"u{i:02}" for i in range(DOUBTFUL + 1, 2, -1)]
+    assert [row["utterance"] for row in found.doubtful[1:]] == [f"u{i:02}" for i in range(MOST_RANKED + 1, 2, -1)]
     few = summarize([tmp_path / "journal.jsonl"], array("Q", [line(20, 0, 0, 0).key, line(2, 0, 0, 0).key]))
     assert [row["utterance"] for row in few.doubtful] == ["u02", "u20"]

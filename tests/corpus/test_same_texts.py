@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from corpus_runs import write_clip
+from corpus_runs import journal_line, write_clip
 from even_aligner import EvenAligner
 
 from ctc_align.cli import run
 from ctc_align.corpus.state import shared_texts
-from ctc_align.corpus.state.journal import DONE, Line
+from ctc_align.corpus.state.journal import DONE
 from ctc_align.types import GOOD, POOR
 
 TEXT = "one two three four five six seven eight"
@@ -52,7 +52,7 @@ def test_a_transcript_of_two_recordings_is_told(
 
 def test_those_that_are_not_listed_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_texts, "MOST_SAME", 1)
-    lines = [Line(f"{n}", DONE, text=f"{n % 2:016x}", words=8, fit=POOR if n % 2 else GOOD) for n in range(40)]
+    lines = [journal_line(f"{n}", DONE, text=f"{n % 2:016x}", words=8, fit=POOR if n % 2 else GOOD) for n in range(40)]
     found = shared_texts.SameTexts()
     assert (found.counts(), found.rows(lines)) == ({}, [])
     for line in lines:

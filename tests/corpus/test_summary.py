@@ -8,6 +8,7 @@ from array import array
 import corpus_runs as runs
 import numpy as np
 import pytest
+from corpus_runs import journal_line
 
 from ctc_align.corpus.report.run_figures import alignment_in
 from ctc_align.corpus.state import summary
@@ -28,11 +29,15 @@ def made_lines(count: int, seed: int = 0) -> list[Line]:
     for i in range(count):
         id = f"u{random.integers(count // 2)}"
         if random.random() < 0.2:
-            lines.append(Line(id, FAILED, f"reason {i}", time=float(i)))
+            lines.append(journal_line(id, FAILED, f"reason {i}", time=float(i)))
         else:
             loss = float(random.integers(1, 40)) / 8
             seconds, duration_s = float(random.integers(99)), float(random.random() * 9)
-            lines.append(Line(id, DONE, None, 10 * loss, seconds, loss, duration_s, time=float(i)))
+            lines.append(
+                journal_line(
+                    id, loss=10 * loss, seconds=seconds, loss_per_token=loss, duration_s=duration_s, time=float(i)
+                )
+            )
     return lines
 
 
@@ -44,14 +49,14 @@ def test_against_a_naive_count(tmp_path):
     done = [line for line in latest.values() if line.status == DONE]
     failed = [line for line in latest.values() if line.status == FAILED]
     assert (summary.done, summary.failed) == (len(done), len(failed))
-    assert summary.audio_hours == pytest.approx(sum(line.duration_s or 0 for line in done) / 3600, abs=1e-6)
-    losses = [line.loss_per_token for line in done]
+    assert summary.audio_hours == pytest.approx(sum(line.result.duration_s or 0 for line in done) / 3600, abs=1e-6)
+    losses = [line.result.loss_per_token for line in done]
     assert summary.loss_per_token["p50"] == pytest.approx(np.median(losses), abs=1e-6)
     assert summary.loss_per_token["max"] == max(losses)
     assert summary.loss_per_token["mean"] == pytest.approx(np.mean(losses), abs=1e-6)
-    worst = sorted(done, key=lambda line: (-(line.loss_per_token or 0), line.id))[:10]
+    worst = sorted(done, key=lambda line: (-(line.result.loss_per_token or 0), line.id))[:10]
     assert [row["utterance"] for row in summary.worst] == [line.id for line in worst]
-    slowest = sorted(done, key=lambda line: (-line.seconds, line.id))[:10]
+    slowest = sorted(done, key=lambda line: (-line.result.seconds, line.id))[:10]
     assert [row["utterance"] for row in summary.slowest] == [line.id for line in slowest]
     assert {row["utterance"]: row["reason"] for row in summary.failures} == {line.id: line.reason for line in failed}
     assert summary == summarize(paths[::-1], source="here")
@@ -67,7 +72,7 @@ def test_only_what_the_source_still_has_counts(tmp_path):
 
 
 def test_failures_are_bounded_and_counted(tmp_path):
-    lines = [Line(f"u{i}", FAILED, "no", time=1.0) for i in range(MOST_FAILURES + 5)]
+    lines = [journal_line(f"u{i}", FAILED, "no", time=1.0) for i in range(MOST_FAILURES + 5)]
     data = summarize([write(tmp_path / "journal.jsonl", lines)]).to_dict()
     assert (data["failed"], len(data["failures"]), data["failures_left_out"]) == (MOST_FAILURES + 5, MOST_FAILURES, 5)
 
@@ -80,7 +85,7 @@ def test_nothing_done(tmp_path):
 
 
 def test_names_that_are_not_unicode_can_be_written(tmp_path):
-    path = write(tmp_path / "journal.jsonl", [Line("\udce9", FAILED, "bad", time=1.0)])
+    path = write(tmp_path / "journal.jsonl", [journal_line("\udce9", FAILED, "bad", time=1.0)])
     summarize([path]).write(tmp_path / "summary.json")
     assert "failures" in json.loads((tmp_path / "summary.json").read_text("utf-8"))
 

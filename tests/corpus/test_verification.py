@@ -8,7 +8,7 @@ import random
 from pathlib import Path
 
 import pytest
-from corpus_runs import write_clip
+from corpus_runs import journal_line, write_clip
 from layout_runs import made_alignment, made_utterances, run, settings_of
 from rows import over_rows
 
@@ -34,7 +34,7 @@ def recorded(layout: Layout, utterances: list[Utterance]) -> dict[str, Line]:
     for index, utterance in enumerate(utterances):
         if utterance.id != FAILING:
             placed = layout.place(index, utterance, made_alignment(utterance))
-            lines[utterance.id] = Line(utterance.id, DONE, files=placed.files, row=placed.row)
+            lines[utterance.id] = journal_line(utterance.id, DONE, files=placed.files, row=placed.row)
     return lines
 
 
@@ -95,10 +95,10 @@ def test_only_files_of_an_earlier_success_go_when_an_utterance_fails(audio, tmp_
     with Assembly(layout) as assembly:
         files = layout.place(0, utterance, made_alignment(utterance)).files
         forged = {"../precious": (6, ""), "r0/u0.txt": (6, ""), str(other): (6, "")}
-        for line in (Line(utterance.id, FAILED), Line("other", FAILED)):
+        for line in (journal_line(utterance.id, FAILED), journal_line("other", FAILED)):
             assembly.remove_stale(utterance, line)
             assert all((out_dir / name).is_file() for name in files), "what had failed already has no files of ours"
-        assembly.remove_stale(utterance, Line(utterance.id, DONE, files=files | forged))
+        assembly.remove_stale(utterance, journal_line(utterance.id, DONE, files=files | forged))
         left = sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file())
         assert left == ["out/r0/u0.txt", "precious"]
         layout.place(0, utterance, made_alignment(utterance))

@@ -217,23 +217,17 @@ def onnx_settings() -> list[Case]:
 
 
 def journals() -> list[Case]:
-    from ctc_align.corpus.state.journal import Journal, Line
+    from corpus_runs import journal_line
+
+    from ctc_align.corpus.state.journal import Journal
     from ctc_align.corpus.state.summary import summarize
 
     with TemporaryDirectory() as folder:
         path = Path(folder, "journal.jsonl")
         with Journal(path) as journal:
-            journal.append([Line("a", "done", loss=1.5, seconds=0.1, duration_s=2.0, loss_per_token=0.1)])
-            journal.append(
-                [
-                    Line(
-                        "b",
-                        "failed",
-                        reason="no such audio file",
-                        doubt={"words": 1, "unexplained": 0, "least_confidence": 0.5},
-                    )
-                ]
-            )
+            journal.append([journal_line("a", loss=1.5, seconds=0.1, duration_s=2.0, loss_per_token=0.1)])
+            doubt = {"words": 1, "unexplained": 0, "least_confidence": 0.5}
+            journal.append([journal_line("b", "failed", "no such audio file", doubt=doubt)])
         summary = summarize([path], complete=True)
         summary.write(Path(folder, "summary.json"))
         files = {name: Path(folder, name).read_bytes() for name in ("journal.jsonl", "summary.json")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -15,10 +16,19 @@ from typing import Any
 import numpy as np
 import soundfile
 
+from ctc_align.corpus.state.journal import DONE, Line
+from ctc_align.corpus.utterance import UtteranceResult
+
 PROGRAM = Path(__file__).with_name("corpus_program.py")
 ROOT = Path(__file__).resolve().parents[2]
 RATE = 16000
 NOT_COMPARED = ("journal", "summary")
+
+
+def journal_line(id: str, status: str = DONE, reason: str | None = None, **fields: Any) -> Line:
+    """A journal's line of these fields, those of the result among them."""
+    result = {each.name: fields.pop(each.name) for each in dataclasses.fields(UtteranceResult) if each.name in fields}
+    return Line(id, status, reason, UtteranceResult(**result), **fields)  # type: ignore[arg-type]
 
 
 def write_clip(path: Path, seconds: float = 0.25, seed: int = 0, **options: Any) -> Path:

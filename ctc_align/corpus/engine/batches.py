@@ -7,16 +7,15 @@ resumed run puts the same utterances together as one that was never interrupted.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
 
-from ctc_align.corpus.state.journal import Checksum, Shard
-from ctc_align.corpus.utterance import Refused, Utterance
+from ctc_align.corpus.state.journal import Shard
+from ctc_align.corpus.utterance import Checksum, Refused, Utterance, UtteranceResult
 from ctc_align.errors import CtcAlignError
 
 if TYPE_CHECKING:
     from ctc_align.alignment.scoring import Scored
-    from ctc_align.corpus.state.journal import Checksum
 
 WINDOW = 1024
 """Utterances that are sorted by length together; memory holds a few windows, never the source."""
@@ -116,31 +115,16 @@ def batches_by_length(lengths_s: Sequence[float], batch_seconds: float) -> list[
 class Outcome:
     """The outcome of one job.
 
-    `pending` is the part of a file that the parent assembles; `doubt`, `fit`, `skipped`, `words`, `too_many_skipped`,
-    `unexplained_s`, `looks`, `part`, `left_out`, `files` and `row` go into the journal; `scored` are the ranked
-    transcripts of a job of `score`; `kept` are outputs that others had changed, by the names that they have now.
+    `pending` is the part of a file that the parent assembles; `scored` are the ranked transcripts of a job of `score`;
+    `kept` are outputs that others had changed, by the names that they have now.
     """
 
     index: int
-    status: str
+    status: Literal["done", "failed"]
     reason: str | None = None
-    loss: float | None = None
-    loss_per_token: float | None = None
-    duration_s: float | None = None
-    seconds: float = 0.0
+    result: UtteranceResult = field(default_factory=UtteranceResult)
     pending: bytes | None = None
-    doubt: dict[str, float | None] | None = None
-    fit: str | None = None
-    skipped: int | None = None
-    words: int | None = None
-    too_many_skipped: bool | None = None
-    unexplained_s: float | None = None
-    looks: str | None = None
-    part: tuple[int, int] | None = None
-    left_out: tuple[tuple[int, int], ...] | None = None
     scored: tuple[Scored, ...] = ()
-    files: Mapping[str, Checksum] | None = None
-    row: Checksum | None = None
     kept: tuple[str, ...] = ()
 
 

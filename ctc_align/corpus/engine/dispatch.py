@@ -31,10 +31,9 @@ from ctc_align.corpus.engine.batches import (
 )
 from ctc_align.corpus.engine.suspects import Suspects
 from ctc_align.corpus.outputs.assembly import Assembly
-from ctc_align.corpus.state.journal import DONE, FAILED, GONE, Checksum, Journal, Line, line_key, now
+from ctc_align.corpus.state.journal import DONE, FAILED, GONE, Journal, Line, line_key, now
 from ctc_align.corpus.state.resume import Fingerprints, Outcomes, place_of
-from ctc_align.corpus.state.shared_texts import text_print
-from ctc_align.corpus.utterance import Refused, Utterance
+from ctc_align.corpus.utterance import Checksum, Refused, Utterance, UtteranceResult
 from ctc_align.errors import AudioError
 
 _WINDOWS_AHEAD = 1
@@ -316,7 +315,7 @@ class Engine:
         """Return the files of an utterance as its line has them; `force` replaces those that no run wrote."""
         if line is None or line.status == FAILED:
             return None if self.options.everything else {}
-        return line.files
+        return line.result.files
 
     def _refuse(self, refused: list[PlannedItem]) -> None:
         """Record lines of the source that are no utterances as failed, in the journal once."""
@@ -390,7 +389,19 @@ class Engine:
                 self.assembly.remove_stale(job.utterance, self.outcomes.line(line_key(job.utterance.id)))
         self.assembly.keep((job.utterance.id, o.pending) for job, o in pairs if o.status == DONE)
         finished = now()
-        self._journal.append([_line(job, outcome, finished) for job, outcome in pairs])
+        self._journal.append(
+            [
+                Line(
+                    job.utterance.id,
+                    outcome.status,
+                    outcome.reason,
+                    outcome.result,
+                    f"{job.fingerprint:016x}",
+                    finished,
+                )
+                for job, outcome in pairs
+            ]
+        )
         self.tally.worked += len(pairs)
         self.assembly.kept.add(*(name for _, outcome in pairs for name in outcome.kept))
         for job, outcome in pairs:
@@ -398,7 +409,7 @@ class Engine:
             if outcome.status == DONE:
                 self._suspects.know_good(job)
                 self.tally.done += 1
-                self.tally.audio_s += outcome.duration_s or 0.0
+                self.tally.audio_s += outcome.result.duration_s or 0.0
             else:
                 self.tally.failed += 1
 
@@ -406,31 +417,4 @@ class Engine:
         """Record the utterances that killed their workers."""
         for job, reason in self._suspects.convicted():
             self.assembly.forget(job.utterance)
-            self._record([job], [Outcome(job.index, FAILED, reason)])
-
-
-def _line(job: Job, outcome: Outcome, finished: float) -> Line:
-    return Line(
-        id=job.utterance.id,
-        status=outcome.status,
-        reason=outcome.reason,
-        loss=outcome.loss,
-        seconds=round(outcome.seconds, 4),
-        loss_per_token=outcome.loss_per_token,
-        duration_s=outcome.duration_s,
-        fingerprint=f"{job.fingerprint:016x}",
-        time=finished,
-        doubt=outcome.doubt,
-        fit=outcome.fit,
-        skipped=outcome.skipped,
-        words=outcome.words,
-        too_many_skipped=outcome.too_many_skipped,
-        unexplained_s=outcome.unexplained_s,
-        looks=outcome.looks,
-        text=text_print(job.utterance.text, outcome.words) if job.utterance.book is None else None,
-        book=None if job.utterance.book is None else job.utterance.transcript,
-        part=outcome.part,
-        left_out=outcome.left_out,
-        files=outcome.files,
-        row=outcome.row,
-    )
+            self._record([job], [Outcome(job.index, FAILED, reason, UtteranceResult(book=job.utterance.book_path))])

@@ -21,6 +21,8 @@ from ctc_align.config import Settings
 from ctc_align.corpus.engine.batches import Finished, Outcome, RunFailed
 from ctc_align.corpus.state.journal import DONE, FAILED
 from ctc_align.corpus.state.output_folder import exclusive
+from ctc_align.corpus.state.shared_texts import text_print
+from ctc_align.corpus.utterance import UtteranceResult
 from ctc_align.errors import CtcAlignError, InputError, LostFolderError, OutputError
 from ctc_align.files.whole_files import write_to_disk
 from ctc_align.models import UNIVERSAL
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.corpus.engine.batches import Job, UtteranceBatch
     from ctc_align.corpus.outputs.layout import Layout
-    from ctc_align.corpus.utterance import Utterance
+    from ctc_align.corpus.utterance import Doubt, Utterance
     from ctc_align.files import Alignment
     from ctc_align.models.log_probs import LogProbsReader
     from ctc_align.types import Audio, Emissions
@@ -106,14 +108,11 @@ class AlignTask:
         alignment = replace(state.result, utterance=utterance.id, audio=utterance.audio, offset_s=utterance.offset_s)
         placed = self.layout.place(job.index, utterance, alignment, job.recorded)
         seconds = state.seconds + time.perf_counter() - started
-        return Outcome(
-            job.index,
-            DONE,
+        result = UtteranceResult(
             loss=_finite(alignment.loss),
+            seconds=round(seconds, 4),
             loss_per_token=_finite(alignment.loss_per_token),
             duration_s=alignment.duration_s,
-            seconds=seconds,
-            pending=placed.pending,
             doubt=_doubt(alignment),
             fit=alignment.fit,
             skipped=alignment.skipped,
@@ -121,12 +120,14 @@ class AlignTask:
             too_many_skipped=alignment.too_many_skipped or None,
             unexplained_s=round(alignment.unexplained_s, 3) or None,
             looks=self._looks(alignment, utterance),
+            text=text_print(utterance.text, alignment.spoken) if utterance.book is None else None,
+            book=utterance.book_path,
             part=_part(alignment),
             left_out=_left_out(alignment),
             files=placed.files,
             row=placed.row,
-            kept=tuple(placed.kept),
         )
+        return Outcome(job.index, DONE, result=result, pending=placed.pending, kept=tuple(placed.kept))
 
     def _looks(self, alignment: Alignment, utterance: Utterance) -> str | None:
         """Return the language that the text looks like where that chose the model `universal`, else None."""
@@ -137,7 +138,7 @@ class AlignTask:
         """Write the files of a batch to the disk."""
         out_dir = Path(self.layout.settings.out_dir)
         try:
-            write_to_disk(out_dir, [name for outcome in outcomes for name in outcome.files or ()])
+            write_to_disk(out_dir, [name for outcome in outcomes for name in outcome.result.files or ()])
         except OSError as error:
             raise OutputError(f"{out_dir}: writing to the disk failed ({error.strerror or error})") from error
 
@@ -283,7 +284,9 @@ class Stages:
                 error = unwritten
             except CtcAlignError as unwritten:
                 error = unwritten
-        return Outcome(state.job.index, FAILED, reason_of(error, state.job.utterance.id), seconds=state.seconds)
+        utterance = state.job.utterance
+        result = UtteranceResult(seconds=round(state.seconds, 4), book=utterance.book_path)
+        return Outcome(state.job.index, FAILED, reason_of(error, utterance.id), result)
 
 
 def read_utterance(utterance: Utterance, sample_rate: int, log_probs: LogProbsReader | None) -> Audio | Emissions:
@@ -417,7 +420,7 @@ def _is_of_one_utterance(error: OutputError) -> bool:
     return errno.errorcode.get(cause.errno or 0, "") in _OF_ONE_UTTERANCE
 
 
-def _doubt(alignment: Alignment) -> dict[str, float | None] | None:
+def _doubt(alignment: Alignment) -> Doubt | None:
     """Return what the journal keeps of an utterance in doubt, None for others."""
     if not alignment.in_doubt:
         return None

@@ -24,10 +24,10 @@ from ctc_align.corpus.outputs.records import (
     with_other_sizes,
 )
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
-from ctc_align.corpus.state.journal import DONE, Checksum, Line, line_key
+from ctc_align.corpus.state.journal import DONE, Line, line_key
 from ctc_align.corpus.state.resume import Outcomes, place_of
 from ctc_align.corpus.state.summary import NamedFiles
-from ctc_align.corpus.utterance import Refused, Utterance
+from ctc_align.corpus.utterance import Checksum, Refused, Utterance
 from ctc_align.errors import OutputError
 from ctc_align.files.corrections import is_corrected, is_whole_label_file, keep_aside, keep_corrected
 from ctc_align.files.whole_files import refuse_links, remove_file
@@ -73,14 +73,14 @@ class EarlierRows:
     def holds(self, id: str, row: Checksum) -> bool:
         """Return whether `row` is what the journal calls done of an utterance that the source lacks."""
         line = self._outcomes.line(line_key(id))
-        if line is None or line.status != DONE or (line.row is not None and tuple(line.row) != row):
+        if line is None or line.status != DONE or (line.result.row is not None and tuple(line.result.row) != row):
             return False
         return self._is_foreign(line.key)
 
     def count(self) -> int:
         """Return how many utterances of shared files are done that the source lacks."""
         return sum(
-            line.status == DONE and line.row is not None and self._is_foreign(line.key)
+            line.status == DONE and line.result.row is not None and self._is_foreign(line.key)
             for line in self._outcomes.lines()
         )
 
@@ -141,16 +141,16 @@ class Assembly:
         person has corrected are in place, and counted (`left`).
         """
         outputs = self._layout.outputs(utterance)
-        if line is None or line.files is None:  # of an earlier version
+        if line is None or line.result.files is None:  # of an earlier version
             is_there = all(map(os.path.isfile, outputs))
         else:
-            changed = with_other_sizes(line.files, Path(self._layout.settings.out_dir), outputs)
+            changed = with_other_sizes(line.result.files, Path(self._layout.settings.out_dir), outputs)
             self.left.add(*changed or ())
             is_there = changed is not None
         group = self._layout.group(index, utterance)
         if group is None or not is_there:
             return is_there
-        row = None if line is None else line.row
+        row = None if line is None else line.result.row
         data = self._pending.get(utterance.id)
         if data is None:
             return self._files.holds(group, utterance.id, row)
@@ -176,12 +176,12 @@ class Assembly:
         for utterance, line in members:
             if line is None:
                 continue
-            for file, recorded in (line.files or {}).items():
+            for file, recorded in (line.result.files or {}).items():
                 fault = fault_of(file, recorded, out_dir)
                 if fault is not None and not is_corrected(out_dir / file):
                     faults.setdefault(utterance.id, f"{file} {fault}")
             if name is not None and not self._pending.holds(utterance.id):
-                rows[utterance.id] = line.row
+                rows[utterance.id] = line.result.row
         if name is not None:
             faults = self._files.faults(name, [utterance for utterance, _ in members], rows) | faults
         return faults
@@ -202,8 +202,8 @@ class Assembly:
         elif line.status != DONE:
             return
         else:
-            names = [name for name in line.files or () if is_own_name(name, utterance)]
-            paths = [out_dir / name for name in names] if line.files is not None else outputs
+            names = [name for name in line.result.files or () if is_own_name(name, utterance)]
+            paths = [out_dir / name for name in names] if line.result.files is not None else outputs
         protect = (*inputs_of(utterance), *self._layout.settings.protect)
         for path in paths:
             self._remove_output(path, protect, utterance.id, line)
@@ -211,7 +211,7 @@ class Assembly:
     def remove_recorded(self, line: Line) -> None:
         """Remove the files of a line that are still exactly what it records, and no inputs."""
         out_dir = Path(self._layout.settings.out_dir)
-        for name, recorded in (line.files or {}).items():
+        for name, recorded in (line.result.files or {}).items():
             is_below = not Path(name).is_absolute() and ".." not in Path(name).parts
             if is_below and fault_of(name, recorded, out_dir) is None:
                 self._remove_output(out_dir / name, self._layout.settings.protect, line.id, line)
@@ -229,7 +229,7 @@ class Assembly:
             return
         try:
             refuse_links(out_dir, path.parent)
-            if line is not None and line.files and is_changed(name, line.files.get(name), out_dir):
+            if line is not None and line.result.files and is_changed(name, line.result.files.get(name), out_dir):
                 self.kept.add(name_of(keep_aside(path), out_dir))
             keep_corrected(path)
             remove_file(path, out_dir)
@@ -258,8 +258,8 @@ class Assembly:
         group = self._open
         group.utterances.append(GroupedUtterance.of(index, utterance))
         group.outcomes[index] = done
-        if line is not None and line.row is not None:
-            group.recorded[utterance.id] = line.row
+        if line is not None and line.result.row is not None:
+            group.recorded[utterance.id] = line.result.row
             group.is_resumed |= self._pending.holds(utterance.id)
         if done is None:
             group.pending += 1

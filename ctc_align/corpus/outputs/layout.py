@@ -17,8 +17,7 @@ from ctc_align.corpus.outputs.audio_cuts import CutSettings, cut_audio, first_cu
 from ctc_align.corpus.outputs.pending_parts import pending_parts_name
 from ctc_align.corpus.outputs.records import Placed, checksum, name_of
 from ctc_align.corpus.outputs.shared_files import RecordingGrids, ShardFiles, SharedFiles, grid_row, shard_row
-from ctc_align.corpus.state.journal import Checksum
-from ctc_align.corpus.utterance import Utterance
+from ctc_align.corpus.utterance import Checksum, Utterance
 from ctc_align.errors import OutputError, UsageError
 from ctc_align.files import DEFAULT_FORMATS, WRITERS, Alignment, OutputFiles, Style, output_paths
 from ctc_align.files.corrections import keep_corrected

@@ -10,8 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ctc_align.corpus.state.journal import Checksum
-from ctc_align.corpus.utterance import Utterance
+from ctc_align.corpus.utterance import Checksum, Utterance
 from ctc_align.files import WRITERS
 from ctc_align.files.corrections import is_corrected, is_whole_label_file, keep_aside
 from ctc_align.reading import content_hash

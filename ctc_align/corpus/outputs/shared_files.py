@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
 from ctc_align.corpus.outputs.records import checksum
-from ctc_align.corpus.state.journal import Checksum
-from ctc_align.corpus.utterance import Utterance
+from ctc_align.corpus.utterance import Checksum, Utterance
 from ctc_align.errors import InputError
 from ctc_align.files import Alignment, CtmWriter, JsonWriter, Style, TokenCtmWriter, to_dict
 from ctc_align.files.textgrid import read_textgrid, write_tiers

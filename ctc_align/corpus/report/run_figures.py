@@ -19,6 +19,7 @@ from ctc_align.corpus.outputs.shared_files import read_lines
 from ctc_align.corpus.state.journal import DONE, Line, journal_paths, line_key
 from ctc_align.corpus.state.resume import Outcomes
 from ctc_align.corpus.state.summary import Summary, joined, lines_left
+from ctc_align.corpus.utterance import UtteranceResult
 from ctc_align.errors import CtcAlignError, InputError, UsageError
 from ctc_align.files import Alignment, from_dict, read_alignment
 from ctc_align.files.corrections import LatestBeside, LatestWork, latest_beside, original_of
@@ -98,21 +99,18 @@ class SpeakerFigures:
 
 @dataclass(frozen=True)
 class NamedUtterance:
-    """One utterance of the table: what its journal line says, and the path of its JSON below the output folder."""
+    """One utterance of the table: its result, least confidence, and the path of its JSON below the output folder."""
 
     id: str
-    loss_per_token: float | None
+    result: UtteranceResult
     least_confidence: float | None
-    fit: str | None
-    skipped: int
-    words: int
-    duration_s: float
     json: str | None
 
     @property
     def skipped_share(self) -> float:
         """The share of the words that are not in the recording."""
-        return self.skipped / max(self.words, self.skipped, 1)
+        skipped = self.result.skipped or 0
+        return skipped / max(self.result.words or 0, skipped, 1)
 
 
 @dataclass
@@ -225,16 +223,18 @@ def run_figures(out_dir: Path, progress: Callable[[float], None] | None = None) 
             if line.status != DONE:
                 figures.add_failure(line)
                 continue
-            if line.loss_per_token is not None:
-                figures.loss_per_token.add(line.loss_per_token)
-            figures.durations_s.add(line.duration_s or 0.0)
+            if line.result.loss_per_token is not None:
+                figures.loss_per_token.add(line.result.loss_per_token)
+            figures.durations_s.add(line.result.duration_s or 0.0)
             json_name = _json_of(line)
             least = None
             if json_name is not None:
                 json_name = _corrected(figures, out_dir, json_name, beside)
                 least = _read(figures, out_dir / json_name)
-            lacking += json_name is None and line.row is None
-            worst.add(_named(line, json_name, least))
+            lacking += json_name is None and line.result.row is None
+            if least is None and line.result.doubt is not None:
+                least = line.result.doubt["least_confidence"]
+            worst.add(NamedUtterance(line.id, line.result, least, json_name))
         named = {one.id: one for one in worst.utterances()}
         for path, data in _shard_objects(out_dir, figures):
             id = str(data.get("utterance"))
@@ -257,10 +257,10 @@ def _json_of(line: Line) -> str | None:
 
     Journals may have been changed by others: a name that leads out of the folder is none.
     """
-    if line.files is None:
-        names = [] if line.row is not None else [f"{line.id}.json"]
+    if line.result.files is None:
+        names = [] if line.result.row is not None else [f"{line.id}.json"]
     else:
-        names = sorted((name for name in line.files if name.endswith(".json")), key=len)  # not NAME.whisper.json
+        names = sorted((name for name in line.result.files if name.endswith(".json")), key=len)  # not NAME.whisper.json
     return next((name for name in names if not os.path.isabs(name) and ".." not in Path(name).parts), None)
 
 
@@ -312,19 +312,6 @@ def _shard_objects(out_dir: Path, figures: RunFigures) -> Iterator[tuple[Path, d
             figures.add_fault(f"{path}: cannot be read to its end: {error}")
 
 
-def _named(line: Line, json_name: str | None, least: float | None) -> NamedUtterance:
-    return NamedUtterance(
-        line.id,
-        line.loss_per_token,
-        least if least is not None else (line.doubt or {}).get("least_confidence"),
-        line.fit,
-        line.skipped or 0,
-        line.words or 0,
-        line.duration_s or 0.0,
-        json_name,
-    )
-
-
 class _Worst:
     """The utterances with the greatest loss, the least confidence and the most words missing."""
 
@@ -333,9 +320,9 @@ class _Worst:
 
     def add(self, one: NamedUtterance) -> None:
         values = {
-            "loss": None if one.loss_per_token is None else -one.loss_per_token,
+            "loss": None if one.result.loss_per_token is None else -one.result.loss_per_token,
             "confidence": one.least_confidence,
-            "skipped": -one.skipped_share if one.skipped else None,
+            "skipped": -one.skipped_share if one.result.skipped else None,
         }
         for criterion, value in values.items():
             kept = self._kept[criterion]
@@ -347,7 +334,7 @@ class _Worst:
     def utterances(self) -> list[NamedUtterance]:
         """Return those of all criteria, each once, the greatest loss first."""
         found = {id: one for kept in self._kept.values() for _, id, one in kept}
-        return sorted(found.values(), key=lambda one: (-(one.loss_per_token or 0.0), one.id))
+        return sorted(found.values(), key=lambda one: (-(one.result.loss_per_token or 0.0), one.id))
 
 
 def alignment_in(out_dir: Path, id: str) -> tuple[LatestWork, Alignment]:

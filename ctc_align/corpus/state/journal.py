@@ -16,48 +16,44 @@ import logging
 import os
 import re
 import stat
-import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
+from ctc_align.corpus.utterance import Count, Hash, Number, UtteranceResult
 from ctc_align.errors import LostFolderError, OutputError
 from ctc_align.files.whole_files import sync_folder
 from ctc_align.text.control_characters import json_escaped
-from ctc_align.types import FITS
 
-DONE, FAILED = "done", "failed"
-GONE = "gone"
+DONE: Final = "done"
+FAILED: Final = "failed"
+GONE: Final = "gone"
 """The status of what an earlier line is about, and the source has no more in this place: mended, moved or refused."""
 _NAME = re.compile(r"journal(?:\.(\d+)-of-(\d+))?\.jsonl")
-_FIRST = ("id", "status", "reason", "loss", "seconds")
-_AT_TIMES = (
-    "origin",
-    "doubt",
-    "fit",
-    "skipped",
-    "words",
-    "too_many_skipped",
-    "unexplained_s",
-    "looks",
-    "text",
-    "book",
-    "part",
-    "left_out",
-    "files",
-    "row",
+_ALWAYS = (
+    "id",
+    "status",
+    "reason",
+    "loss",
+    "seconds",
+    "run",
+    "line",
+    "loss_per_token",
+    "duration_s",
+    "fingerprint",
+    "time",
 )
-_PRINT = re.compile(r"[0-9a-f]{0,16}")
+"""The fields that each line has, in this order; others follow where they have a value. Programs of others read them."""
 _CRC = re.compile(rb', "crc": "([0-9a-f]{8})"\}\n\Z')
 _CRC_LENGTH = 21
 _RUN = re.compile(rb'"run": ([0-9]{1,9}),')
+_CHECKED = {"run", "line", "files", "row", "crc"}
+"""Fields of lines that have a checksum."""
 _MOST_NAMED = 10
 """Damaged lines of a journal that are named."""
-Checksum = tuple[int, str]
-"""Bytes, and 64 bits of their BLAKE2b in hexadecimal."""
 logger = logging.getLogger(__name__)
 
 
@@ -98,60 +94,35 @@ def shard_of(path: Path) -> Shard:
 class Line:
     """The outcome of one utterance, or of an entry of a source that is none.
 
-    `seconds` is the work that it took (reading, its share of its batch, writing), `time` when it was finished (Unix
-    time), `fingerprint` a hash of what the result depends on (16 hexadecimal digits), `origin` the place of an entry
-    that is no utterance, which has no unique id. `doubt` is set where confidence is below the one that the run asked
-    for: the number of words below it (`words`) and of stretches of speech without a word (`unexplained`), and the
-    `least_confidence` of a word, None where no word has any. `fit` is that of the transcript, None where the model
-    cannot tell, `skipped` the number of words that are not in the recording, of all `words` that can be spoken, and
-    `too_many_skipped` is True where those are more than the run let be, else None. `unexplained_s` are the
-    seconds of speech that no word explains, None where there is none. `looks` is the language that the
-    text looks like where nobody named one and it chose the model `universal`. `text` is a hash of the transcript (16
-    hexadecimal digits), None of one of few words or of which recordings read parts. `book` is the path of
-    the text of many recordings of which this one reads a part, `part` the characters of that part, first and end, None
-    where nothing of it is in the recording, `left_out` those of the longest stretches within it that are not in the
-    recording, None where there are none. `files` are the files of this
-    utterance alone, by their names below the output folder, `row` is its part of a file of many.
-
-    `run` is the number of the run, one higher than any in the folder's journals at its start, and `number` (`line` in
-    JSON) the line's in its journal, from 1; both are given by the `Journal` that appends the line.
+    Attributes:
+        fingerprint: hash of all that the result depends on.
+        time: when it was finished (Unix time).
+        origin: position of an entry that is no utterance, and so has no unique id.
+        run: number of the run, one higher than any in the folder's journals at its start.
+        number: the line's in its journal, from 1 (`line` in JSON). The `Journal` that appends the line gives it, and
+            `run`; both are 0 in lines of earlier versions.
     """
 
     id: str
-    status: str
+    status: Literal["done", "failed", "gone"]
     reason: str | None = None
-    loss: float | None = None
-    seconds: float = 0.0
-    loss_per_token: float | None = None
-    duration_s: float | None = None
-    fingerprint: str = ""
-    time: float = 0.0
+    result: UtteranceResult = field(default_factory=UtteranceResult)
+    fingerprint: Hash = ""
+    time: Number = 0.0
     origin: str | None = None
-    doubt: dict[str, float | None] | None = None
-    fit: str | None = None
-    skipped: int | None = None
-    words: int | None = None
-    too_many_skipped: bool | None = None
-    unexplained_s: float | None = None
-    looks: str | None = None
-    text: str | None = None
-    book: str | None = None
-    part: tuple[int, int] | None = None
-    left_out: tuple[tuple[int, int], ...] | None = None
-    files: Mapping[str, Checksum] | None = None
-    row: Checksum | None = None
-    run: int = 0
-    number: int = 0
+    run: Count = 0
+    number: Count = 0
 
     @property
     def key(self) -> int:
         return line_key(self.id, self.origin)
 
     def encoded(self, run: int = 1, number: int = 1) -> bytes:
-        """Return one line of JSON, UTF-8, with its checksum last; without what is None of the fields that may lack."""
-        data = {name: value for name, value in asdict(self).items() if name not in _AT_TIMES or value is not None}
-        first = {name: data[name] for name in _FIRST}
-        data = first | {"run": run, "line": number} | {name: data[name] for name in data if name not in _OF_JOURNAL}
+        """Return one line of JSON, UTF-8, with its checksum last."""
+        data = asdict(replace(self, run=run))
+        data |= data.pop("result") | {"line": number}
+        del data["number"]
+        data = {name: data.pop(name) for name in _ALWAYS} | {n: value for n, value in data.items() if value is not None}
         body = json_escaped(json.dumps(data, ensure_ascii=False, allow_nan=False)).encode()
         return body[:-1] + b', "crc": "%08x"}\n' % zlib.crc32(body[:-1])
 
@@ -230,102 +201,21 @@ def parsed_line(raw: bytes) -> tuple[Line | None, str]:
         data = json.loads(raw)
     except (ValueError, RecursionError):
         data = None
-    is_ours = isinstance(data, dict) and (match is not None or not data.keys() & _CHECKED)
-    line = _line(data) if is_ours else None
+    if not isinstance(data, dict) or (match is None and data.keys() & _CHECKED):
+        line = None
+    else:
+        line = _line(data)
     return line, "" if line is not None else "not a line of a journal; its utterance is done again"
 
 
-def _line(data: Any) -> Line | None:
-    """Return the line that JSON data is, None for anything else."""
-    values = {name: value for name, value in data.items() if name in _FIELDS}
-    for name, value in values.items():
-        if not (value is None and name in _MAY_BE_NONE) and not _FIELDS[name](value):
-            return None
-    if not {"id", "status"} <= values.keys():
+def _line(data: dict[str, Any]) -> Line | None:
+    """Return the line that a JSON object is, None for anything else."""
+    import msgspec
+
+    try:
+        return msgspec.convert({**data, "result": data, "number": data.get("line", 0)}, Line)
+    except (msgspec.ValidationError, OverflowError):
         return None
-    if values.get("row") is not None:
-        values["row"] = tuple(values["row"])
-    if values.get("part") is not None:
-        values["part"] = tuple(values["part"])
-    if values.get("left_out") is not None:
-        values["left_out"] = tuple(map(tuple, values["left_out"]))
-    if values.get("files") is not None:
-        values["files"] = {name: tuple(recorded) for name, recorded in values["files"].items()}
-    number = values.pop("line", 0)
-    return Line(**values, number=number)
-
-
-def _is_text(value: Any) -> bool:
-    return type(value) is str
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and abs(value) <= sys.float_info.max
-
-
-def _is_doubt(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and value.keys() == {"words", "unexplained", "least_confidence"}
-        and all(type(value[name]) is int and value[name] >= 0 for name in ("words", "unexplained"))
-        and (value["least_confidence"] is None or _is_number(value["least_confidence"]))
-    )
-
-
-def _is_checksum(value: Any) -> bool:
-    return (
-        isinstance(value, list)
-        and len(value) == 2
-        and _is_count(value[0])
-        and _is_text(value[1])
-        and _PRINT.fullmatch(value[1]) is not None
-    )
-
-
-def _is_files(value: Any) -> bool:
-    return isinstance(value, dict) and all(map(_is_checksum, value.values()))
-
-
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < 1 << 53
-
-
-def _is_span(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_is_count, value))
-
-
-_FIELDS: dict[str, Callable[[Any], bool]] = {
-    "id": _is_text,
-    "status": (DONE, FAILED, GONE).__contains__,
-    "reason": _is_text,
-    "loss": _is_number,
-    "seconds": _is_number,
-    "loss_per_token": _is_number,
-    "duration_s": _is_number,
-    "fingerprint": lambda value: _is_text(value) and _PRINT.fullmatch(value) is not None,
-    "time": _is_number,
-    "origin": _is_text,
-    "doubt": _is_doubt,
-    "fit": FITS.__contains__,
-    "skipped": _is_count,
-    "words": _is_count,
-    "too_many_skipped": lambda value: value is True,
-    "unexplained_s": lambda value: _is_number(value) and value >= 0,
-    "looks": _is_text,
-    "text": lambda value: _is_text(value) and _PRINT.fullmatch(value) is not None and value != "",
-    "book": _is_text,
-    "part": _is_span,
-    "left_out": lambda value: isinstance(value, list) and all(map(_is_span, value)),
-    "files": _is_files,
-    "row": _is_checksum,
-    "run": _is_count,
-    "line": _is_count,
-}
-"""Checks of the fields of a line."""
-_MAY_BE_NONE = ("reason", "loss", "loss_per_token", "duration_s", *_AT_TIMES)
-_OF_JOURNAL = (*_FIRST, "run", "number")
-_CHECKED = {"run", "line", "files", "row", "crc"}
-"""Fields of lines that have a checksum."""
 
 
 def torn_end(path: Path) -> tuple[bytes, str | None]:

@@ -190,7 +190,18 @@ class _Table:
             self.journals.append(journal)
             self.runs.append(run)
             self.good.append(-1 if line.status == GONE else line.status == DONE)
-            self.says.append(hash((line.status, line.fingerprint, line.reason, line.loss, repr(line.files), line.row)))
+            self.says.append(
+                hash(
+                    (
+                        line.status,
+                        line.fingerprint,
+                        line.reason,
+                        line.result.loss,
+                        repr(line.result.files),
+                        line.result.row,
+                    )
+                )
+            )
         end, torn = torn_end(path)
         if torn is not None:
             self.torn.append(line_key(torn))

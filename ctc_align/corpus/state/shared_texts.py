@@ -95,13 +95,13 @@ class TextCoverage:
 
     def add(self, line: Line) -> None:
         """Take what a recording reads, if it reads most of its words; else it names its text all the same."""
-        if line.book is None:
+        if line.result.book is None:
             return
-        read = self._read.setdefault(line.book, [])
-        if line.part is None or 2 * (line.skipped or 0) > (line.words or 0):
+        read = self._read.setdefault(line.result.book, [])
+        if line.result.part is None or 2 * (line.result.skipped or 0) > (line.result.words or 0):
             return
-        start, stop = line.part
-        for first, end in (*(line.left_out or ()), (stop, stop)):  # ascending
+        start, stop = line.result.part
+        for first, end in (*(line.result.left_out or ()), (stop, stop)):  # ascending
             if start < first:
                 read.append((start, first, line.id))
             start = end
@@ -245,8 +245,8 @@ class SameTexts:
 
     def add(self, line: Line) -> None:
         """Take the transcript of an utterance that is done, and whether it fits."""
-        if line.text is not None:
-            self._prints.append(int(line.text, 16))
+        if line.result.text is not None:
+            self._prints.append(int(line.result.text, 16))
             self._misfits.append(_is_misfit(line))
 
     def counts(self) -> dict[str, int]:
@@ -267,9 +267,9 @@ class SameTexts:
             for i in first
         }
         for line in lines if found else ():
-            if line.text is None or line.status != DONE or (row := found.get(int(line.text, 16))) is None:
+            if line.result.text is None or line.status != DONE or (row := found.get(int(line.result.text, 16))) is None:
                 continue
-            row["words"] = line.words
+            row["words"] = line.result.words
             for name, is_one in (("utterances", True), ("misfits", _is_misfit(line))):
                 if is_one and len(row[name]) < MOST_NAMED:
                     row[name].append(line.id)
@@ -286,4 +286,4 @@ class SameTexts:
 
 
 def _is_misfit(line: Line) -> bool:
-    return line.fit in (POOR, NONE)
+    return line.result.fit in (POOR, NONE)

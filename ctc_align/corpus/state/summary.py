@@ -7,8 +7,8 @@ import json
 import math
 from array import array
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from ctc_align._version import __version__
 from ctc_align.corpus.state.journal import DONE, Line, Shard, journal_paths, shard_of
 from ctc_align.corpus.state.resume import Outcomes
 from ctc_align.corpus.state.shared_texts import SameTexts, TextCoverage
+from ctc_align.corpus.utterance import UtteranceResult
 from ctc_align.errors import UsageError
 from ctc_align.files.whole_files import placing
 from ctc_align.reading import parse_json
@@ -27,7 +28,9 @@ from ctc_align.types import FITS, NONE, POOR
 FORMAT = "ctc-align-corpus/1"
 MOST_FAILURES = 10_000
 """Failures that a summary lists; the journal has them all."""
-WORST = SLOWEST = DOUBTFUL = MISFITS = MOST_SKIPPED = 10
+MOST_RANKED = 10
+"""Utterances in each of its rankings."""
+_RESULT_FIELDS = fields(UtteranceResult)
 _PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
 
 
@@ -86,6 +89,7 @@ class Summary:
             the first of those that it fits poorly or not at all (`misfits`, of `misfit_count`); those with such ones
             first, MOST_SAME at most; same_text_counts: all such `transcripts`, and their `utterances`.
         failures: (utterance, reason), at most MOST_FAILURES of them.
+        others: sums and counts of fields of `UtteranceResult` that have no field here.
     """
 
     source: str = ""
@@ -117,6 +121,7 @@ class Summary:
     journal_lines: int = 0
     failures: list[dict[str, Any]] = field(default_factory=list)
     run: Effort = field(default_factory=Effort)
+    others: dict[str, Any] = field(default_factory=dict)
 
     @property
     def utterances(self) -> int:
@@ -125,6 +130,7 @@ class Summary:
     def to_dict(self) -> dict[str, Any]:
         """Return the content of `summary.json`."""
         data = {"format": FORMAT, "version": __version__, "utterances": self.utterances, **asdict(self)}
+        data |= data.pop("others")
         data["failures_left_out"] = self.failed - len(self.failures)
         effort = data["run"]
         effort["times_real_time"] = round(self.run.audio_s / self.run.wall_s, 2) if self.run.wall_s else None
@@ -161,30 +167,24 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
             counter.add(line)
         same_texts = counter.same_texts.rows(outcomes.lines(wanted))
     gaps, overlaps = counter.coverage.stretches()
+    totals = counter.totals()
+    others = {name: totals.pop(name) for name in totals.keys() - {f.name for f in fields(Summary)}}
     return Summary(
         done=counter.done,
         failed=counter.failed,
         audio_hours=round(counter.audio_s / 3600.0, 6),
         loss_per_token=_distribution(counter.losses),
-        worst=counter.worst(),
-        slowest=counter.slowest(),
         in_doubt=counter.in_doubt,
         doubtful_words=counter.doubtful_words,
         unexplained=counter.unexplained,
-        doubtful=counter.doubtful(),
-        fit={fit: counter.fits[fit] for fit in FITS if counter.fits[fit]},
-        misfits=counter.misfits(),
-        words=counter.words,
-        skipped_words=counter.skipped_words,
-        too_many_skipped=counter.too_many_skipped,
-        most_skipped=counter.most_skipped(),
-        unexplained_s=round(counter.unexplained_s, 3),
-        looks=dict(counter.looks.most_common()),
         text_gaps=[gap.to_dict() for gap in gaps],
         text_overlaps=[overlap.to_dict() for overlap in overlaps],
         same_texts=same_texts,
         same_text_counts=counter.same_texts.counts(),
         failures=sorted(counter.failures, key=lambda failure: failure["utterance"]),
+        others=others,
+        **counter.rankings(),
+        **totals,
         **about,
     )
 
@@ -194,96 +194,93 @@ class _Counter:
 
     def __init__(self) -> None:
         self.done = self.failed = self.in_doubt = self.doubtful_words = self.unexplained = 0
-        self.words = self.skipped_words = self.too_many_skipped = 0
-        self.fits: Counter[str] = Counter()
         self.audio_s = 0.0
+        self.sums = {
+            field.metadata["sum"]: field.metadata["zero"] for field in _RESULT_FIELDS if "sum" in field.metadata
+        }
+        self.counts = {f.metadata["count"]: Counter[str]() for f in _RESULT_FIELDS if "count" in f.metadata}
         self.losses = array("d")
         self.failures: list[dict[str, Any]] = []
-        self._worst = _Greatest(WORST)
-        self._slowest = _Greatest(SLOWEST)
-        self._doubtful = _Greatest(DOUBTFUL)
-        self._misfits = _Greatest(MISFITS)
-        self._most_skipped = _Greatest(MOST_SKIPPED)
-        self.unexplained_s = 0.0
-        self.looks: Counter[str] = Counter()
+        self.greatest = {name: _Greatest(MOST_RANKED) for name in _RANKINGS}
         self.coverage = TextCoverage()
         self.same_texts = SameTexts()
 
     def add(self, line: Line) -> None:
+        result = line.result
         if line.status != DONE:
             self.failed += 1
             if len(self.failures) < MOST_FAILURES:
                 self.failures.append({"utterance": line.id, "reason": line.reason})
             return
         self.done += 1
-        self.audio_s += line.duration_s or 0.0
-        self._add_skipped(line)
-        self.unexplained_s += line.unexplained_s or 0.0
+        self.audio_s += result.duration_s or 0.0
+        for each in _RESULT_FIELDS:
+            value = getattr(result, each.name)
+            if "sum" in each.metadata:
+                self.sums[each.metadata["sum"]] += value or 0
+            elif "count" in each.metadata and value is not None:
+                self.counts[each.metadata["count"]][value] += 1
         self.coverage.add(line)
         self.same_texts.add(line)
-        if line.looks is not None:
-            self.looks[line.looks] += 1
-        if line.fit is not None:
-            self.fits[line.fit] += 1
-        if line.fit in (POOR, NONE):
-            self._misfits.add((line.fit == NONE) + _skipped_share(line), line)
-        self._slowest.add(line.seconds, line)
-        if line.loss_per_token is not None:
-            self.losses.append(line.loss_per_token)
-            self._worst.add(line.loss_per_token, line)
-        if line.doubt is not None:
-            self._add_doubt(line, line.doubt)
+        if result.loss_per_token is not None:
+            self.losses.append(result.loss_per_token)
+        if result.doubt is not None:
+            self.in_doubt += 1
+            self.doubtful_words += result.doubt["words"]
+            self.unexplained += result.doubt["unexplained"]
+        for name, (rank, _) in _RANKINGS.items():
+            value = rank(result)
+            if value is not None:
+                self.greatest[name].add(value, line)
 
-    def _add_skipped(self, line: Line) -> None:
-        self.words += line.words or 0
-        self.skipped_words += line.skipped or 0
-        self.too_many_skipped += line.too_many_skipped is True
-        if line.skipped:
-            self._most_skipped.add(_skipped_share(line), line)
+    def totals(self) -> dict[str, Any]:
+        """Return the sums and the counts of results, by their names in the summary."""
+        counts = {name: dict(counter.most_common()) for name, counter in self.counts.items()}
+        counts["fit"] = {fit: counts["fit"][fit] for fit in FITS if fit in counts["fit"]}
+        return {name: round(total, 3) for name, total in self.sums.items()} | counts
 
-    def _add_doubt(self, line: Line, doubt: dict[str, float | None]) -> None:
-        self.in_doubt += 1
-        self.doubtful_words += int(doubt["words"] or 0)
-        self.unexplained += int(doubt["unexplained"] or 0)
-        least = doubt["least_confidence"]
-        self._doubtful.add(-1.0 if least is None else -least, line)
-
-    def worst(self) -> list[dict[str, Any]]:
-        return [
-            {"utterance": line.id, "loss_per_token": line.loss_per_token, "loss": line.loss}
-            for line in self._worst.lines
-        ]
-
-    def doubtful(self) -> list[dict[str, Any]]:
-        return [{"utterance": line.id, **(line.doubt or {})} for line in self._doubtful.lines]
-
-    def misfits(self) -> list[dict[str, Any]]:
-        return [
-            {"utterance": line.id, "fit": line.fit, "skipped": line.skipped, "words": line.words}
-            for line in self._misfits.lines
-        ]
-
-    def most_skipped(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "utterance": line.id,
-                "skipped": line.skipped,
-                "words": line.words,
-                "skipped_percent": round(100 * _skipped_share(line), 3),
-            }
-            for line in self._most_skipped.lines
-        ]
-
-    def slowest(self) -> list[dict[str, Any]]:
-        return [
-            {"utterance": line.id, "seconds": line.seconds, "duration_s": line.duration_s}
-            for line in self._slowest.lines
-        ]
+    def rankings(self) -> dict[str, Any]:
+        """Return the rows of each ranking."""
+        return {
+            name: [{"utterance": line.id, **row(line.result)} for line in self.greatest[name].lines]
+            for name, (_, row) in _RANKINGS.items()
+        }
 
 
-def _skipped_share(line: Line) -> float:
+def _skipped_share(result: UtteranceResult) -> float:
     """Return the share of the words that are not in the recording; 1 where an earlier version counted no words."""
-    return (line.skipped or 0) / (line.words or line.skipped or 1)
+    return (result.skipped or 0) / (result.words or result.skipped or 1)
+
+
+def _doubt_rank(result: UtteranceResult) -> float | None:
+    if result.doubt is None:
+        return None
+    least = result.doubt["least_confidence"]
+    return -1.0 if least is None else -least
+
+
+def _misfit_rank(result: UtteranceResult) -> float | None:
+    return (result.fit == NONE) + _skipped_share(result) if result.fit in (POOR, NONE) else None
+
+
+def _skipped_row(result: UtteranceResult) -> dict[str, Any]:
+    return {
+        "skipped": result.skipped,
+        "words": result.words,
+        "skipped_percent": round(100 * _skipped_share(result), 3),
+    }
+
+
+_Rank = Callable[[UtteranceResult], float | None]
+_Row = Callable[[UtteranceResult], Mapping[str, Any]]
+_RANKINGS: dict[str, tuple[_Rank, _Row]] = {
+    "worst": (lambda r: r.loss_per_token, lambda r: {"loss_per_token": r.loss_per_token, "loss": r.loss}),
+    "slowest": (lambda r: r.seconds, lambda r: {"seconds": r.seconds, "duration_s": r.duration_s}),
+    "doubtful": (_doubt_rank, lambda r: r.doubt or {}),
+    "misfits": (_misfit_rank, lambda r: {"fit": r.fit, "skipped": r.skipped, "words": r.words}),
+    "most_skipped": (lambda r: _skipped_share(r) if r.skipped else None, _skipped_row),
+}
+"""What utterances are ranked by (None: they are not), the greatest first, and what a summary says of the first ones."""
 
 
 class _Greatest:

@@ -89,7 +89,7 @@ class _Checker:
         key = line_key(id)
         found = self.outcomes.find(key)
         line = self.outcomes.line(key) if found is not None and found[0] == DONE else None
-        if self.outcomes.is_unsure(key) and (line is None or line.files is None):
+        if self.outcomes.is_unsure(key) and (line is None or line.result.files is None):
             self.outcomes.forget(key)
             return None
         return line
@@ -103,7 +103,7 @@ class _Checker:
             faults = self.assembly.faults(self.group, found) if lines else {}
         for id, line in lines.items():
             self.counts.checked += 1
-            self.counts.unknown += line.files is None
+            self.counts.unknown += line.result.files is None
             if id in faults:
                 self.counts.damaged += 1
                 self.outcomes.forget(line.key)
