@@ -280,7 +280,7 @@ _RANKINGS: dict[str, tuple[_Rank, _Row]] = {
     "misfits": (_misfit_rank, lambda r: {"fit": r.fit, "skipped": r.skipped, "words": r.words}),
     "most_skipped": (lambda r: _skipped_share(r) if r.skipped else None, _skipped_row),
 }
-"""What utterances are ranked by (None: they are not), the greatest first, and what a summary says of the first ones."""
+"""Rankings of a summary: the value, greatest first (None: not ranked), and the fields that a row shows."""
 
 
 class _Greatest:
