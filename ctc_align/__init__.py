@@ -16,11 +16,11 @@ from ctc_align._version import __version__
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner, align
     from ctc_align.errors import CtcAlignError
-    from ctc_align.files import Alignment
+    from ctc_align.files import Alignment, read_alignment
     from ctc_align.losses import CTCLoss
     from ctc_align.types import Emissions
 
-__all__ = ["Aligner", "Alignment", "CTCLoss", "CtcAlignError", "Emissions", "__version__", "align"]
+__all__ = ["Aligner", "Alignment", "CTCLoss", "CtcAlignError", "Emissions", "__version__", "align", "read_alignment"]
 
 _HOMES = {
     "Aligner": "ctc_align.alignment.aligner",
@@ -29,6 +29,7 @@ _HOMES = {
     "CtcAlignError": "ctc_align.errors",
     "Emissions": "ctc_align.types",
     "align": "ctc_align.alignment.aligner",
+    "read_alignment": "ctc_align.files",
 }
 _MODULES = ("functional", "losses")
 """Also `ctc_align.functional` is there without an import of its own."""

@@ -80,10 +80,11 @@ TIMES = "Times and confidence"
 SUBTITLES = "Subtitles and tiers"
 MACHINE = "Model and machine"
 """Headings of `--help` below which settings stand; `ctc_align.cli.options` has all headings in their order."""
-_WRITE = ("align", "corpus", "realign")
-_TIME = (*_WRITE, "serve")
+_ALIGN = ("align", "corpus", "realign")
+_WRITE = (*_ALIGN, "convert")
+_TIME = (*_ALIGN, "serve")
 _READ = (*_TIME, "score")
-"""The commands that write files; that find times; that read transcripts."""
+"""The commands that align to files; that write files; that find times; that read transcripts."""
 
 
 @dataclass(frozen=True)
@@ -113,14 +114,14 @@ class Settings:
         "Count times from the start of the utterance or of the recording.",
         choices=("utterance", "recording"),
         panel=TIMES,
-        commands=_TIME,
+        commands=(*_TIME, "convert"),
     )
     labels: str = setting(
         "bare",
         "Words in CTM and TextGrid without their outer punctuation, or as written.",
         choices=("bare", "written"),
         panel=TIMES,
-        commands=_TIME,
+        commands=(*_TIME, "convert"),
         api=True,
     )
     cues: str = setting(
@@ -128,7 +129,7 @@ class Settings:
         "Of a subtitle file as TRANSCRIPT: keep its cues, with new times, or cut new ones.",
         choices=("keep", "again"),
         panel=SUBTITLES,
-        commands=_TIME,
+        commands=(*_TIME, "convert"),
         api=True,
     )
     max_line: int = setting(

@@ -31,7 +31,7 @@ from house_rules import (
 )
 
 ROOT = Path(__file__).resolve().parent.parent
-PUBLIC = {"Aligner", "Alignment", "CTCLoss", "CtcAlignError", "Emissions", "__version__", "align"}
+PUBLIC = {"Aligner", "Alignment", "CTCLoss", "CtcAlignError", "Emissions", "__version__", "align", "read_alignment"}
 """A promise: what is here stays, and what is not here is nobody's to rely on."""
 LIMITS = {
     root_files: 10,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -42,9 +42,9 @@ from ctc_align.cli.options import (
     formats_option,
     grouped,
 )
-from ctc_align.cli.printing import OK, PROGRAM, THRESHOLD_NOT_MET, Talk, put_bytes, say
+from ctc_align.cli.printing import OK, PROGRAM, SOME_FAILED, THRESHOLD_NOT_MET, Talk, put_bytes, say
 from ctc_align.config import setting
-from ctc_align.errors import OutputError, UsageError
+from ctc_align.errors import CtcAlignError, OutputError, UsageError
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
@@ -69,6 +69,40 @@ class DestinationOptions(Group):
             return None
         protected = [path for path in inputs if path is not None and path != "-"]
         return output_files(self.out_dir or ".", name, formats, self.force, protected)
+
+
+def distinct_outputs(
+    names: Mapping[str, str], destination: DestinationOptions, formats: Sequence[str], inputs: Sequence[str | None]
+) -> list[OutputFiles | None]:
+    """Return the files of each alignment in `names`, {its file: the name of its outputs}.
+
+    Raises:
+        UsageError: two alignments would be written to one file, or an output cannot be written.
+    """
+    outputs = [destination.files(name, formats, inputs) for name in names.values()]
+    sources: dict[Path, str] = {}
+    for path, files in zip(names, outputs):
+        for output in files.paths if files is not None else ():
+            other = sources.setdefault(output, path)
+            if other != path:
+                raise UsageError(
+                    f"{other} and {path} would both be written to {output}: call them one by one, each with an "
+                    "--out-dir"
+                )
+    return outputs
+
+
+def code_of_file(
+    run: Callable[[str, OutputFiles | None], int], path: str, files: OutputFiles | None, *, alone: bool
+) -> int:
+    """Return the exit code of `run` for one file; where there are others its error is said, and these go on."""
+    try:
+        return run(path, files)
+    except CtcAlignError as error:
+        if alone:
+            raise
+        say(f"{PROGRAM}: error: {error if path in str(error) else f'{path}: {error}'}")
+        return SOME_FAILED
 
 
 _OF_CUES = ("max_line", "max_cps", "frame_rate")
@@ -259,7 +293,7 @@ def _are_same(left: Path, right: Path) -> bool:
 
 
 def checked_formats(format: str | None, stdout: bool, out_dir: str | None) -> tuple[str, ...]:
-    from ctc_align.files import DEFAULT_FORMATS, WRITERS, parse_formats
+    from ctc_align.files import DEFAULT_FORMATS, FORMATS, parse_formats
 
     formats = DEFAULT_FORMATS if format is None else parse_formats(format)
     if out_dir == "":
@@ -272,7 +306,7 @@ def checked_formats(format: str | None, stdout: bool, out_dir: str | None) -> tu
         return formats[:1]
     if len(formats) != 1:
         raise UsageError(f"--stdout takes exactly one format, got {', '.join(formats)}")
-    if WRITERS[formats[0]][0].is_binary and sys.stdout.isatty():
+    if FORMATS[formats[0]].writers[0].is_binary and sys.stdout.isatty():
         raise UsageError(f"--stdout: {formats[0]} is no text for a terminal: write it to a file (… --stdout > FILE)")
     return formats
 
@@ -366,7 +400,7 @@ def load_aligner(model: ModelOptions, reader: LogProbsReader | None, settings: S
     )
 
 
-def write_stdout(alignment: Alignment, format: str, settings: Settings, sound: Audio | None = None) -> None:
+def write_stdout(alignment: Alignment, format: str, settings: Settings, sound: Audio | str | None = None) -> None:
     from ctc_align.files import rendered
 
     try:

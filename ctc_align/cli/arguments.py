@@ -15,10 +15,12 @@ from ctc_align.errors import UsageError
 from ctc_align.reading.file_kinds import HEAD_BYTES, RECORDING_ROLE, TEXT_ROLE, likely_role
 
 if TYPE_CHECKING:
+    from ctc_align.cli.printing import Talk
     from ctc_align.models.log_probs import LogProbsReader
 
 _ESTIMATED_S = 0.1
 """The length of a recording is known to this much."""
+_SUMMARY = re.compile(r"summary(\.\d+-of-\d+)?\.json")
 _FORMAT_BYTES = 200
 """Bytes in which our JSON says what it is."""
 STDIN = "-"
@@ -82,13 +84,13 @@ def check_recording(audio: str, reader: LogProbsReader | None, formats: Sequence
     Log-probs and standard input are read later.
     """
     from ctc_align.audio.loading import estimated_duration_s
-    from ctc_align.files.alignment_files import WRITERS
+    from ctc_align.files.formats import FORMATS
 
     if audio == STDIN or reader is not None:
         return
     length_s = estimated_duration_s(audio)
     for format in formats:
-        most_s = WRITERS[format][0].most_s
+        most_s = FORMATS[format].writers[0].most_s
         if most_s is not None and length_s > most_s + _ESTIMATED_S:
             raise UsageError(
                 f"{audio}: is {length_s:,.0f} s long, and --format {format} holds times up to {most_s:,.0f} s: leave "
@@ -216,9 +218,35 @@ def check_alignments(paths: Sequence[str], argument: str) -> list[str]:
     return [path for path in paths if not _is_beside_alignments(Path(path))] or list(paths)
 
 
+def alignments_at(path: str) -> list[str]:
+    """Return a file, or the alignments in a folder, which may be that of a corpus run."""
+    if kind_of(path, "ALIGNMENT.json") != "folder":
+        return [path]
+    from ctc_align.files.formats import JSON_EXPORTS
+
+    found = [file for file in sorted(Path(path).rglob("*.json")) if not _SUMMARY.fullmatch(file.name)]
+    files = [str(file) for file in found if not file.name.endswith(JSON_EXPORTS)]
+    if not files:
+        raise UsageError(f"{path}: expected a folder with JSON that ctc-align wrote, got one without")
+    return files
+
+
+def latest_alignments(alignments: list[str], talk: Talk) -> list[str]:
+    """Return of each alignment the file with the latest corrections out of those that are given."""
+    from ctc_align.cli.notes import later_notes
+    from ctc_align.files.corrections import latest_works
+
+    found = list(latest_works(map(Path, alignments)))
+    for work in found:
+        talk.notes(work.notes())
+    taken = [str(work.path) for work in found]
+    talk.notes(later_notes(taken))
+    return taken
+
+
 def _is_beside_alignments(path: Path) -> bool:
     """Return whether a file is the summary of a corpus run, or JSON for another program: not by its name alone."""
-    from ctc_align.files.alignment_files import JSON_EXPORTS
+    from ctc_align.files.formats import JSON_EXPORTS
 
     if path.name.startswith("summary."):
         from ctc_align.corpus.state.summary import is_summary

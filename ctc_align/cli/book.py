@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctc_align.cli.arguments import is_book, kind_of
+from ctc_align.cli.arguments import alignments_at, is_book, kind_of, latest_alignments
 from ctc_align.cli.notes import recording_notes
 from ctc_align.cli.options import Group, MessageOptions, folder_option, force_option, grouped
 from ctc_align.cli.printing import Talk, counted
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from ctc_align.files.read_aloud import Reading
 
 _EXTENSION = ".read-aloud.epub"
-_SUMMARY = re.compile(r"summary(\.\d+-of-\d+)?\.json")
 
 
 @dataclass(frozen=True)
@@ -66,7 +64,7 @@ def book(
         raise UsageError(f"{epub}: expected the EPUB book that was aligned; ctc-align book BOOK.epub ALIGNMENT.json")
     if audio and kind_of(audio, "--audio") == "nothing":
         raise UsageError(f"--audio {audio}: nothing is there; expected a recording, or the folder of all of them")
-    alignments = _latest([path for each in alignments for path in _files(each)], talk)
+    alignments = latest_alignments([path for each in alignments for path in alignments_at(each)], talk)
     if audio and len(alignments) > 1 and not Path(audio).is_dir():
         raise UsageError(f"--audio {audio}: is one recording for {len(alignments)} alignments; give their folder")
     target = Path(wanted.out_dir or ".", Path(epub).stem + _EXTENSION)
@@ -78,32 +76,6 @@ def book(
     if silent:
         talk.note(f"{counted(silent, 'page', 'pages')} of {made.all_pages} without sound: no word of it has a time")
     talk.say(f"wrote {target} ({counted(made.elements, by[:-1], by)} on {counted(made.pages, 'page', 'pages')})")
-
-
-def _files(path: str) -> list[str]:
-    """Return a file, or the alignments in a folder, which may be that of a corpus run."""
-    if kind_of(path, "ALIGNMENT.json") != "folder":
-        return [path]
-    from ctc_align.files.alignment_files import JSON_EXPORTS
-
-    found = [file for file in sorted(Path(path).rglob("*.json")) if not _SUMMARY.fullmatch(file.name)]
-    files = [str(file) for file in found if not file.name.endswith(JSON_EXPORTS)]
-    if not files:
-        raise UsageError(f"{path}: expected a folder with JSON that ctc-align wrote, got one without")
-    return files
-
-
-def _latest(alignments: list[str], talk: Talk) -> list[str]:
-    """Return of each alignment the file with the latest corrections out of those that are given."""
-    from ctc_align.cli.notes import later_notes
-    from ctc_align.files.corrections import latest_works
-
-    found = list(latest_works(map(Path, alignments)))
-    for work in found:
-        talk.notes(work.notes())
-    taken = [str(work.path) for work in found]
-    talk.notes(later_notes(taken))
-    return taken
 
 
 def _readings(alignments: list[str], audio: str, talk: Talk) -> list[Reading]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,6 +13,8 @@ from ctc_align.cli.align import (
     DestinationOptions,
     check_places,
     checked_formats,
+    code_of_file,
+    distinct_outputs,
     effect_notes,
     exit_code,
     load_aligner,
@@ -30,9 +32,9 @@ from ctc_align.cli.options import (
     SettingsOptions,
     grouped,
 )
-from ctc_align.cli.printing import PROGRAM, SOME_FAILED, Talk, counted, say
+from ctc_align.cli.printing import SOME_FAILED, Talk, counted
 from ctc_align.config import setting
-from ctc_align.errors import CtcAlignError, UsageError
+from ctc_align.errors import UsageError
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
@@ -40,8 +42,6 @@ if TYPE_CHECKING:
     from ctc_align.files import Alignment, OutputFiles
     from ctc_align.models.log_probs import LogProbsReader
     from ctc_align.types import AudioLike
-
-    Run = Callable[[str, "OutputFiles | None"], int]
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,8 @@ def realign(
     formats = checked_formats(destination.format or "json", destination.stdout, destination.out_dir)
     talk.listen()
     inputs = [*corrected, audio, hand, model.lexicon, log_probs.vocab, config.config, config.given["calibration"]]
-    outputs = _outputs(corrected, destination, formats, inputs)
+    names = {path: f"{Path(path).stem}.aligned" for path in corrected}
+    outputs = distinct_outputs(names, destination, formats, inputs)
     talk.notes(later_notes(corrected))
     aligners: dict[tuple[str | None, Settings], Aligner] = {}
 
@@ -112,7 +113,7 @@ def realign(
         again = _realigned(aligners[name, settings], alignment, _read(sound, alignment, reader), talk)
         return _written(again, files, formats[0], settings, talk)
 
-    codes = [_code_of(run, path, files, alone=len(corrected) == 1) for path, files in zip(corrected, outputs)]
+    codes = [code_of_file(run, path, files, alone=len(corrected) == 1) for path, files in zip(corrected, outputs)]
     code = SOME_FAILED if SOME_FAILED in codes else max(codes)
     if code:
         raise typer.Exit(code)
@@ -162,23 +163,6 @@ def _labelled(alignment: Alignment, path: str, hand: str | None, talk: Talk) -> 
     talk.note(f"{labels}: {counted(len(fixed), 'word is', 'words are')} by hand, {len(moved)} moved{before}{placed}")
     talk.notes(label_doubts(alignment, words, labels))
     return replace(alignment, words=words)
-
-
-def _outputs(
-    corrected: Sequence[str], destination: DestinationOptions, formats: tuple[str, ...], inputs: Sequence[str | None]
-) -> list[OutputFiles | None]:
-    """Return the files of each alignment; raise UsageError where two alignments would be written to one file."""
-    outputs = [destination.files(f"{Path(path).stem}.aligned", formats, inputs) for path in corrected]
-    sources: dict[Path, str] = {}
-    for path, files in zip(corrected, outputs):
-        for output in files.paths if files is not None else ():
-            other = sources.setdefault(output, path)
-            if other != path:
-                raise UsageError(
-                    f"{other} and {path} would both be written to {output}: call them one by one, each with an "
-                    "--out-dir"
-                )
-    return outputs
 
 
 def _settings_of(alignment: Alignment, path: str) -> dict[str, object]:
@@ -233,14 +217,3 @@ def _written(alignment: Alignment, files: OutputFiles | None, format: str, setti
         note_renamed(files, talk)
         report(alignment, paths, talk)
     return exit_code(alignment)
-
-
-def _code_of(run: Run, path: str, files: OutputFiles | None, *, alone: bool) -> int:
-    """Return the exit code of one file; where there are others its error is said, and these go on."""
-    try:
-        return run(path, files)
-    except CtcAlignError as error:
-        if alone:
-            raise
-        say(f"{PROGRAM}: error: {error if path in str(error) else f'{path}: {error}'}")
-        return SOME_FAILED

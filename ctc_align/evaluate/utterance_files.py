@@ -15,7 +15,7 @@ from typing import Any, BinaryIO
 
 from ctc_align.errors import InputError, MissingTierError, UsageError
 from ctc_align.evaluate.measure_options import PHONES, WORDS, parse_tier
-from ctc_align.files.alignment_files import JSON_EXPORTS
+from ctc_align.files.formats import JSON_EXPORTS
 from ctc_align.files.json_files import Fields, check_format, no_number, read_object
 from ctc_align.files.textgrid import read_textgrid
 from ctc_align.reading import as_seconds, open_input, parse_json, shown

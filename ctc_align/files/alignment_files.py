@@ -1,4 +1,4 @@
-"""Alignments and their files: which formats there are, what is written where, all of it whole or none of it."""
+"""Alignments and their files: what is written where, all of it whole or none of it, and read again."""
 
 from __future__ import annotations
 
@@ -7,20 +7,16 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ctc_align.errors import InputError, OutputError, UsageError
+from ctc_align.errors import InputError, OutputError
 from ctc_align.files.corrections import is_corrected, keep_corrected
-from ctc_align.files.elan import ElanWriter, read_elan
-from ctc_align.files.json_files import JsonWriter, alignment_fields, fixes_of, read_object, to_dict
-from ctc_align.files.labels import AudacityWriter, CsvWriter, CtmWriter, TokenCtmWriter, TsvWriter
-from ctc_align.files.pages import HtmlWriter, PngWriter, SvgWriter, notebook_html, page_object, picture_sound
-from ctc_align.files.read_aloud import SmilWriter
-from ctc_align.files.segments import LabelStudioWriter, WhisperWriter
-from ctc_align.files.subtitles import AssWriter, LrcWriter, SrtWriter, VttWriter
-from ctc_align.files.textgrid import TextGridWriter, textgrid_layout
+from ctc_align.files.elan import read_elan
+from ctc_align.files.formats import DEFAULT_FORMATS, FORMATS, writer_of
+from ctc_align.files.json_files import alignment_fields, fixes_of, read_object, to_dict
+from ctc_align.files.pages import notebook_html, page_object, picture_sound
+from ctc_align.files.textgrid import textgrid_layout
 from ctc_align.files.tiers import is_document
 from ctc_align.files.whole_files import placing
 from ctc_align.files.writer import Style, StyleSource, Writer, WritingContext
@@ -32,30 +28,7 @@ if TYPE_CHECKING:
 
     from ctc_align.view.pictures import Panel
 
-WRITERS: dict[str, tuple[type[Writer], ...]] = {
-    "json": (JsonWriter,),
-    "ctm": (CtmWriter, TokenCtmWriter),
-    "textgrid": (TextGridWriter,),
-    "srt": (SrtWriter,),
-    "vtt": (VttWriter,),
-    "ass": (AssWriter,),
-    "lrc": (LrcWriter,),
-    "tsv": (TsvWriter,),
-    "csv": (CsvWriter,),
-    "audacity": (AudacityWriter,),
-    "eaf": (ElanWriter,),
-    "smil": (SmilWriter,),
-    "html": (HtmlWriter,),
-    "labelstudio": (LabelStudioWriter,),
-    "whisper": (WhisperWriter,),
-    "png": (PngWriter,),
-    "svg": (SvgWriter,),
-}
-JSON_EXPORTS = (WhisperWriter.extension, LabelStudioWriter.extension)
-"""Ends of the names of JSON for other programs."""
 Written = Callable[[Path, bytes], None]
-DEFAULT_FORMATS = ("json", "ctm", "textgrid")
-"""The formats that are written where none are named."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +86,7 @@ class Alignment(AlignmentData):
             UsageError: no format has this extension.
         """
         path = Path(path)
-        writer = _writer_of(path)()
+        writer = writer_of(path)()
         writer.require()
         try:
             check_folder(path.parent)
@@ -143,33 +116,6 @@ def from_dict(data: dict[str, Any], name: str | Path = "the JSON object") -> Ali
         InputError: something is missing.
     """
     return Alignment(**alignment_fields(data, name))
-
-
-def parse_formats(formats: str) -> tuple[str, ...]:
-    """Return the formats of a comma-separated list, in its order.
-
-    Raises:
-        UsageError: the list is empty, names an unknown format, or one that needs a package which is not installed.
-
-    >>> parse_formats("TextGrid, json")
-    ('textgrid', 'json')
-    """
-    names = [name.strip().casefold() for name in formats.split(",") if name.strip()]
-    unknown = [name for name in names if name not in WRITERS]
-    if unknown or not names:
-        got = ", ".join(unknown) or "an empty list"
-        near = get_close_matches(unknown[0], WRITERS, n=1, cutoff=0.6) if unknown else []
-        meant = f"; did you mean {near[0]}?" if near else ""
-        raise UsageError(f"--format: expected formats out of {', '.join(WRITERS)}; got {got}{meant}")
-    for name in names:
-        for writer in WRITERS[name]:
-            writer.require()
-    return tuple(dict.fromkeys(names))
-
-
-def output_paths(out_dir: str | Path, name: str, formats: Sequence[str]) -> list[Path]:
-    """Return the files of an alignment called `name`: one or more for each of `formats`, in their order."""
-    return [Path(out_dir) / f"{name}{writer.extension}" for format in formats for writer in WRITERS[format]]
 
 
 def document_tiers(alignment: AlignmentData) -> tuple[str, ...]:
@@ -225,7 +171,7 @@ class OutputFiles:
         """The files of the name, and where they are written."""
         places = {}
         for format in self.formats:
-            for writer in WRITERS[format]:
+            for writer in FORMATS[format].writers:
                 path = place = Path(self.out_dir) / f"{self.name}{writer.extension}"
                 name = self.name
                 while self.beside and self._is_input(place):
@@ -243,7 +189,7 @@ class OutputFiles:
         style: StyleSource = None,
         parts: Path | None = None,
         written: Written | None = None,
-        sound: Audio | None = None,
+        sound: Audio | str | None = None,
     ) -> list[Path]:
         """Write all files whole, or none, and return their paths.
 
@@ -254,13 +200,14 @@ class OutputFiles:
             style: anything with `times` and `labels`; None: what the alignment's `config` says.
             parts: a folder, on the same file system, for unfinished files; None: they lie beside their targets.
             written: called with the path and the bytes of each file.
-            sound: what was aligned, where it is in memory; None: the recording that the alignment names.
+            sound: what was aligned, where it is in memory, or the path of its recording; None: the recording that the
+                alignment names.
 
         Raises:
             OutputError: writing failed, or a file appeared since the check; then nothing half-written is left.
         """
         style = Style.of(alignment.config if style is None else style)
-        writers = [writer(style) for format in self.formats for writer in WRITERS[format]]
+        writers = [writer(style) for format in self.formats for writer in FORMATS[format].writers]
         try:
             if parts is None:
                 Path(self.out_dir).mkdir(parents=True, exist_ok=True)
@@ -281,7 +228,7 @@ class OutputFiles:
                 raise OutputError(
                     f"{path}: is a folder where a file would be written; move it or choose another --out-dir"
                 )
-        writers = [writer for format in self.formats for writer in WRITERS[format]]
+        writers = [writer for format in self.formats for writer in FORMATS[format].writers]
         beside = [
             path.with_suffix(writer.beside_extension)
             for path, writer in zip(self.paths, writers)
@@ -312,18 +259,11 @@ def check_folder(folder: Path) -> None:
         raise OutputError(f"{ancestor}: this folder cannot be written; choose another --out-dir")
 
 
-def _writer_of(path: Path) -> type[Writer]:
-    every = [writer for writers in WRITERS.values() for writer in writers]
-    fitting = [writer for writer in every if path.name.casefold().endswith(writer.extension.casefold())]
-    if not fitting:
-        known = ", ".join(writer.extension for writer in every)
-        raise UsageError(f"{path}: expected a file name that ends in one of {known}")
-    return max(fitting, key=lambda writer: len(writer.extension))
-
-
-def rendered(alignment: AlignmentData, format: str, style: StyleSource = None, sound: Audio | None = None) -> bytes:
+def rendered(
+    alignment: AlignmentData, format: str, style: StyleSource = None, sound: Audio | str | None = None
+) -> bytes:
     """Return the (first) file of `format` as bytes, UTF-8 where it is text: for standard output."""
-    writer = WRITERS[format][0](Style.of(alignment.config if style is None else style))
+    writer = FORMATS[format].writers[0](Style.of(alignment.config if style is None else style))
     return _encoded(writer, alignment, WritingContext(sound=sound))
 
 
@@ -338,7 +278,7 @@ def _write_whole(
     alignment: AlignmentData,
     parts: Path | None = None,
     written: Written | None = None,
-    sound: Audio | None = None,
+    sound: Audio | str | None = None,
 ) -> list[Path]:
     """Write temporary files; only when all are complete do they take their places. Return what was added to the jobs.
 

@@ -6,24 +6,21 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ctc_align.errors import CtcAlignError, InputError, OutputError
-from ctc_align.files.elan import read_elan
+from ctc_align.files.formats import FORMATS
 from ctc_align.files.json_files import read_object
-from ctc_align.files.textgrid import read_textgrid
 from ctc_align.files.whole_files import is_link
 from ctc_align.reading import read_input
-from ctc_align.types import HAND
+from ctc_align.types import EAF, HAND, TEXTGRID
 
 _BY_HAND = re.compile(rb'"by"\s*:\s*"hand"')
-_LABEL_FILES: dict[str, Callable[[Path], object]] = {
-    ".textgrid": read_textgrid,
-    ".eaf": lambda path: read_elan(read_input(path, factor=1).decode("utf-8"), path.name),
-}
+_TEXT_BYTES = 8
+"""Bytes of memory for each byte of a file of labels, roughly."""
 
 logger = logging.getLogger(__name__)
 
@@ -40,11 +37,13 @@ def is_corrected(path: Path) -> bool:
 
 def is_whole_label_file(path: Path) -> bool:
     """Return whether a file, no link, is a TextGrid or an ELAN file to its end: nothing is torn."""
-    reader = _LABEL_FILES.get(path.suffix.casefold())
-    if reader is None or is_link(path) or not path.is_file():
+    format = {".textgrid": TEXTGRID, ".eaf": EAF}.get(path.suffix.casefold())
+    if format is None or is_link(path) or not path.is_file():
         return False
+    reader = FORMATS[format].reader
+    assert reader is not None, "both are read"
     try:
-        reader(path)
+        reader(read_input(path, factor=_TEXT_BYTES), path.name)
     except (InputError, OSError, UnicodeDecodeError):
         return False
     return True

@@ -262,13 +262,20 @@ def read_object(path: str | Path) -> dict[str, Any]:
         InputError: the file cannot be read, is not JSON, or not of this format.
     """
     try:
-        data = parse_json(read_input(path, factor=JSON_BYTES).decode("utf-8-sig"), parse_constant=no_number)
+        data = read_input(path, factor=JSON_BYTES)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
+    return parse_object(data, str(path))
+
+
+def parse_object(data: bytes, name: str) -> dict[str, Any]:
+    """Return the JSON object of an alignment in the bytes of a file, called `name`. Raises as `read_object`."""
+    try:
+        found = parse_json(data.decode("utf-8-sig"), parse_constant=no_number)
     except ValueError as error:
-        raise InputError(f"{path}: not JSON that can be read: {error}") from error
-    check_format(data, str(path))
-    return data
+        raise InputError(f"{name}: not JSON that can be read: {error}") from error
+    check_format(found, name)
+    return found
 
 
 def check_format(data: Any, place: str) -> None:

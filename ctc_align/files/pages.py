@@ -63,11 +63,12 @@ class HtmlWriter(Writer):
 
 def _sound(alignment: AlignmentData, context: WritingContext) -> PageSound | None:
     """Return the sound of an alignment that was just made, or read; None, and a warning, where there is none."""
-    if context.sound is not None:
+    recording = context.sound if isinstance(context.sound, str) else alignment.audio
+    if isinstance(context.sound, Audio):
         sound = PageSound.embedded(context.sound.samples, context.sound.sample_rate)
     else:
         try:
-            sound = embedded_stretch(alignment, alignment.audio)
+            sound = embedded_stretch(alignment, recording)
         except AudioError as error:
             logger.warning("%s", printable(f"the page of {alignment.utterance} has no sound: {error}"))
             return None
@@ -75,11 +76,11 @@ def _sound(alignment: AlignmentData, context: WritingContext) -> PageSound | Non
         return sound
     megabytes = len(sound.encoded) / 1e6
     if context.path is not None and context.beside is not None:
-        beside = sound_place(context.path, alignment.audio)
+        beside = sound_place(context.path, recording)
         context.beside[beside] = sound.encoded
         logger.warning("%.0f MB of sound are too much for inside %s: they are in %s", megabytes, context.path, beside)
         return sound.beside(beside.name)
-    if context.path is None or context.sound is not None or played_type(alignment.audio) is None:
+    if context.path is None or isinstance(context.sound, Audio) or played_type(recording) is None:
         logger.warning(
             "the page of %s has no sound: %.0f MB are too many to be inside it; ctc-align view, of its JSON, "
             "writes them beside it",
@@ -91,9 +92,9 @@ def _sound(alignment: AlignmentData, context: WritingContext) -> PageSound | Non
         "%s: the sound (%.0f MB) is not inside the page, which links to %s",
         printable(str(context.path)),
         megabytes,
-        printable(alignment.audio),
+        printable(recording),
     )
-    return linked_recording(alignment, alignment.audio, context.path.parent, sound.peaks)
+    return linked_recording(alignment, recording, context.path.parent, sound.peaks)
 
 
 def sound_place(page: Path, recording: str | os.PathLike[str]) -> Path:

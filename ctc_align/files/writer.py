@@ -69,12 +69,13 @@ class WritingContext:
 
     Args:
         path: the file that is written; None: standard output, or bytes in memory.
-        sound: the sound that was aligned, where it is in memory; None: the recording that the alignment names.
+        sound: the sound that was aligned, where it is in memory, or the path of its recording; None: the recording
+            that the alignment names.
         beside: gets the files that belong to the one that is written, and their bytes; None: there can be none.
     """
 
     path: Path | None = None
-    sound: Audio | None = None
+    sound: Audio | str | None = None
     beside: dict[Path, bytes] | None = None
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ctc_align.config import Settings, checked_values, known_settings
 from ctc_align.errors import ConfigError
-from ctc_align.files import WRITERS
+from ctc_align.files import FORMATS
 from ctc_align.serve.job_queue import ServerJob, ServerLimits
 from ctc_align.serve.model_worker import too_long
 from ctc_align.serve.refusals import RefusedError, refusal_of
@@ -51,7 +51,7 @@ NOT_SERVED = ("png", "svg", "smil")
 
 def served_formats() -> tuple[str, ...]:
     """Return the formats that an answer can have."""
-    return tuple(name for name in WRITERS if name not in NOT_SERVED)
+    return tuple(name for name in FORMATS if name not in NOT_SERVED)
 
 
 def media_type(format: str) -> str:

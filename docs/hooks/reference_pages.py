@@ -13,6 +13,7 @@ SEE_ALSO = {
     "align": "[What can be a transcript](../../transcripts.md) · [Formats](../../formats.md) · "
     "[Transcripts that are not exact](../../inexact.md)",
     "calibrate": "[Correct and align again](../../correcting.md#learn-from-corrections)",
+    "convert": "[Formats](../../formats.md)",
     "corpus": "[What a corpus run promises](../../corpora.md)",
     "realign": "[Correct and align again](../../correcting.md)",
     "report": "[What a corpus run promises](../../corpora.md)",

@@ -243,7 +243,7 @@ def test_every_command_with_a_folder_takes_o():
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("co", {"corpus"}),
+        ("co", {"convert", "corpus"}),
         ("talk.wav talk.txt --qu", {"--quiet"}),
         ("score a.wav --max-loss-p", {"--max-loss-per-token"}),
     ],

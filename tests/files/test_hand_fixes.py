@@ -14,7 +14,7 @@ from rows import over_rows
 from sample_alignments import talk_alignment
 
 from ctc_align.errors import InputError
-from ctc_align.files import WRITERS, Alignment, from_dict, rendered, to_dict
+from ctc_align.files import FORMATS, Alignment, from_dict, rendered, to_dict
 
 
 def corrected() -> dict[str, Any]:
@@ -109,5 +109,5 @@ def test_nothing_is_asked_of_what_nobody_corrected() -> None:
 
 def test_every_format_writes_words_without_confidence() -> None:
     alignment: Alignment = from_dict(corrected())
-    for format in WRITERS.keys() - {"smil"}:  # which needs a book
+    for format in FORMATS.keys() - {"smil"}:  # which needs a book
         assert rendered(alignment, format)

@@ -11,7 +11,7 @@ from rows import over_rows
 from sample_alignments import aligned, make_alignment
 
 from ctc_align.config import Settings
-from ctc_align.files import WRITERS, Alignment, rendered
+from ctc_align.files import FORMATS, Alignment, rendered
 from ctc_align.files.textgrid import read_textgrid
 from ctc_align.files.transcripts import read_transcript_file
 from ctc_align.files.writer import WRITTEN, Style
@@ -30,7 +30,7 @@ def shown(format: str, *texts: str) -> str:
     return rendered(of_words(*texts), format, Style(labels=WRITTEN)).decode()
 
 
-@pytest.mark.parametrize("format", [name for name, [writer, *_] in WRITERS.items() if not writer.is_binary])
+@pytest.mark.parametrize("format", [name for name, format in FORMATS.items() if not format.writers[0].is_binary])
 def test_no_format_holds_control_characters(format):
     names: dict = {"utterance": f"u{CONTROLS}\n\u2028", "audio": f"{CONTROLS}.wav", "model": CONTROLS}
     names["token_kind"] = CONTROLS

@@ -16,7 +16,7 @@ from sample_alignments import talk_alignment
 
 from ctc_align.errors import CtcAlignError, InputError, OutputError
 from ctc_align.files import Alignment, from_dict, read_alignment, to_dict
-from ctc_align.files.alignment_files import WRITERS
+from ctc_align.files.formats import FORMATS
 from ctc_align.types import Region, SourceCue, Subtitles
 
 HOSTILE: tuple[Any, ...] = (
@@ -61,8 +61,8 @@ def with_value(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
 
 
 def write_all(alignment: Alignment) -> None:
-    for name, writers in WRITERS.items():
-        for writer in writers if name not in PICTURES else ():
+    for name, format in FORMATS.items():
+        for writer in format.writers if name not in PICTURES else ():
             for style in (None, writer.__init__.__defaults__[0]):
                 file = io.StringIO()
                 with suppress(OutputError):  # what a format cannot hold: SMIL is of books alone

@@ -66,11 +66,11 @@ def _table(name: str, folder: Path) -> object:
 
 def _alignment(folder: Path) -> object:
     from ctc_align.files import from_dict, read_alignment, to_dict
-    from ctc_align.files.alignment_files import WRITERS
+    from ctc_align.files.formats import FORMATS
 
     alignment = read_alignment(folder / "a.json")
-    for name, writers in WRITERS.items():
-        for writer in writers if name not in PICTURES else ():
+    for name, format in FORMATS.items():
+        for writer in format.writers if name not in PICTURES else ():
             file = io.StringIO()
             with suppress(OutputError):  # what a format cannot hold: SMIL is of books alone
                 writer().write(alignment, file)
@@ -125,7 +125,7 @@ def _document(folder: Path) -> object:
     """Read a document as a transcript, with every word at its place in time, and write it in all formats, twice."""
     from ctc_align.config import Settings
     from ctc_align.files import Alignment, from_dict, rendered
-    from ctc_align.files.alignment_files import WRITERS
+    from ctc_align.files.formats import FORMATS
     from ctc_align.files.transcripts import read_transcript_file
     from ctc_align.text import with_cues, words_of
     from ctc_align.types import ALIGNED, AlignedWord
@@ -140,7 +140,7 @@ def _document(folder: Path) -> object:
     alignment = Alignment("a", "a.wav", duration_s, "m", "cpu", 0.01, 1.0, -1.0, transcript.text, aligned)
     alignment = dataclasses.replace(alignment, subtitles=words.subtitles)
     again = from_dict(json.loads(json.dumps(alignment.to_dict())))
-    for format in WRITERS.keys() - {*PICTURES, "smil"}:
+    for format in FORMATS.keys() - {*PICTURES, "smil"}:
         with suppress(OutputError):  # LRC and ASS hold no hours without end
             assert rendered(again, format) == rendered(alignment, format)
     return words

@@ -19,7 +19,7 @@ from ctc_align.corpus.outputs.records import Placed, checksum, name_of
 from ctc_align.corpus.outputs.shared_files import RecordingGrids, ShardFiles, SharedFiles, grid_row, shard_row
 from ctc_align.corpus.utterance import Checksum, Utterance
 from ctc_align.errors import OutputError, UsageError
-from ctc_align.files import DEFAULT_FORMATS, WRITERS, Alignment, OutputFiles, Style, output_paths
+from ctc_align.files import DEFAULT_FORMATS, FORMATS, Alignment, OutputFiles, Style, output_paths
 from ctc_align.files.corrections import keep_corrected
 from ctc_align.files.whole_files import remove_file
 
@@ -36,7 +36,7 @@ class OutputSettings:
     Args:
         out_dir: the output folder.
         layout: "files" for each utterance, or "shards" of `shard_size` utterances.
-        formats: names out of `writers.WRITERS`; () for the layout's own.
+        formats: names out of `FORMATS`; () for the layout's own.
         shard_size: utterances in a shard.
         times, labels: as in `ctc_align.config.Settings`.
         manifests: "nemo", "lhotse" or both.
@@ -76,7 +76,7 @@ class OutputSettings:
         for name in self.manifests:
             _one_of("--manifest", name, MANIFESTS)
         for name in self.formats:
-            _one_of("--format", name, tuple(WRITERS))
+            _one_of("--format", name, tuple(FORMATS))
         if self.shard_size < 1:
             raise UsageError(f"--shard-size: expected a whole number above 0, got {self.shard_size}")
         if not self.pause_s > 0:
@@ -190,7 +190,7 @@ class Layout:
             return []
         folder = Path(self.settings.out_dir)
         others = []
-        for name in WRITERS.keys() - {*self._own_formats()}:
+        for name in FORMATS.keys() - {*self._own_formats()}:
             paths = output_paths(folder, utterance.output, [name])
             if any(name_of(path, folder) in recorded and path.is_file() for path in paths) and _can_hold(
                 name, alignment
@@ -230,7 +230,7 @@ def inputs_of(utterance: Utterance) -> list[str | Path]:
 def _can_hold(format: str, alignment: Alignment) -> bool:
     """Return whether a format can be written here, and of this alignment: SMIL names elements of a book."""
     try:
-        for writer in WRITERS[format]:
+        for writer in FORMATS[format].writers:
             writer.require()
     except UsageError:
         return False

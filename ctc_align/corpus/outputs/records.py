@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ctc_align.corpus.utterance import Checksum, Utterance
-from ctc_align.files import WRITERS
+from ctc_align.files import FORMATS
 from ctc_align.files.corrections import is_corrected, is_whole_label_file, keep_aside
 from ctc_align.reading import content_hash
 
 CUTS = "cuts"
 """The folder of cut audio in an output folder."""
 _DIGEST_BYTES = 8
-_EXTENSIONS = tuple(writer.extension for writers in WRITERS.values() for writer in writers)
+_EXTENSIONS = tuple(writer.extension for format in FORMATS.values() for writer in format.writers)
 
 
 @dataclass

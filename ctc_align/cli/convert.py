@@ -1,0 +1,142 @@
+"""ctc-align convert: other formats and tiers of what is aligned already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ctc_align.cli.align import (
+    DestinationOptions,
+    check_places,
+    checked_formats,
+    code_of_file,
+    distinct_outputs,
+    effect_notes,
+    note_renamed,
+    write_stdout,
+)
+from ctc_align.cli.arguments import alignments_at, check_alignments, kind_of, latest_alignments
+from ctc_align.cli.notes import recording_notes, tier_notes
+from ctc_align.cli.options import Group, MessageOptions, SettingsOptions, formats_option, grouped
+from ctc_align.cli.printing import SOME_FAILED, Talk
+from ctc_align.config import Settings, known_settings, setting
+from ctc_align.errors import UsageError
+
+if TYPE_CHECKING:
+    from ctc_align.files import Alignment, OutputFiles
+
+
+@dataclass(frozen=True)
+class ConvertOptions(DestinationOptions):
+    """The formats that are wanted, none of them by default, and where they are written."""
+
+    format: str | None = formats_option(shown="")
+
+
+_OF_SOUND = ("html", "png", "svg")
+"""Formats that show the sound."""
+
+
+@dataclass(frozen=True)
+class SoundOptions(Group):
+    """The recordings, for formats that show the sound."""
+
+    audio: str = setting(
+        "",
+        "For html, png and svg: the recording, or a folder of recordings.",
+        metavar="PATH",
+        shown="as the JSON names it, seen from here or from its own folder",
+    )
+
+
+@grouped
+def convert(
+    alignments: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="ALIGNMENT.json|FOLDER",
+            help="JSON that ctc-align wrote, or folders of it; of a folder all alignments, each with its latest "
+            "corrections.",
+        ),
+    ],
+    *,
+    sound: SoundOptions,
+    destination: ConvertOptions,
+    config: SettingsOptions,
+    messages: MessageOptions,
+) -> None:
+    """Write alignments in other formats, or with other tiers, without aligning again.
+
+    Writes NAME.srt for NAME.json with --format srt, the same bytes as --format srt had written with the alignment: JSON
+    holds all that the formats need but the sound. In --out-dir alignments of a folder keep their path in that folder.
+    """
+    talk, audio = messages.talk(), sound.audio
+    if destination.format is None:
+        raise UsageError("--format: expected the formats to write, such as srt,vtt; got none")
+    formats = checked_formats(destination.format, destination.stdout, destination.out_dir)
+    names = dict(_named(alignments, talk))
+    if destination.stdout and len(names) > 1:
+        raise UsageError(f"--stdout takes one alignment, got {len(names)}")
+    if audio and (kind := kind_of(audio, "--audio")) != "folder" and (kind == "nothing" or len(names) > 1):
+        got = "no such file" if kind == "nothing" else f"one recording for {len(names)} alignments: give their folder"
+        raise UsageError(f"--audio {audio}: expected a recording, or a folder of recordings, got {got}")
+    talk.listen()
+    outputs = distinct_outputs(names, destination, formats, [*names, audio or None, config.config])
+
+    def run(path: str, files: OutputFiles | None) -> int:
+        from ctc_align.files import read_alignment
+
+        alignment = read_alignment(path)
+        check_places(formats, alignment.places, f"the transcript of {path} is none")
+        known = known_settings(alignment.config, f"{path}: config.")
+        settings, before = config.settings(known), Settings(**known)
+        keeps_cues = alignment.subtitles is not None and settings.cues != "again"
+        talk.notes(effect_notes(config, formats, keeps_cues=keeps_cues))
+        new = {name: getattr(settings, name) for name in config.given}
+        changed = {name: value for name, value in new.items() if value != getattr(before, name)}
+        alignment = replace(alignment, config={**alignment.config, **changed})
+        recording = _recording(path, alignment, audio, talk) if {*formats} & {*_OF_SOUND} else None
+        if files is None:
+            write_stdout(alignment, formats[0], settings, recording)
+            return 0
+        written = files.write(alignment, settings, sound=recording)
+        note_renamed(files, talk)
+        talk.notes(tier_notes(alignment))
+        talk.say("wrote " + ", ".join(map(str, written)))
+        return 0
+
+    codes = [code_of_file(run, path, files, alone=len(names) == 1) for path, files in zip(names, outputs)]
+    if any(codes):
+        raise typer.Exit(SOME_FAILED)
+
+
+def _named(given: Sequence[str], talk: Talk) -> Iterator[tuple[str, str]]:
+    """Yield the files of alignments and the names of their outputs: those in folders by their paths there."""
+    from ctc_align.files.corrections import original_of
+
+    files = [path for path in given if kind_of(path, "ALIGNMENT.json") != "folder"]
+    for path in check_alignments(files, "ALIGNMENT.json") if files else ():
+        yield path, Path(path).stem
+    for folder in given:
+        if folder not in files:
+            for path in latest_alignments(alignments_at(folder), talk):
+                yield path, original_of(Path(path)).relative_to(folder).with_suffix("").as_posix()
+
+
+def _recording(path: str, alignment: Alignment, audio: str, talk: Talk) -> str | None:
+    """Return the recording of an alignment; None, and a note, where it is not there."""
+    from ctc_align.corpus.sources.named_recordings import RecordingFinder
+
+    try:
+        recording = RecordingFinder(audio).find(alignment, Path(path))
+    except UsageError as error:
+        if audio:
+            raise
+        talk.note(str(error))
+        return None
+    talk.notes(recording_notes(alignment, recording))
+    return str(recording)
