@@ -88,13 +88,17 @@ def test_links_lead_to_headings() -> None:
 
 @pytest.mark.parametrize("document", ["CONTRIBUTING.md", "README.md", *PAGES, "examples/README.md", MODEL_CARD])
 def test_commands_and_options_that_are_named_exist(document: str) -> None:
-    from ctc_align.cli import COMMANDS
+    import typer
+
+    from ctc_align.cli import COMMANDS, app
 
     text = (ROOT / document).read_text(encoding="utf-8")
     named = set(re.findall(r"(?:^ *|[`/])ctc-align ([a-z]+)(?![\w./-])", text, re.MULTILINE))
     assert named - set(COMMANDS) == set()
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "ctc_align" / "cli").glob("*.py")]
     known = {option for source in sources for option in re.findall(r"--[a-z][a-z-]+", source)}
+    for command in typer.main.get_command(app).commands.values():  # type: ignore[attr-defined]
+        known |= {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
     others = {
         "--index-url",
         "--strict",

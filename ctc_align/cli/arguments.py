@@ -15,7 +15,6 @@ from ctc_align.errors import UsageError
 from ctc_align.reading.file_kinds import HEAD_BYTES, RECORDING_ROLE, TEXT_ROLE, likely_role
 
 if TYPE_CHECKING:
-    from ctc_align.cli.printing import Talk
     from ctc_align.models.log_probs import LogProbsReader
 
 _ESTIMATED_S = 0.1
@@ -229,19 +228,6 @@ def alignments_at(path: str) -> list[str]:
     if not files:
         raise UsageError(f"{path}: expected a folder with JSON that ctc-align wrote, got one without")
     return files
-
-
-def latest_alignments(alignments: list[str], talk: Talk) -> list[str]:
-    """Return of each alignment the file with the latest corrections out of those that are given."""
-    from ctc_align.cli.notes import later_notes
-    from ctc_align.files.corrections import latest_works
-
-    found = list(latest_works(map(Path, alignments)))
-    for work in found:
-        talk.notes(work.notes())
-    taken = [str(work.path) for work in found]
-    talk.notes(later_notes(taken))
-    return taken
 
 
 def _is_beside_alignments(path: Path) -> bool:

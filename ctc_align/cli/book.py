@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctc_align.cli.arguments import alignments_at, is_book, kind_of, latest_alignments
-from ctc_align.cli.notes import recording_notes
+from ctc_align.cli.arguments import alignments_at, is_book, kind_of
+from ctc_align.cli.notes import latest_alignments, recording_notes
 from ctc_align.cli.options import Group, MessageOptions, folder_option, force_option, grouped
 from ctc_align.cli.printing import Talk, counted
 from ctc_align.config import setting

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, counted, say
+from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, Talk, counted, say
 from ctc_align.errors import CtcAlignError
 from ctc_align.text.control_characters import printable
 from ctc_align.types import ALIGNED, DIRECTION, MARKUP, NONE, POOR, SKIPPED, SPEAKER, UNEXPLAINED, UNKNOWN, UNSPOKEN
@@ -100,6 +100,18 @@ def later_notes(given: Sequence[str]) -> Iterator[str]:
         else:
             why = "is later and has the same corrections"
         yield f"{path} is taken as it is named; {work.path.name} beside it {why}"
+
+
+def latest_alignments(alignments: list[str], talk: Talk) -> list[str]:
+    """Return of each alignment the file with the latest corrections out of those that are given."""
+    from ctc_align.files.corrections import latest_works
+
+    found = list(latest_works(map(Path, alignments)))
+    for work in found:
+        talk.notes(work.notes())
+    taken = [str(work.path) for work in found]
+    talk.notes(later_notes(taken))
+    return taken
 
 
 def difference_notes(alignment: Alignment) -> list[str]:

@@ -41,6 +41,7 @@ LINES: list[tuple[list[str], str]] = [
     (["talk.wav", "hostile.txt", "--out-dir", "out3", "--format", "srt"], "wrote"),
     (["realign", f"none{NAME}.json"], SHOWN),
     (["realign", TXT], SHOWN),
+    (["convert", TXT, "--format", "srt"], SHOWN),
     (["view", f"none{NAME}.json"], SHOWN),
     (["report", f"none{NAME}"], SHOWN),
     (["help", NAME], SHOWN),
