@@ -6,7 +6,6 @@ One busy loop runs on each core. Asked: with the default threads at most 1.3 tim
 
 from __future__ import annotations
 
-import argparse
 import os
 import resource
 import statistics
@@ -19,16 +18,16 @@ from pathlib import Path
 
 import numpy as np
 import soundfile
+from measuring import ROOT, parser_of
 
 import ctc_align
 
-ROOT = Path(__file__).resolve().parents[2]
 DEMO = Path(ctc_align.__file__).parent / "demo"
 BUSY = "while True: pass"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--seconds", type=float, default=180.0, help="of the recording that is aligned")
     parser.add_argument("--utterances", type=int, default=60, help="of the corpus, the bundled recording each")
     parser.add_argument("--rounds", type=int, default=5)

@@ -13,7 +13,6 @@ The last rows are false alarms: utterances as they are, with their own texts, no
 
 from __future__ import annotations
 
-import argparse
 import json
 import sys
 import tempfile
@@ -24,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from measuring import DATA, manifest_rows, parser_of  # isort: skip
 from confidence_training import Shares, Speech, clips_of, in_language, made_case, off_by, speech_by_language
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_audio
@@ -35,7 +34,6 @@ from ctc_align.files import Alignment
 from ctc_align.training.calibrating.calibration_fitting import rank_auc
 from mismatches import KINDS, RATE, Mismatch
 
-DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 RIGHT_S, NEAR_S, WRONG_S, SURE = 0.2, 0.1, 0.5, 0.5
 FEWEST_WRONG = 30
 """A curve of fewer wrong words says nothing."""
@@ -163,12 +161,6 @@ def draw(outcomes: dict[str, Outcomes], path: str) -> None:
     figure.savefig(path, metadata={"Date": None})
 
 
-def development_rows() -> list[dict[str, str]]:
-    """Return the rows of the manifest for the development speakers."""
-    rows = [json.loads(line) for line in (DATA / "english" / "manifest.jsonl").read_text("utf-8").splitlines()]
-    return [row for row in rows if row["split"] == "dev"]
-
-
 def held_out_speech(aligner: Aligner, music: str | None, manifest: str | None) -> dict[str, Speech]:
     """Return clips by language: of every second English development speaker, or of a manifest."""
     recordings = [load_audio(path, RATE).samples for path in sorted(Path(music).iterdir())] if music else []
@@ -177,7 +169,7 @@ def held_out_speech(aligner: Aligner, music: str | None, manifest: str | None) -
             clips = clips_of(aligner, manifest, 1000, Path(folder) / "clips.json")
         found = speech_by_language(clips, manifest, 1)
         return {language: replace(own, music=recordings) for language, own in found.items()}
-    speakers = sorted({row["speaker"] for row in development_rows()})[1::2]
+    speakers = sorted({row["speaker"] for row in manifest_rows(split="dev")})[1::2]
     with tempfile.TemporaryDirectory() as folder:
         english, languages = Path(folder) / "english.jsonl", Path(folder) / "languages.jsonl"
         _select(DATA / "english", english, lambda row: row["split"] == "dev" and row["speaker"] in speakers)
@@ -188,8 +180,8 @@ def held_out_speech(aligner: Aligner, music: str | None, manifest: str | None) -
 
 
 def _select(folder: Path, path: Path, wanted: Callable[[dict[str, str]], bool]) -> None:
-    rows = [json.loads(line) for line in (folder / "manifest.jsonl").read_text("utf-8").splitlines()]
-    lines = [json.dumps({**row, "audio": str(folder / row["audio"])}) for row in rows if wanted(row)]
+    rows = filter(wanted, manifest_rows(folder / "manifest.jsonl"))
+    lines = [json.dumps({**row, "audio": str(folder / row["audio"])}) for row in rows]
     path.write_text("\n".join(lines), encoding="utf-8")
 
 
@@ -202,7 +194,7 @@ def _by_language(manifest: str) -> dict[str, list[tuple[str, str]]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser()
+    parser = parser_of(__doc__)
     parser.add_argument("--words", type=int, default=3000, help="words of each kind, at least")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--kinds", default=",".join(KINDS))
@@ -236,7 +228,7 @@ def main() -> int:
         for language, rows in _by_language(given.speech).items():
             false_alarms(in_language(aligner, language), f"utterances as they are, {language}", rows)
     else:
-        english = [(str(DATA / "english" / row["audio"]), row["text"]) for row in development_rows()]
+        english = [(str(DATA / "english" / row["audio"]), row["text"]) for row in manifest_rows(split="dev")]
         gold = sorted((DATA / "gold-dev" / "corpus").rglob("*.wav"))
         labelled = [(str(path), path.with_suffix(".txt").read_text("utf-8")) for path in gold]
         false_alarms(aligner, "development utterances as they are", english)

@@ -12,7 +12,6 @@ machine as it is: other work on it counts against us, so the processor's seconds
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import resource
@@ -24,16 +23,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import soundfile
+from measuring import ENGLISH, ROOT, manifest_rows, parser_of
 
-ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT.parent / "shared" / "data" / "english"
 SHORT_S = 0.8
 IN_A_TURN = 250
 LIGHT = ROOT / "tests" / "support" / "corpus_program.py"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("--utterances", type=int, default=2000)
     parser.add_argument("--many", type=int, default=10_000)
     parser.add_argument("--against", type=Path, help="another checkout, for the throughput")
@@ -53,8 +51,7 @@ def main() -> None:
 
 
 def rows() -> list[dict]:
-    lines = (DATA / "manifest.jsonl").read_text("utf-8").splitlines()
-    return [{**row, "audio": str(DATA / row["audio"])} for row in map(json.loads, lines)]
+    return [{**row, "audio": str(ENGLISH / row["audio"])} for row in manifest_rows()]
 
 
 def throughput(folder: Path, count: int) -> None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import functools
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -29,6 +28,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from measuring import ENGLISH, MANIFEST, manifest_rows, parser_of, show_machine
 from numba import njit
 
 import ctc_align
@@ -40,7 +40,6 @@ PATHS, FORWARD, GRADIENT = "best path", "forward", "forward + gradient"
 ROUNDS_S = 1.0
 """More rounds than asked for are made of what is over sooner than this."""
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "english"
 FRAMES_PER_HOUR = 180_000
 TOKENS_PER_FRAME = 137 / 540
 
@@ -87,14 +86,13 @@ def made_speech(case: Case, seed: int = 0) -> tuple[torch.Tensor, np.ndarray]:
 def recordings(count: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Return of recordings with so many tokens together: log-probs (T, C), tokens (L,), and the frames (L,) at which
     these end; nothing without the data."""
-    if not (DATA / "manifest.jsonl").is_file():
+    if not MANIFEST.is_file():
         return []
-    clips = [json.loads(line) for line in (DATA / "manifest.jsonl").read_text("utf-8").splitlines()]
     aligner, found, there = ctc_align.Aligner(model="english", backend="cpu"), [], 0
-    for clip in (clip for clip in clips if clip["split"] == "dev"):
+    for clip in manifest_rows(split="dev"):
         if there >= count:
             break
-        emissions = aligner.emissions(DATA / clip["audio"])
+        emissions = aligner.emissions(ENGLISH / clip["audio"])
         alignment = aligner.align(emissions, clip["text"])
         tokens = [token for word in alignment.words for token in word.tokens]
         ends = [round(token.end_s / emissions.frame_shift_s) for token in tokens]
@@ -174,7 +172,7 @@ def table(goals: list[Goal], rounds: int) -> Iterator[tuple[str, bool]]:
     yield "| name | task | case | ours, ms | theirs, ms | ns/cell | asked | reached | |", True
     yield "|---|---|---|---:|---:|---:|---:|---:|---|", True
     for goal in goals:
-        kind = "noise" if not goal.spoken else "speech" if (DATA / "manifest.jsonl").is_file() else "made speech"
+        kind = "noise" if not goal.spoken else "speech" if MANIFEST.is_file() else "made speech"
         head = f"| {goal.name} | {goal.task}, {kind} | {goal.case} |"
         if goal.task == PATHS and align is None:
             yield f"{head} | | | {goal.asked} x | | skipped: torchaudio {reason} |", True
@@ -279,7 +277,7 @@ def long_recording(hours: float) -> bool:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="How many times as fast as torchaudio and PyTorch the engine is.")
+    parser = parser_of(__doc__)
     parser.add_argument("--only", nargs="+", choices=[goal.name for goal in GOALS], metavar="NAME")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--threads", type=int, default=2)
@@ -291,11 +289,7 @@ def main() -> int:
     if arguments.align_file:
         align_file(arguments.align_file)
         return 0
-    here = machine([])
-    versions = ", ".join(f"{name} {version}" for name, version in here["versions"].items())
-    print(f"{here['processor']}, {here['cores']} cores, {here['threads']} threads; {versions}")
-    if hasattr(os, "getloadavg"):
-        print(f"load before the start: {os.getloadavg()[0]:.1f} (ratios of a busy machine say little)")
+    show_machine(machine([]))
     print(flush=True)
     if arguments.long:
         return 0 if long_recording(arguments.long) else 1

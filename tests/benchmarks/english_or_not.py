@@ -9,10 +9,7 @@ speakers of the training are left out in K turns, and the weights learnt without
 
 from __future__ import annotations
 
-import argparse
-import json
 import os
-import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterable
@@ -20,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from measuring import manifest_rows, parser_of  # isort: skip
 from ctc_align.text.languages import NGRAM_WEIGHTS, likely_other_language
 from english_letters import learnt, texts_of
 
@@ -30,7 +27,7 @@ HARD = Path(__file__).with_name("english-texts.txt")
 
 def main() -> None:
     """Measure, and print tables."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--english", required=True)
     parser.add_argument("--train")
     parser.add_argument("--test", nargs="*", default=[])
@@ -72,18 +69,15 @@ def folds(english: str, train: str, count: int, show: bool) -> None:
 def by_speaker(path: str, split: str) -> dict[str, list[str]]:
     """Return the texts of a split of the English manifest by speaker, each once."""
     texts: dict[str, dict[str, None]] = {}
-    for line in Path(path).read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
-        if row["split"] == split:
-            texts.setdefault(row["speaker"], {})[row["text"]] = None
+    for row in manifest_rows(Path(path), split):
+        texts.setdefault(row["speaker"], {})[row["text"]] = None
     return {name: list(each) for name, each in texts.items()}
 
 
 def texts_of_test(path: str) -> dict[str, list[str]]:
     """Return the texts of a manifest by language, whatever their split."""
     texts: dict[str, list[str]] = {}
-    for line in Path(path).read_text(encoding="utf-8").splitlines():
-        row = json.loads(line)
+    for row in manifest_rows(Path(path)):
         texts.setdefault(row["language"], []).append(row["text"])
     return texts
 

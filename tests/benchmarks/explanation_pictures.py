@@ -5,12 +5,12 @@ python tests/benchmarks/explanation_pictures.py
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import soundfile
 from matplotlib.figure import Figure
+from measuring import ROOT
 
 import ctc_align
 from ctc_align import functional
@@ -19,7 +19,6 @@ from ctc_align.evaluate import occupancy_figure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-ROOT = Path(__file__).resolve().parents[2]
 PICTURES = ROOT / "docs" / "pictures"
 DEMO = ROOT / "ctc_align" / "demo"
 WORDS = 2

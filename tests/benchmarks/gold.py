@@ -11,7 +11,6 @@ speakers, and looked at by the model's network of edges, which learnt nothing fr
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -19,8 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import soundfile
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from measuring import GOLD, parser_of
 from spoiled import CONDITIONS
 
 from ctc_align.alignment.aligner import Aligner
@@ -36,7 +34,6 @@ from ctc_align.training.calibrating.edge_errors import PairedEdges
 from ctc_align.training.calibrating.labelled_speech import read_labelled
 from ctc_align.types import Interval
 
-GOLD = Path(__file__).resolve().parents[3] / "shared" / "data" / "gold-dev"
 BY_SPEAKER = Options(interval_by="folder")
 GAP_S = 0.02
 
@@ -137,7 +134,7 @@ def left_out(folder: Path) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Boundary errors against hand labels.")
+    parser = parser_of(__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=GOLD)
     parser.add_argument("--model", default="english")
     parser.add_argument("--condition", default="clean", choices=sorted(CONDITIONS))

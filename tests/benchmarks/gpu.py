@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from measuring import parser_of  # isort: skip
 import gpu_checks
 
 from ctc_align import functional, kernels, lattice
@@ -136,7 +136,7 @@ def report(device: torch.device, arguments: argparse.Namespace) -> Iterator[tupl
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Whether the CUDA kernels are right on this card, and how fast.")
+    parser = parser_of(__doc__)
     parser.add_argument("--only", default=",".join((*gpu_checks.GROUPS, SPEED)), help="groups, by commas")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--small", action="store_true", help="problems for Triton's interpreter, without a card")

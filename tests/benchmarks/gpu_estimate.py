@@ -12,7 +12,6 @@ Triton with its tools, on Linux; TRITON_INTERPRET must not be set.
 
 from __future__ import annotations
 
-import argparse
 import math
 import subprocess
 import sys
@@ -26,8 +25,7 @@ import numpy as np
 import torch
 import triton
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from measuring import ROOT, parser_of  # isort: skip
 import absent_card
 import gpu_calls
 import machine_code
@@ -37,7 +35,7 @@ from ctc_align import lattice
 from ctc_align.kernels.benchmark import Case
 from ctc_align.kernels.gpu import launch_plan
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "gpu.md"
+PAGE = ROOT / "docs" / "gpu.md"
 
 
 @dataclass(frozen=True)
@@ -224,7 +222,7 @@ def table() -> Iterator[str]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Estimate the time of the GPU's kernels from their machine code.")
+    parser = parser_of(__doc__)
     parser.add_argument("--write", action="store_true", help="put the table into docs/gpu.md")
     parser.add_argument("--launches", action="store_true", help="print each launch")
     arguments = parser.parse_args()

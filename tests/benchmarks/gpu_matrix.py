@@ -15,7 +15,6 @@ TRITON_INTERPRET must not be set.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import dataclasses
 import hashlib
@@ -26,14 +25,13 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from measuring import ROOT, parser_of  # isort: skip
 import absent_card
 import gpu_calls
 import triton
 from absent_card import CARD, TARGETS, Resources, Specialisation
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = ROOT / "docs"
 TABLE, PAGE = DOCS / "gpu-kernels.tsv", DOCS / "gpu.md"
 PARTS = 74
 Wanted = dict[str, dict[str, tuple[Specialisation, str]]]
@@ -146,7 +144,7 @@ def write_table(table: list[list[str]], missing: int) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Compile the GPU's kernels for cards that need not be there.")
+    parser = parser_of(__doc__)
     parser.add_argument("--targets", default=",".join(TARGETS), help="names, by commas")
     parser.add_argument("--parts", type=int, default=PARTS, help="each target gets every N-th combination; 1: hours")
     parser.add_argument("--keep", type=Path, default=Path(tempfile.gettempdir()) / "ctc-align-gpu-matrix.jsonl")

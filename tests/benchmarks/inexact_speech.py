@@ -14,6 +14,8 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+
+from measuring import ENGLISH, ROOT, manifest_rows  # isort: skip
 from inexact_scores import SPEECH, Stretch, TrueWord
 
 from ctc_align.alignment.aligner import Aligner
@@ -21,8 +23,6 @@ from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
 from synthetic_sounds import RATE, room_tone
 
-ROOT = Path(__file__).resolve().parents[2]
-DATA = ROOT.parent / "shared" / "data" / "english"
 PAUSE_S = (0.2, 0.7)
 Line = tuple[TrueWord, ...]
 
@@ -39,9 +39,6 @@ class Take:
     @property
     def duration_s(self) -> float:
         return len(self.samples) / RATE
-
-
-Line = tuple[TrueWord, ...]
 
 
 @dataclass(frozen=True)
@@ -84,7 +81,7 @@ def timed_takes(model: str = "english") -> dict[str, tuple[Take, ...]]:
     Args:
         model: "english", or the folder of a model that `ctc-align train` wrote.
     """
-    rows = sorted((row for row in _rows() if row["split"] == "dev"), key=lambda row: row["audio"])
+    rows = sorted(manifest_rows(split="dev"), key=lambda row: row["audio"])
     folder = ROOT / "ctc_align" / "models" / "english" if model == "english" else Path(model)
     weights = sorted(folder.glob("*.safetensors"))
     names = [row["audio"] + row["text"] for row in rows]
@@ -98,7 +95,7 @@ def timed_takes(model: str = "english") -> dict[str, tuple[Take, ...]]:
         words = [
             TrueWord(word, ((start_s, end_s),)) for word, (start_s, end_s) in zip(_written(row["text"]).split(), times)
         ]
-        samples = load_audio(str(DATA / row["audio"]), RATE).samples
+        samples = load_audio(str(ENGLISH / row["audio"]), RATE).samples
         found.setdefault(row["speaker"], []).append(Take(samples, tuple(words), row["speaker"]))
     return {speaker: tuple(takes) for speaker, takes in found.items()}
 
@@ -111,7 +108,7 @@ def _aligner(model: str) -> Aligner:
 def _times(model: str, row: dict[str, str]) -> list[tuple[float, float]]:
     """Return (start_s, end_s) of each word of a clip."""
     text = _written(row["text"])
-    words = _aligner(model).align(str(DATA / row["audio"]), text).words
+    words = _aligner(model).align(str(ENGLISH / row["audio"]), text).words
     assert [word.text for word in words] == text.split()
     assert all(word.start_s is not None for word in words)
     return [(word.start_s or 0.0, word.end_s or 0.0) for word in words]
@@ -120,7 +117,7 @@ def _times(model: str, row: dict[str, str]) -> list[tuple[float, float]]:
 @cache
 def unheard_lines() -> tuple[Line, ...]:
     """Return lines of training speakers, as words that are not spoken."""
-    rows = [row for row in _rows() if row["source"] == "libri_train_clean_5"]
+    rows = [row for row in manifest_rows() if row["source"] == "libri_train_clean_5"]
     return tuple(tuple(TrueWord(word) for word in _written(row["text"]).split()) for row in rows)
 
 
@@ -133,7 +130,3 @@ def _written(text: str) -> str:
     words = [word if word == "I" or word.startswith("I'") else word.lower() for word in text.split()]
     words[0] = words[0][0].upper() + words[0][1:]
     return " ".join(words) + "."
-
-
-def _rows() -> list[dict[str, str]]:
-    return [json.loads(line) for line in (DATA / "manifest.jsonl").read_text("utf-8").splitlines()]

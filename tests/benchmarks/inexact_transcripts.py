@@ -35,15 +35,14 @@ import hashlib
 import resource
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
+from measuring import parser_of  # isort: skip
 from inexact_cases import GROUPS, KINDS, case_of
 from inexact_letters import made_letters
 from inexact_scores import Case, Scores, score
@@ -147,18 +146,24 @@ def seeds_of(given: str) -> Iterator[int]:
         yield from range(int(first), int(last or first) + 1)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--kinds", default=",".join(KINDS))
+def case_options(text: str | None, kinds: Iterable[str]) -> argparse.ArgumentParser:
+    """Return a parser of the options that say which cases there are, and what listens to them."""
+    parser = parser_of(text)
+    parser.add_argument("--kinds", default=",".join(kinds))
     parser.add_argument("--group", default="choose", choices=(*GROUPS, "all"))
     parser.add_argument("--seeds", default="1")
     parser.add_argument("--minutes", type=float, default=20.0)
-    parser.add_argument("--match", default="auto")
     parser.add_argument("--model", default="english", help="or the folder of one that was trained (letters)")
-    parser.add_argument("--letters", action="store_true", help="made log-probs of letters in the model's place")
-    parser.add_argument("--without-states", action="store_true", help="log-probs alone, as of other models")
+    parser.add_argument("--letters", action="store_true", help="made log-probs of letters instead of the model's")
     parser.add_argument("--music", help="folder of recordings of music")
     parser.add_argument("--emissions-cache", type=Path, help="folder for the model's emissions")
+    return parser
+
+
+def main() -> int:
+    parser = case_options(__doc__, KINDS)
+    parser.add_argument("--match", default="auto")
+    parser.add_argument("--without-states", action="store_true", help="log-probs alone, as of other models")
     parser.add_argument("--without-exact", action="store_true", help="do not align by exact for the processor time")
     given = parser.parse_args()
     torch.set_num_threads(1)

@@ -10,7 +10,6 @@ and for checks. The rules for drawing edges are in `docs/labelling.md`.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import sys
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from measuring import parser_of
 from numpy.lib.stride_tricks import sliding_window_view
 
 from ctc_align.audio.loading import load_audio
@@ -251,7 +251,7 @@ def write_pictures(picture: Picture, words: Sequence[str], folder: Path) -> int:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Pictures in which word edges are drawn by eye.")
+    parser = parser_of(__doc__)
     parser.add_argument("audio", type=Path)
     parser.add_argument("text", type=Path)
     parser.add_argument("out_dir", type=Path)

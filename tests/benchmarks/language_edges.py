@@ -20,8 +20,6 @@ segmentation) does not show. Neither figure measures edges between words without
 
 from __future__ import annotations
 
-import argparse
-import json
 import shutil
 import sys
 import tempfile
@@ -30,6 +28,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from measuring import RATE, manifest_rows, parser_of
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_audio
@@ -39,7 +38,6 @@ from ctc_align.files import Alignment
 from ctc_align.models import embedded_folder
 from ctc_align.models.edge_network import FILE, edge_network_bytes, load_edge_network
 
-RATE = 16000
 PAUSE_S, CONTRAST_DB, THRESHOLD, BESIDE_S = 0.2, 25.0, 1 / 3, 0.2
 STEP, WINDOW = 40, 160
 FAR_S = 0.2
@@ -128,12 +126,12 @@ def with_edges(model: Path, edges: Path, folder: Path) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     for name in ("model", "other", "corpus"):
         parser.add_argument(name, type=Path)
     parser.add_argument("--edges", type=Path, default=embedded_folder("english") / FILE)
     call = parser.parse_args()
-    rows = [json.loads(line) for line in call.corpus.read_text("utf-8").splitlines()]
+    rows = manifest_rows(call.corpus)
     with tempfile.TemporaryDirectory() as folder:
         models = [
             with_edges(model, call.edges, Path(folder) / str(i)) for i, model in enumerate((call.model, call.other))

@@ -21,7 +21,6 @@ TRAIN.jsonl, and these figures; clips of speakers that TRAIN.jsonl has too are m
 
 from __future__ import annotations
 
-import argparse
 import json
 import math
 import random
@@ -33,6 +32,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from measuring import RATE, manifest_rows, parser_of
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_audio
@@ -41,7 +41,6 @@ from ctc_align.errors import CtcAlignError
 from ctc_align.files import Alignment
 from ctc_align.text.sounds.pieces import script_of_letter
 
-RATE = 16000
 SWAPS = 3
 ALTERNATIVES = 9
 PAUSE_S, CONTRAST_DB, FLOOR_DB, NEAR_S, TRIM_S = 0.2, 20.0, 25.0, 0.05, 0.02
@@ -222,7 +221,7 @@ def table(by_language: dict[str, Figures], rows: dict[str, list[Row]], learnt: P
     """Return the rows of `languages.tsv`."""
     hours: Counter[str] = Counter()
     texts, speakers = defaultdict(list), defaultdict(set)
-    for row in map(json.loads, learnt.read_text("utf-8").splitlines()):
+    for row in manifest_rows(learnt):
         hours[row["language"]] += row["duration_s"] / 3600
         speakers[row["language"]].add(row["speaker"])
         texts[row["language"]].append(row["text"])
@@ -248,7 +247,7 @@ def script_of(text: str) -> str:
 
 def main() -> None:
     """Measure, and print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("model")
     parser.add_argument("clips", type=Path)
     parser.add_argument("--only", nargs="*")
@@ -259,7 +258,7 @@ def main() -> None:
     parser.add_argument("--table", type=Path)
     call = parser.parse_args()
     rows: dict[str, list[Row]] = defaultdict(list)
-    for row in map(json.loads, call.clips.read_text("utf-8").splitlines()):
+    for row in manifest_rows(call.clips):
         if not call.only or row["language"] in call.only:
             rows[row["language"]].append(row)
     keys: dict[str, Any] = {key: float(value) for key, _, value in (pair.partition("=") for pair in call.set)}

@@ -1,6 +1,6 @@
 """How the errors of word edges fall with the number of labelled utterances that `ctc-align calibrate` learns from.
 
-    python -m tests.benchmarks.learning_curve REFERENCE --audio CORPUS [--utterances 8 16 32 64]
+    python tests/benchmarks/learning_curve.py REFERENCE --audio CORPUS [--utterances 8 16 32 64]
 
 Groups of speakers are left out in turn; utterances are chosen at random among those of the others. Both the constants
 and the network of edges come from the chosen ones alone.
@@ -8,11 +8,11 @@ and the network of edges come from the chosen ones alone.
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 
 import numpy as np
+from measuring import parser_of
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.training.calibrating.calibration_fitting import PlacedUtterances
@@ -22,7 +22,7 @@ from ctc_align.training.calibrating.labelled_speech import read_labelled
 
 def main() -> None:
     """Print a row for each number of utterances."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = parser_of(__doc__)
     parser.add_argument("reference", help="folder of TextGrids")
     parser.add_argument("--audio", help="folder of recordings")
     parser.add_argument("--model", default="english")

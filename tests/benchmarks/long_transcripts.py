@@ -12,15 +12,13 @@ Kinds of made log-probs, float32 of 32 classes, 6 frames a word:
 
 from __future__ import annotations
 
-import argparse
 import os
-import subprocess
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
+from measuring import Cost, parser_of, timed_run
 
 KINDS = ("clear", "blurred", "elsewhere", "noise")
 LETTERS = "etaoinshrdlcumwfgypbvkjxqz"
@@ -85,33 +83,19 @@ def make(folder: Path, words: int, kind: str, seed: int = 1) -> tuple[Path, Path
     return audio, transcript, frames
 
 
-def run(audio: Path, transcript: Path, folder: Path) -> tuple[float, float, float, str]:
-    """Return the seconds, the processor's seconds and the peak MB of one call, and the last line that it said."""
+def run(audio: Path, transcript: Path, folder: Path) -> tuple[Cost, str]:
+    """Return what a call took, and the last line that it wrote to stderr."""
     options = ["--vocab", str(folder / "vocabulary.txt"), "--frame-shift", str(FRAME_SHIFT_S), "--force"]
-    command = [
-        sys.executable,
-        "-m",
-        "ctc_align",
-        str(audio),
-        str(transcript),
-        *options,
-        "--out-dir",
-        str(folder / "out"),
-    ]
+    out = ["--out-dir", str(folder / "out")]
     with open(folder / "said.txt", "w+b") as said:
-        began_s = time.perf_counter()
-        process = subprocess.Popen(command, stderr=said)
-        _, _, usage = os.wait4(process.pid, 0)
-        wall_s = time.perf_counter() - began_s
+        cost = timed_run(["-m", "ctc_align", str(audio), str(transcript), *options, *out], stderr=said)
         said.seek(0)
         lines = said.read().decode("utf-8").splitlines()
-    scale = 1 if sys.platform == "darwin" else 1024
-    loss = next((line for line in lines if line.startswith("CTC loss")), lines[-1] if lines else "")
-    return wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * scale / 2**20, loss
+    return cost, next((line for line in lines if line.startswith("CTC loss")), lines[-1] if lines else "")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Long transcripts through the program.")
+    parser = parser_of(__doc__)
     parser.add_argument("words", nargs="*", type=int, default=[10_000, 30_000, 100_000])
     parser.add_argument("--kind", action="append", choices=KINDS)
     parser.add_argument("--folder", help="for the files, which need 800 MB for a million words")
@@ -123,11 +107,9 @@ def main() -> int:
                 folder = Path(name)
                 (folder / "vocabulary.txt").write_text("\n".join(VOCABULARY) + "\n", "utf-8")
                 audio, transcript, frames = make(folder, words, kind)
-                wall_s, processor_s, peak, said = run(audio, transcript, folder)
-            print(
-                f"{kind:10} {words:9} {frames:10} {wall_s:7.1f}s {processor_s:9.1f}s {peak:8.0f} MiB  {said}",
-                flush=True,
-            )
+                cost, said = run(audio, transcript, folder)
+            figures = f"{cost.wall_s:7.1f}s {cost.processor_s:9.1f}s {cost.peak / 2**20:8.0f} MiB"
+            print(f"{kind:10} {words:9} {frames:10} {figures}  {said}", flush=True)
     return 0
 
 

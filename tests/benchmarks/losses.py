@@ -12,13 +12,12 @@ product is measured from the log-probs on, loss and gradient with it, and beside
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
+from measuring import parser_of, show_machine
 
 from ctc_align import functional
 from ctc_align.kernels.benchmark import Case, in_turns, machine, planted
@@ -132,19 +131,17 @@ def compare(met: torch.Tensor, right: torch.Tensor, what: str, tolerance: float 
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="How many times as fast as PyTorch's the CTC loss is.")
+    parser = parser_of(__doc__)
     parser.add_argument("--only", nargs="+", metavar="NAME")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--threads", type=int, default=2)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
-    made, here = rows(), machine([])
+    made = rows()
     chosen = [row for row in made if row.name in (arguments.only or [row.name])]
     if not chosen:
         parser.error(f"--only: expected some of {', '.join(row.name for row in made)}")
-    versions = ", ".join(f"{name} {version}" for name, version in here["versions"].items())
-    print(f"{here['processor']}, {here['cores']} cores, {here['threads']} threads; {versions}")
-    print(f"load before the start: {os.getloadavg()[0]:.1f} (ratios of a busy machine say little)")
+    show_machine(machine([]))
     print(f"\n{CASE}, float32\n")
     print("| name | task | beside | ours, ms | theirs, ms | asked | reached | |")
     print("|---|---|---|---:|---:|---:|---:|---|", flush=True)

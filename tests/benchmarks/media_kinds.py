@@ -1,6 +1,6 @@
 """Words of the demo recording in every kind of media file, against those in the WAV: length and word times.
 
-PYTHONPATH=tests/support python tests/benchmarks/media_kinds.py
+python tests/benchmarks/media_kinds.py
 
 Prints for each kind: how much longer it is than the WAV, the delay of its coder that nothing in the file takes back
 (every player plays it), how far the sound lies from where it is in the WAV after that delay, and the median and the
@@ -15,7 +15,9 @@ from pathlib import Path
 
 import numpy as np
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "audio"))
+from measuring import ROOT  # isort: skip
+
+sys.path.insert(0, str(ROOT / "tests" / "audio"))
 
 from made_media import write_media
 from test_media_kinds import DEMO, KINDS, at_rate, lags_s, word_edges

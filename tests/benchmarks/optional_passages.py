@@ -9,12 +9,12 @@ that chose the bias and the others: how many of what was said are left out, and 
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
+from measuring import ENGLISH, manifest_rows
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.pronunciations import passage_gains
@@ -24,7 +24,6 @@ from ctc_align.text import split
 from ctc_align.tokens.tokenizer import Tokenizer, tokenize, tokenizer_for
 from ctc_align.types import Emissions
 
-DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "english"
 LENGTHS = (1, 2, 3, 4, 6, 8, 12)
 BIASES = (0.0, -1.0, -2.0, -2.5, -3.0, -4.0)
 MOST_OF_A_SPEAKER, FEWEST_WORDS = 14, 12
@@ -60,11 +59,10 @@ def main(folder: Path) -> None:
 
 
 def sentences(folder: Path) -> list[dict[str, str]]:
-    rows = [json.loads(line) for line in (folder / "manifest.jsonl").read_text("utf-8").splitlines()]
     taken: Counter[str] = Counter()
     chosen = []
-    for row in rows:
-        if row["split"] == "dev" and len(row["text"].split()) >= FEWEST_WORDS:
+    for row in manifest_rows(folder / "manifest.jsonl", "dev"):
+        if len(row["text"].split()) >= FEWEST_WORDS:
             taken[row["speaker"]] += 1
             if taken[row["speaker"]] <= MOST_OF_A_SPEAKER:
                 chosen.append(row)
@@ -90,4 +88,4 @@ def shares(
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else DATA)
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else ENGLISH)

@@ -5,25 +5,19 @@ python tests/benchmarks/page.py [--seconds 3600]
 
 from __future__ import annotations
 
-import argparse
-import os
-import shutil
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-
 import numpy as np
-from long_pages import hour_page
 
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+from measuring import chromium, parser_of  # isort: skip
+from long_pages import hour_page
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--seconds", type=float, default=3600.0)
     options = parser.parse_args()
     from playwright.sync_api import sync_playwright
@@ -31,12 +25,10 @@ def main() -> None:
     began_s = time.perf_counter()
     html, words = hour_page(options.seconds)
     print(f"made in {time.perf_counter() - began_s:.1f} s: {len(html) / 1e6:.1f} MB, {words} words")
-    program = next(filter(None, map(shutil.which, CHROMIUM)))
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         path = Path(folder, "hour.html")
         path.write_text(html, "utf-8")
-        browser = playwright.chromium.launch(executable_path=program, args=arguments)
+        browser = chromium(playwright)
         for run in range(3):
             measure(browser, path, run)
         browser.close()

@@ -6,15 +6,13 @@ python tests/benchmarks/page_pictures.py
 from __future__ import annotations
 
 import io
-import os
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-CHROMIUM = ("chromium", "chromium-browser", "google-chrome")
+from measuring import ROOT, chromium
+
 PICTURES = {"page": ("light", 1200, 760), "page-dark": ("dark", 1200, 760)}
 
 
@@ -22,13 +20,11 @@ def main() -> None:
     from PIL import Image
     from playwright.sync_api import sync_playwright
 
-    program = next(filter(None, map(shutil.which, CHROMIUM)))
-    arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     (ROOT / "docs" / "pictures").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         call = [sys.executable, "-m", "ctc_align", "demo", "--out-dir", folder, "--format", "html"]
         subprocess.run(call, check=True, cwd=ROOT, stdout=subprocess.DEVNULL)
-        browser = playwright.chromium.launch(executable_path=program, args=arguments)
+        browser = chromium(playwright)
         for name, (colours, width, height) in PICTURES.items():
             page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=colours)
             page.goto(Path(folder, "demo.html").as_uri())

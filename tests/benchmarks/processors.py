@@ -21,8 +21,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from measuring import ROOT, parser_of
 
 KERNELS = {"best path": "viterbi.walk", "sums": "sums.sums"}
 WIDTHS = {8: "", 16: "+avx512f,-sse3"}
@@ -122,7 +121,7 @@ def table() -> Iterator[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Look at the CPU's kernels on other processors.")
+    parser = parser_of(__doc__)
     parser.add_argument("--write", action="store_true", help="put the table into docs/processors.md")
     parser.add_argument("--dump", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -135,7 +134,7 @@ def main() -> None:
     if arguments.write:
         from gpu_calls import replace_block
 
-        replace_block(Path(__file__).resolve().parents[2] / "docs" / "processors.md", "processors", "\n".join(lines))
+        replace_block(ROOT / "docs" / "processors.md", "processors", "\n".join(lines))
     return None
 
 

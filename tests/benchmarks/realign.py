@@ -8,12 +8,12 @@ those beside a corrected word, and of those beside one that was more than 20 ms 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from measuring import GOLD, parser_of
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
@@ -22,7 +22,6 @@ from ctc_align.evaluate.pairing import pair_intervals
 from ctc_align.files import Alignment
 from ctc_align.types import HAND, AlignedWord, Interval
 
-GOLD = Path(__file__).resolve().parents[3] / "shared" / "data" / "gold-dev"
 FAR_S = 0.02
 
 
@@ -82,7 +81,7 @@ def rows(aligner: Aligner, folder: Path, most: int, every: int) -> Iterator[tupl
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Errors of words beside corrected ones.")
+    parser = parser_of(__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=GOLD)
     parser.add_argument("--utterances", type=int, default=20)
     parser.add_argument("--every", type=int, default=5)

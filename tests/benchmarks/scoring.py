@@ -14,8 +14,6 @@ Words are drawn from the corpus as often as they are said in it. Nothing wrong i
 
 from __future__ import annotations
 
-import argparse
-import json
 import random
 import time
 from collections.abc import Sequence
@@ -23,11 +21,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from measuring import MANIFEST, manifest_rows, parser_of
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.scoring import Scored
 
-MANIFEST = Path(__file__).resolve().parents[3] / "shared" / "data" / "english" / "manifest.jsonl"
 KINDS = ("replaced", "dropped", "added")
 STATISTICS = ("loss_per_token", "loss_per_frame", "loss", "local_loss")
 OTHERS, EACH, DRAWS = 9, 3, 50
@@ -181,15 +179,14 @@ def worst_tenth(cases: Sequence[Case], statistic: str, random: random.Random) ->
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Ranks and marks of true and wrong transcripts.")
+    parser = parser_of(__doc__)
     parser.add_argument("manifest", nargs="?", type=Path, default=MANIFEST)
     parser.add_argument("--split", default="dev")
     parser.add_argument("--utterances", type=int, default=10**6)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--model", default="english")
     arguments = parser.parse_args()
-    rows = [json.loads(line) for line in arguments.manifest.read_text("utf-8").splitlines()]
-    rows = [row for row in rows if row.get("split", arguments.split) == arguments.split]
+    rows = manifest_rows(arguments.manifest, arguments.split)
     began_s = time.perf_counter()
     cases = scored_cases(
         rows, arguments.manifest.parent, Aligner(arguments.model), arguments.utterances, arguments.seed

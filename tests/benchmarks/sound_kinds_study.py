@@ -10,17 +10,14 @@ of music of a recording that are so reported.
 
 from __future__ import annotations
 
-import argparse
 import sys
-from pathlib import Path
 
 import torch
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
-from inexact_cases import GROUPS, case_of
+import measuring  # noqa: F401  # isort: skip (it adds tests/support and tools to the path)
+from inexact_cases import case_of
 from inexact_scores import Case, Scores, score
-from inexact_transcripts import Runner, music_of, seeds_of
+from inexact_transcripts import Runner, case_options, music_of, seeds_of
 
 from ctc_align.alignment.fit import unexplained_sounds
 from ctc_align.files import Alignment
@@ -64,15 +61,7 @@ def true_alignment(case: Case, emissions: Emissions) -> Alignment:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--kinds", default=",".join(KINDS))
-    parser.add_argument("--group", default="choose", choices=(*GROUPS, "all"))
-    parser.add_argument("--seeds", default="1")
-    parser.add_argument("--minutes", type=float, default=20.0)
-    parser.add_argument("--model", default="english")
-    parser.add_argument("--letters", action="store_true", help="made log-probs of letters in the model's place")
-    parser.add_argument("--music", help="folder of recordings of music")
-    parser.add_argument("--emissions-cache", type=Path, help="folder for the model's emissions")
+    parser = case_options(__doc__, KINDS)
     given = parser.parse_args()
     torch.set_num_threads(1)
     runner = Runner(given.model, "exact", given.emissions_cache, letters=given.letters)

@@ -10,7 +10,6 @@ looks every 20 ms at what the program is doing; the peak is the kernel's own (Vm
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -21,15 +20,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-import numpy as np
-import soundfile
+from measuring import join_clips, manifest_rows, parser_of
 
-from ctc_align.audio.loading import load_audio
-
-MANIFEST = Path(__file__).resolve().parents[3] / "shared" / "data" / "english" / "manifest.jsonl"
 SOURCES = ("libri_train_clean_5", "libri_test_clean", "ljspeech", "libri_tc100_1perspk")
-RATE = 16000
-PAUSE_S = 0.3
 EVERY_S = 0.02
 
 STAGES = {
@@ -51,26 +44,6 @@ STAGES = {
     ("islands.py", ""): "search",
 }
 """The functions, or whole modules, by which a stage is known; the innermost on the stack counts."""
-
-
-def join(hours: float, audio: Path) -> None:
-    """Write a recording of at least so many hours, and its transcript beside it, unless both are there."""
-    text = audio.with_suffix(".txt")
-    if audio.is_file() and text.is_file():
-        return
-    clips = [json.loads(row) for row in MANIFEST.read_text("utf-8").splitlines()]
-    samples, texts = 0, []
-    part = audio.with_suffix(".part.flac")
-    with soundfile.SoundFile(part, "w", RATE, 1, subtype="PCM_16") as file:
-        for clip in (clip for clip in clips if clip["source"] in SOURCES):
-            for piece in (load_audio(MANIFEST.parent / clip["audio"], RATE).samples, np.zeros(round(PAUSE_S * RATE))):
-                file.write(piece)
-                samples += len(piece)
-            texts.append(clip["text"])
-            if samples >= hours * 3600 * RATE:
-                break
-    text.write_text("\n".join(texts) + "\n", "utf-8")
-    part.rename(audio)
 
 
 class Watch(threading.Thread):
@@ -141,7 +114,7 @@ def measure(audio: Path, match: str, formats: Sequence[str]) -> None:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Ten hours of speech, stage by stage.")
+    parser = parser_of(__doc__)
     parser.add_argument("--hours", type=float, default=10.0)
     parser.add_argument("--match", default="exact")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "ctc-align-hours")
@@ -151,12 +124,13 @@ def main() -> int:
     if arguments.recording is not None:
         measure(arguments.recording, arguments.match, arguments.format.split(","))
         return 0
-    if not MANIFEST.is_file():
-        print(f"{MANIFEST}: no such manifest", file=sys.stderr)
-        return 2
     arguments.folder.mkdir(parents=True, exist_ok=True)
     audio = arguments.folder / f"{arguments.hours:g}h.flac"
-    join(arguments.hours, audio)
+    if not (audio.is_file() and audio.with_suffix(".txt").is_file()):
+        part = audio.with_suffix(".part.flac")
+        join_clips((row for row in manifest_rows() if row["source"] in SOURCES), 3600 * arguments.hours, part)
+        part.with_suffix(".txt").rename(audio.with_suffix(".txt"))
+        part.rename(audio)
     # A process of its own: what joining took is none of it.
     return subprocess.call([sys.executable, __file__, *sys.argv[1:], "--recording", str(audio)])
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from measuring import GOLD
 
 from ctc_align import kernels, lattice
 from ctc_align.alignment.aligner import Aligner
@@ -23,7 +24,6 @@ from ctc_align.lattice import WILDCARD
 from ctc_align.text import split
 from ctc_align.tokens.tokenizer import join, tokenize, tokenizer_for
 
-GOLD = Path(__file__).resolve().parents[3] / "shared" / "data" / "gold-dev"
 PENALTIES = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 NEAR_FRAMES = 2
 

@@ -1,0 +1,105 @@
+"""What the measurements share: where data lie, the rows of a manifest, joined speech, and what a process takes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import soundfile
+
+ROOT = Path(__file__).resolve().parents[2]
+for _folder in ("tools", "tests/support", ""):
+    sys.path.insert(0, str(ROOT / _folder))
+DATA = ROOT.parent / "shared" / "data"
+"""Speech data beside the checkout."""
+ENGLISH, GOLD = DATA / "english", DATA / "gold-dev"
+MANIFEST = ENGLISH / "manifest.jsonl"
+RATE = 16000
+PAUSE_S = 0.3
+"""Between the clips of joined speech."""
+
+
+def parser_of(text: str | None) -> argparse.ArgumentParser:
+    """Return a parser whose help is the docstring of a script."""
+    return argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+
+def manifest_rows(path: Path = MANIFEST, split: str | None = None) -> list[dict[str, Any]]:
+    """Return the rows of a manifest, of one split or of all; exit where there is none."""
+    if not path.is_file():
+        sys.exit(f"{path}: no such manifest")
+    rows = map(json.loads, filter(None, path.read_text("utf-8").splitlines()))
+    return [row for row in rows if split is None or row.get("split", split) == split]
+
+
+def join_clips(rows: Iterable[dict[str, Any]], seconds: float, audio: Path) -> float:
+    """Write a recording of at least so many seconds out of clips of the English data, and its transcript beside it.
+
+    Returns:
+        the seconds of the recording.
+    """
+    from ctc_align.audio.loading import load_audio
+
+    samples, texts = 0, []
+    with soundfile.SoundFile(audio, "w", RATE, 1, subtype="PCM_16") as file:
+        for clip in rows:
+            for piece in (load_audio(ENGLISH / clip["audio"], RATE).samples, np.zeros(round(PAUSE_S * RATE))):
+                file.write(piece)
+                samples += len(piece)
+            texts.append(clip["text"])
+            if samples >= seconds * RATE:
+                break
+    audio.with_suffix(".txt").write_text("\n".join(texts) + "\n", "utf-8")
+    return samples / RATE
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a process took: seconds of wall and of processor, and the peak of its memory in bytes."""
+
+    wall_s: float
+    processor_s: float
+    peak: int
+
+
+def timed_run(
+    arguments: Sequence[str], *, checkout: Path = ROOT, stderr: Any = subprocess.DEVNULL, **options: Any
+) -> Cost:
+    """Run Python with the package of a checkout, and exit where it fails; `options` are those of `Popen`."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {"PYTHONPATH": str(checkout)}
+    began_s = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, *arguments], env=environment, stdout=subprocess.DEVNULL, stderr=stderr, **options
+    )
+    # wait4 is about this child alone; getrusage would give the largest of all children that there have been
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"{' '.join(arguments)} of {checkout} failed with {process.returncode}")
+    scale = 1 if sys.platform == "darwin" else 1024
+    return Cost(time.perf_counter() - began_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * scale)
+
+
+def show_machine(here: Mapping[str, Any]) -> None:
+    """Print what `ctc_align.kernels.benchmark.machine` found, and the load."""
+    versions = ", ".join(f"{name} {version}" for name, version in here["versions"].items())
+    print(f"{here['processor']}, {here['cores']} cores, {here['threads']} threads; {versions}")
+    if hasattr(os, "getloadavg"):
+        print(f"load before the start: {os.getloadavg()[0]:.1f} (ratios of a busy machine say little)")
+
+
+def chromium(playwright: Any) -> Any:
+    """Return a Chromium that is on the path, started."""
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
+    return playwright.chromium.launch(executable_path=program, args=["--no-sandbox"] if os.geteuid() == 0 else [])
