@@ -18,7 +18,7 @@ from ctc_align.corpus.engine.batches import Pool, items_of
 from ctc_align.corpus.engine.dispatch import Engine, Observer, PlanOptions
 from ctc_align.corpus.engine.stages import AlignTask, WorkerOptions
 from ctc_align.corpus.engine.worker_pools import PoolSettings, plan_pool
-from ctc_align.corpus.outputs.assembly import Assembly, EarlierRows
+from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.outputs.layout import SHARDS, Layout, OutputSettings, layout_for
 from ctc_align.corpus.sources import open_source, with_channel
 from ctc_align.corpus.state.journal import DONE, Journal, Shard, journal_path, journal_paths, line_key, shard_of
@@ -34,9 +34,17 @@ from ctc_align.corpus.state.output_folder import (
     parts_folder,
     remove_folder,
 )
-from ctc_align.corpus.state.resume import Fingerprints, Outcomes, log_probs_identity, model_identity, run_fingerprint
+from ctc_align.corpus.state.resume import (
+    EarlierRows,
+    Fingerprints,
+    Outcomes,
+    Verification,
+    log_probs_identity,
+    model_identity,
+    run_fingerprint,
+    verify,
+)
 from ctc_align.corpus.state.summary import Effort, Summary, lines_left, summarize, summary_path
-from ctc_align.corpus.state.verification import Verification, verify
 from ctc_align.corpus.utterance import Source, Utterance
 from ctc_align.errors import BackendError, LostFolderError, OutputError, UsageError
 from ctc_align.models import AUTO, ENGLISH, UNIVERSAL, check_model
@@ -186,7 +194,9 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
         verified = None
         try:
             if (run.verify or outcomes.has_unsure) and not run.force:
-                verified = verify(items_of(source, layout.group, run.shard), assembly, outcomes, journal, run.verify)
+                verified = verify(
+                    items_of(source, layout.group, run.shard), assembly.faults, outcomes, journal, run.verify
+                )
             with plan.pool(options) as pool, _stopping(engine, pool), counting:
                 engine.run(items_of(source, layout.group, run.shard), pool, journal)
             complete = not engine.stopping

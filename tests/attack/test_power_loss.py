@@ -27,8 +27,8 @@ import corpus_runs as runs
 import pytest
 from inline_corpus import inline_corpus  # noqa: F401 (a fixture)
 
+from ctc_align.corpus.outputs.assembly import PendingParts
 from ctc_align.corpus.outputs.layout import OutputSettings
-from ctc_align.corpus.outputs.pending_parts import PendingParts
 from ctc_align.corpus.run import CorpusRun, run_corpus
 from ctc_align.files import whole_files
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ctc_align.corpus.outputs.pending_parts import PendingParts
+from ctc_align.corpus.outputs.assembly import PendingParts
 from ctc_align.errors import OutputError
 
 resource = pytest.importorskip("resource")
@@ -90,7 +90,7 @@ def test_a_folder_that_is_not_there(tmp_path):
 
 _PROGRAM = """
 import os, sys
-from ctc_align.corpus.outputs.pending_parts import PendingParts
+from ctc_align.corpus.outputs.assembly import PendingParts
 spool = PendingParts(sys.argv[1])
 for batch in range(1000):
     spool.put((f"{batch} {row}", bytes(5000)) for row in range(20))
@@ -119,7 +119,7 @@ def test_what_was_put_is_there_after_a_kill(tmp_path, opened, lines):
 
 _HUNDRED_MB = """
 import os, resource, sys
-from ctc_align.corpus.outputs.pending_parts import PendingParts
+from ctc_align.corpus.outputs.assembly import PendingParts
 spool = PendingParts(sys.argv[1])
 spool.put((str(row), bytes(10_000)) for row in range(500))
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

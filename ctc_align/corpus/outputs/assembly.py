@@ -1,39 +1,41 @@
-"""Files that several utterances share, assembled by the parent when all of the utterances have an outcome."""
+"""Files that several utterances share, assembled by the parent when all of the utterances have an outcome.
+
+Until then their parts wait in a SQLite file, which survives a killed process.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
-from collections.abc import Iterable, Sequence
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 
-import numpy as np
-
-from ctc_align.corpus.outputs.audio_cuts import refuse_inputs
 from ctc_align.corpus.outputs.layout import FILES, Layout, inputs_of
-from ctc_align.corpus.outputs.pending_parts import PendingParts
 from ctc_align.corpus.outputs.records import (
     checksum,
     fault_of,
     is_changed,
     is_own_name,
     name_of,
+    refuse_inputs,
     with_other_sizes,
 )
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
-from ctc_align.corpus.state.journal import DONE, Line, line_key
-from ctc_align.corpus.state.resume import Outcomes, place_of
+from ctc_align.corpus.state.journal import DONE, Line
+from ctc_align.corpus.state.resume import EarlierRows
 from ctc_align.corpus.state.summary import NamedFiles
-from ctc_align.corpus.utterance import Checksum, Refused, Utterance
+from ctc_align.corpus.utterance import Checksum, Utterance
 from ctc_align.errors import OutputError
 from ctc_align.files.corrections import is_corrected, is_whole_label_file, keep_aside, keep_corrected
-from ctc_align.files.whole_files import refuse_links, remove_file
+from ctc_align.files.whole_files import is_link, refuse_links, remove_file, sync_folder
 from ctc_align.reading import JSON_BYTES, parse_json, read_input
 from ctc_align.types import FORMAT
 
+_VERSION = "1"
 logger = logging.getLogger(__name__)
 
 
@@ -54,42 +56,6 @@ class _Group:
     @property
     def done(self) -> list[GroupedUtterance]:
         return [utterance for utterance in self.utterances if self.outcomes[utterance.index]]
-
-
-class EarlierRows:
-    """The rows that stay in a folder though the source lacks their utterances: done by runs over other sources.
-
-    The source is read once, when it is first asked for, and its utterances take eight bytes each.
-    """
-
-    def __init__(self, source: Iterable[Utterance | Refused], outcomes: Outcomes) -> None:
-        self._source = source
-        self._outcomes = outcomes
-
-    @cached_property
-    def _keys(self) -> np.ndarray:
-        return np.sort(np.fromiter((line_key(entry.id) for entry in self._source), np.uint64))
-
-    def holds(self, id: str, row: Checksum) -> bool:
-        """Return whether `row` is what the journal calls done of an utterance that the source lacks."""
-        line = self._outcomes.line(line_key(id))
-        if line is None or line.status != DONE or (line.result.row is not None and tuple(line.result.row) != row):
-            return False
-        return self._is_foreign(line.key)
-
-    def count(self) -> int:
-        """Return how many utterances of shared files are done that the source lacks."""
-        return sum(
-            line.status == DONE and line.result.row is not None and self._is_foreign(line.key)
-            for line in self._outcomes.lines()
-        )
-
-    def lacks(self, id: str) -> bool:
-        """Return whether the source lacks an utterance."""
-        return self._is_foreign(line_key(id))
-
-    def _is_foreign(self, key: int) -> bool:
-        return place_of(key, self._keys) is None
 
 
 class Assembly:
@@ -382,3 +348,133 @@ def _is_alignment_of(path: Path, id: str) -> bool:
     except (OSError, ValueError):
         return False
     return isinstance(data, dict) and (data.get("format"), data.get("utterance")) == (FORMAT, id)
+
+
+class PendingParts:
+    """Rows of bytes by utterance id, on disk, not in memory; the file is made with the first row.
+
+    Rows survive a `kill -9` and a loss of power once `put` has returned. One process writes at a time.
+
+    Args:
+        path: the SQLite file; one that another version or another layout wrote, or that cannot be read, is replaced.
+        signature: what the rows are for; rows with another signature are of no use.
+    """
+
+    def __init__(self, path: str | Path, signature: str = "") -> None:
+        self.path = Path(path)
+        self._signature = f"{_VERSION} {signature}"
+        self._open: sqlite3.Connection | None = None
+        if self.path.exists():
+            self._connect()
+
+    def put(self, rows: Iterable[tuple[str, bytes]]) -> None:
+        """Keep (id, data), all of them or none; earlier rows of these ids are replaced.
+
+        Raises:
+            OutputError: the disk is full, or the folder cannot be written.
+        """
+        with self._reporting():
+            connection = self._connect()
+            with connection:
+                connection.executemany("INSERT OR REPLACE INTO rows (id, data) VALUES (?, ?)", map(_row, rows))
+
+    def get(self, id: str) -> bytes | None:
+        """Return the row of an utterance, None where there is none."""
+        if self._open is None:
+            return None
+        with self._reporting():
+            found = self._open.execute("SELECT data FROM rows WHERE id = ?", (_key(id),)).fetchone()
+        return None if found is None else found[0]
+
+    def holds(self, id: str) -> bool:
+        """Return whether an utterance has a row."""
+        if self._open is None:
+            return False
+        with self._reporting():
+            return self._open.execute("SELECT 1 FROM rows WHERE id = ?", (_key(id),)).fetchone() is not None
+
+    def rows(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """Yield (id, data) of those of `ids` that have a row, in their order."""
+        for id in ids:
+            data = self.get(id)
+            if data is not None:
+                yield id, data
+
+    def all(self) -> Iterator[tuple[str, bytes]]:
+        """Yield (id, data) of all rows."""
+        if self._open is not None:
+            with self._reporting():
+                for key, data in self._open.execute("SELECT id, data FROM rows"):
+                    yield key.decode("utf-8", "surrogatepass"), data
+
+    def drop(self, ids: Iterable[str]) -> None:
+        """Remove these rows, all of them or none."""
+        if self._open is not None:
+            with self._reporting(), self._open as connection:
+                connection.executemany("DELETE FROM rows WHERE id = ?", ((_key(id),) for id in ids))
+
+    def close(self, *, remove: bool = False) -> None:
+        """Close the file; with `remove` delete it."""
+        if self._open is not None:
+            with self._reporting():
+                self._open.close()
+            self._open = None
+        if remove:
+            self._remove()
+
+    def _connect(self) -> sqlite3.Connection:
+        if self._open is not None:
+            return self._open
+        if is_link(self.path):
+            self._remove()  # SQLite would write what it leads to
+        try:
+            self._open = self._opened()
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError):
+                raise OutputError(f"{self.path}: the spool cannot be opened ({error})") from error
+            self._remove()
+            self._open = self._opened()
+        return self._open
+
+    def _opened(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=30.0)
+        try:
+            # a rollback journal, not a write-ahead log: that needs shared memory, which network folders do not have
+            connection.execute("PRAGMA journal_mode = DELETE")
+            # journal lines rely on rows: they outlive a loss of power, one transaction a batch
+            connection.execute("PRAGMA synchronous = EXTRA")
+            connection.execute("PRAGMA cache_size = -8192")
+            with connection:
+                connection.execute("CREATE TABLE IF NOT EXISTS about (signature TEXT)")
+                found = connection.execute("SELECT signature FROM about").fetchone()
+                if found != (self._signature,):
+                    connection.execute("DROP TABLE IF EXISTS rows")
+                    connection.execute("DELETE FROM about")
+                    connection.execute("INSERT INTO about VALUES (?)", (self._signature,))
+                connection.execute("CREATE TABLE IF NOT EXISTS rows (id BLOB PRIMARY KEY, data BLOB) WITHOUT ROWID")
+            sync_folder(self.path.parent)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _remove(self) -> None:
+        for suffix in ("", "-journal"):
+            with contextlib.suppress(FileNotFoundError):  # a link itself goes, not what it leads to
+                self.path.with_name(self.path.name + suffix).unlink()
+
+    @contextlib.contextmanager
+    def _reporting(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise OutputError(f"{self.path}: the spool cannot be written or read ({error})") from error
+
+
+def _key(id: str) -> bytes:
+    """Return an id as bytes: ids from file names may hold halves of surrogate pairs, which SQLite's text cannot."""
+    return id.encode("utf-8", "surrogatepass")
+
+
+def _row(row: tuple[str, bytes]) -> tuple[bytes, bytes]:
+    return _key(row[0]), row[1]

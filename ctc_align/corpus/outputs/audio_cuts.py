@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ctc_align.corpus.outputs.records import CUTS
+from ctc_align.corpus.outputs.records import CUTS, refuse_inputs
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import AudioError, OutputError
 from ctc_align.files import Alignment
@@ -100,21 +100,6 @@ def cut_audio(
     if settings.by_pause:
         _remove_further(utterance, settings, len(cuts))
     return targets
-
-
-def refuse_inputs(targets: Sequence[Path], protect: Sequence[str | Path]) -> None:
-    """Refuse to replace an input.
-
-    Raises:
-        OutputError: one of `targets` is one of `protect`, or cannot be looked at.
-    """
-    for target in targets:
-        try:
-            is_input = target.exists() and any(os.path.exists(path) and target.samefile(path) for path in protect)
-        except OSError as error:
-            raise OutputError(f"{target}: cannot be written ({error.strerror or error})") from error
-        if is_input:
-            raise OutputError(f"{target}: is an input of this call and is never overwritten; choose another --out-dir")
 
 
 def _targets(utterance: Utterance, settings: CutSettings, number: int) -> list[Path]:

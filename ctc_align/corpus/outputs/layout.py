@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ctc_align.config import setting
-from ctc_align.corpus.outputs.audio_cuts import CutSettings, cut_audio, first_cut, refuse_inputs
-from ctc_align.corpus.outputs.pending_parts import pending_parts_name
-from ctc_align.corpus.outputs.records import Placed, checksum, name_of
+from ctc_align.corpus.outputs.audio_cuts import CutSettings, cut_audio, first_cut
+from ctc_align.corpus.outputs.records import Placed, checksum, name_of, refuse_inputs
 from ctc_align.corpus.outputs.shared_files import RecordingGrids, ShardFiles, SharedFiles, grid_row, shard_row
 from ctc_align.corpus.utterance import Checksum, Utterance
 from ctc_align.errors import OutputError, UsageError
@@ -169,8 +168,9 @@ class Layout:
         return RecordingGrids(folder, self._parts())
 
     def pending_parts_path(self) -> Path:
-        """Return the file in which the parent keeps what will become part of a larger one."""
-        return Path(self.settings.out_dir, pending_parts_name(self.settings.job))
+        """Return the file in which the parent keeps parts of larger ones; each job of several has its own."""
+        job = self.settings.job
+        return Path(self.settings.out_dir, f".ctc-align-spool{'.' + job if job else ''}.sqlite")
 
     def signature(self) -> str:
         """Return what pending parts depend on besides the utterance."""

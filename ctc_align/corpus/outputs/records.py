@@ -6,11 +6,12 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ctc_align.corpus.utterance import Checksum, Utterance
+from ctc_align.errors import OutputError
 from ctc_align.files import FORMATS
 from ctc_align.files.corrections import is_corrected, is_whole_label_file, keep_aside
 from ctc_align.reading import content_hash
@@ -112,3 +113,18 @@ def _size(path: Path) -> int | None:
     except (OSError, ValueError):
         return None
     return status.st_size if stat.S_ISREG(status.st_mode) else None
+
+
+def refuse_inputs(targets: Sequence[Path], protect: Sequence[str | Path]) -> None:
+    """Refuse to replace an input.
+
+    Raises:
+        OutputError: one of `targets` is one of `protect`, or cannot be looked at.
+    """
+    for target in targets:
+        try:
+            is_input = target.exists() and any(os.path.exists(path) and target.samefile(path) for path in protect)
+        except OSError as error:
+            raise OutputError(f"{target}: cannot be written ({error.strerror or error})") from error
+        if is_input:
+            raise OutputError(f"{target}: is an input of this call and is never overwritten; choose another --out-dir")

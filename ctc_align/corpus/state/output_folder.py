@@ -25,8 +25,8 @@ from typing import Any
 
 from filelock import BaseFileLock, FileLock, SoftFileLock, Timeout, UnixFileLock
 
+from ctc_align.corpus.outputs.assembly import PendingParts
 from ctc_align.corpus.outputs.layout import MANIFESTS, SHARDS, Layout
-from ctc_align.corpus.outputs.pending_parts import PendingParts
 from ctc_align.corpus.outputs.records import CUTS
 from ctc_align.corpus.state.journal import Shard, journal_paths
 from ctc_align.corpus.state.summary import is_summary

@@ -4,15 +4,13 @@
    (`outputs/assembly.py`). Only then does the journal get its line (`Engine._record`), so that every line is true.
 2. The next run reads all journals of the folder (`Outcomes`): within a journal the last line about an utterance counts,
    between journals the one of the higher run; clocks play no part. Where two journals disagree in runs of one number
-   (two that started at the same time), the utterance is done again.
+   (two that started at the same time), the utterance is done again. What a line calls `gone` has no outcome.
 3. An utterance is left alone where its line says `done`, its fingerprint (`Fingerprints`: all that the result depends
    on) is the same, and its outputs have their recorded sizes (`Assembly.present`). All else is done again; `failed`
    stays failed unless `--retry-failed` is given (`Planner._with_status`).
 4. A damaged or missing line may have been about any utterance. So the lines before it are *unsure*: a later one may be
-   lost. An unsure line counts only if the outputs have the recorded checksums (`verification.py`). The summary has the
-   number of lines, so that a journal without its last ones is seen.
-
-What a line calls `gone` has no outcome.
+   lost. An unsure line counts only if the outputs have the recorded checksums (`verify`). The summary has the number of
+   lines, so that a journal without its last ones is seen.
 """
 
 from __future__ import annotations
@@ -22,19 +20,27 @@ import json
 import logging
 import os
 from array import array
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ctc_align.corpus.state.journal import DONE, FAILED, GONE, Line, line_at, line_key, read_entries, torn_end
-from ctc_align.corpus.utterance import Utterance
+from ctc_align.corpus.engine.batches import Item
+from ctc_align.corpus.outputs.shared_files import GroupedUtterance
+from ctc_align.corpus.state.journal import DONE, FAILED, GONE, Journal, Line, line_at, line_key, read_entries, torn_end
+from ctc_align.corpus.utterance import Checksum, Refused, Utterance
 from ctc_align.models.log_probs import LogProbsReader, file_of
 from ctc_align.reading import content_hash
 
 logger = logging.getLogger(__name__)
+_MOST_NAMED = 20
+"""Faults that are named."""
+_MOST_LINES = 1000
+"""Lines that are appended together."""
 
 
 class Outcomes:
@@ -240,6 +246,42 @@ def _numbers(values: array[int], kind: type) -> np.ndarray:
     return np.frombuffer(values, kind) if values else np.empty(0, kind)
 
 
+class EarlierRows:
+    """The rows that stay in a folder though the source lacks their utterances: done by runs over other sources.
+
+    The source is read once, when it is first asked for, and its utterances take eight bytes each.
+    """
+
+    def __init__(self, source: Iterable[Utterance | Refused], outcomes: Outcomes) -> None:
+        self._source = source
+        self._outcomes = outcomes
+
+    @cached_property
+    def _keys(self) -> np.ndarray:
+        return np.sort(np.fromiter((line_key(entry.id) for entry in self._source), np.uint64))
+
+    def holds(self, id: str, row: Checksum) -> bool:
+        """Return whether `row` is what the journal calls done of an utterance that the source lacks."""
+        line = self._outcomes.line(line_key(id))
+        if line is None or line.status != DONE or (line.result.row is not None and tuple(line.result.row) != row):
+            return False
+        return self._is_foreign(line.key)
+
+    def count(self) -> int:
+        """Return how many utterances of shared files are done that the source lacks."""
+        return sum(
+            line.status == DONE and line.result.row is not None and self._is_foreign(line.key)
+            for line in self._outcomes.lines()
+        )
+
+    def lacks(self, id: str) -> bool:
+        """Return whether the source lacks an utterance."""
+        return self._is_foreign(line_key(id))
+
+    def _is_foreign(self, key: int) -> bool:
+        return place_of(key, self._keys) is None
+
+
 class Fingerprints:
     """Fingerprints of the utterances of one run; the status of the last audio file is cached."""
 
@@ -294,10 +336,6 @@ def run_fingerprint(
     return hashlib.blake2b(json.dumps(parts, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
-_PLACES = ("calibration", "cache_dir")
-"""Settings that are paths; the content of the files counts."""
-
-
 def log_probs_identity(reader: LogProbsReader) -> tuple[str, ...]:
     """Return how log-probs are read, with the vocabulary by its content."""
     return _content(Path(reader.vocab_path)), repr(reader.frame_shift_s), repr(reader.blank)
@@ -339,3 +377,84 @@ def _content(path: Path) -> str:
         return content_hash(path, 16)
     except OSError:  # reported when it is opened
         return str(path)
+
+
+_PLACES = ("calibration", "cache_dir")
+"""Settings that are paths; the content of the files counts."""
+
+
+@dataclass
+class Verification:
+    """Counts of utterances that the journal calls done: `damaged` are those whose outputs are not as recorded.
+
+    `unknown` are those of an earlier version, of which the journal has no checksums.
+    """
+
+    checked: int = 0
+    damaged: int = 0
+    unknown: int = 0
+
+
+FaultsOf = Callable[[str | None, Sequence[tuple[GroupedUtterance, Line | None]]], dict[str, str]]
+"""As `Assembly.faults`: what is wrong with the outputs of a group's utterances, by their ids."""
+
+
+def verify(
+    items: Iterable[Item], faults_of: FaultsOf, outcomes: Outcomes, journal: Journal, everything: bool
+) -> Verification:
+    """Read the outputs of utterances, and have `outcomes` forget those that are not as their lines record them.
+
+    Without `everything` read only those that are unsure, with those that share a file with them: a damaged or missing
+    line may have been a later one about them. The line of an utterance whose outputs are whole is appended once more,
+    after the damage, so that it is sure from then on. What had failed has no outputs to check, and is done again.
+
+    Raises:
+        OutputError: the journal cannot be written.
+    """
+    counts = Verification()
+    again: list[Line] = []
+    for (group, _), run in groupby(_utterances(items, outcomes), lambda item: (item.group, item.group or item.index)):
+        members = [GroupedUtterance.of(item.index, item.entry) for item in run if isinstance(item.entry, Utterance)]
+        if not (everything or any(outcomes.is_unsure(line_key(member.id)) for member in members)):
+            continue
+        found = [(member, _line_to_check(outcomes, member.id)) for member in members]
+        lines = [line for _, line in found if line is not None]
+        faults = faults_of(group, found) if lines else {}
+        for line in lines:
+            counts.checked += 1
+            counts.unknown += line.result.files is None
+            if line.id in faults:
+                counts.damaged += 1
+                outcomes.forget(line.key)
+                if counts.damaged <= _MOST_NAMED:
+                    logger.warning("%s: %s; it is done again", line.id, faults[line.id])
+            elif outcomes.is_unsure(line.key):
+                again.append(line)
+        if len(again) >= _MOST_LINES:
+            journal.append(again)
+            again = []
+    if again:
+        journal.append(again)
+    if counts.damaged > _MOST_NAMED:
+        logger.warning("%d utterances in all are not as the journal recorded them", counts.damaged)
+    return counts
+
+
+def _utterances(items: Iterable[Item], outcomes: Outcomes) -> Iterator[Item]:
+    """Yield the items that are utterances; refused ones of which the outcome is unsure are recorded again."""
+    for item in items:
+        if isinstance(item.entry, Utterance):
+            yield item
+        elif outcomes.is_unsure(key := line_key(item.entry.id, item.entry.origin)):
+            outcomes.forget(key)
+
+
+def _line_to_check(outcomes: Outcomes, id: str) -> Line | None:
+    """Return the line of an utterance whose outputs are to be read."""
+    key = line_key(id)
+    found = outcomes.find(key)
+    line = outcomes.line(key) if found is not None and found[0] == DONE else None
+    if outcomes.is_unsure(key) and (line is None or line.result.files is None):
+        outcomes.forget(key)
+        return None
+    return line
