@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +10,7 @@ from made_media import Coding, write_media
 from made_sounds import babble
 from sample_alignments import aligned, make_alignment, random_alignments
 
-from ctc_align.corpus.outputs.audio_cuts import MARGIN_S, CutSettings, cut_audio, first_cut, phrases
-from ctc_align.corpus.outputs.layout import OutputSettings, layout_for
+from ctc_align.corpus.outputs.layout import MARGIN_S, OutputSettings, cut_audio, first_cut, layout_for, phrases
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import AudioError, OutputError
 from ctc_align.files import Alignment
@@ -60,7 +58,11 @@ def alignment_of(status: str = "unspoken") -> Alignment:
 
 
 def cut(sound: Path, out: Path, *, by_pause: bool = False, **changes: object) -> list[Path]:
-    return cut_audio(alignment_of(), utterance_of(sound, **changes), CutSettings(str(out), by_pause))
+    return cut_audio(
+        alignment_of(),
+        utterance_of(sound, **changes),
+        OutputSettings(str(out), cut="pause" if by_pause else "utterance"),
+    )
 
 
 def samples_of(path: Path) -> np.ndarray:
@@ -111,7 +113,7 @@ def test_nothing_is_cut_where_a_word_may_have_been_spoken_unrecognised():
 
 def test_without_any_aligned_word_the_utterance_is_one_phrase(sound, tmp_path):
     alignment = make_alignment((AlignedWord("—", "", 0, 1, "unspoken"),), DURATION_S)
-    paths = cut_audio(alignment, utterance_of(sound, text="—"), CutSettings(str(tmp_path), True))
+    paths = cut_audio(alignment, utterance_of(sound, text="—"), OutputSettings(str(tmp_path), cut="pause"))
     assert [path.name for path in paths] == ["talk-0001.flac", "talk-0001.txt"]
     assert len(samples_of(paths[0])) == 4 * RATE
 
@@ -174,7 +176,9 @@ def test_phrases_of_an_earlier_run_go(sound, tmp_path):
     cut(sound, tmp_path, by_pause=True)
     other = tmp_path / "cuts/a/talk-2-0003.flac"
     other.write_bytes(b"another's")
-    cut_audio(make_alignment((aligned("We", 0.5, 0.7),)), utterance_of(sound), CutSettings(str(tmp_path), True))
+    cut_audio(
+        make_alignment((aligned("We", 0.5, 0.7),)), utterance_of(sound), OutputSettings(str(tmp_path), cut="pause")
+    )
     assert sorted(path.name for path in (tmp_path / "cuts/a").iterdir()) == [
         "talk-0001.flac",
         "talk-0001.txt",
@@ -254,14 +258,13 @@ def test_the_layout_cuts_and_misses_what_is_gone(sound, tmp_path):
     names = [path.name for path in layout.outputs(utterance)]
     assert names == ["talk.json", "talk-0001.flac", "talk-0001.txt"]
     assert all(path.is_file() for path in layout.outputs(utterance))
-    assert first_cut(utterance, CutSettings(str(tmp_path), True)) == layout.outputs(utterance)[1:]
+    assert first_cut(utterance, OutputSettings(str(tmp_path), cut="pause")) == layout.outputs(utterance)[1:]
 
 
 def test_the_checks_see_a_sample_too_much(sound, tmp_path, monkeypatch):
-    monkeypatch.setattr("ctc_align.corpus.outputs.audio_cuts.seconds_to_samples", lambda s, rate: round(s * rate) + 1)
+    monkeypatch.setattr("ctc_align.corpus.outputs.layout.seconds_to_samples", lambda s, rate: round(s * rate) + 1)
     with pytest.raises(AssertionError):
         test_an_utterance_to_the_sample(sound, tmp_path)
-    assert dataclasses.is_dataclass(CutSettings)
 
 
 def test_media_files_are_cut_by_the_players_clock(tmp_path):

@@ -62,7 +62,7 @@ def write_manifests(layout: Layout, done: Iterator[tuple[int, Utterance]]) -> li
     targets = [manifest_path(settings.out_dir, name, settings.job) for name in settings.manifests]
     makers: list[Callable[[Layout, Utterance, Alignment], dict[str, Any]]]
     makers = [_nemo if name == "nemo" else _LhotseCuts() for name in settings.manifests]
-    with placing(targets, Path(settings.parts) if settings.parts else None, sync=True) as parts, ExitStack() as stack:
+    with placing(targets, settings.parts_folder, sync=True) as parts, ExitStack() as stack:
         files = [stack.enter_context(_line_file(target, part)) for target, part in parts]
         for utterance, alignment in _stored(layout, done):
             for file, maker in zip(files, makers):

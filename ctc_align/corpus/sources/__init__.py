@@ -1,9 +1,10 @@
 """Corpora on disk, of every kind, as streams of utterances.
 
 open_source(path, kind=None)   a Source: iterate for `Utterance` and `Refused`, each time the same in the same order
-KINDS                          the names for `--source`
+KINDS                          the classes by their names for `--source`
 
-What is not an utterance is a `Refused` with a reason; nothing is skipped silently.
+A new kind is a class, derived from `FileSource` or `FolderSource`, and its row in `KINDS`. What is not an utterance is
+a `Refused` with a reason; nothing is skipped silently.
 """
 
 from __future__ import annotations
@@ -11,19 +12,38 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import NoReturn
 
-from ctc_align.corpus.sources.kaldi import Kaldi
+from ctc_align.corpus.sources.kaldi import LOG_PROBS_SCP, SCP, Kaldi
 from ctc_align.corpus.sources.manifest_files import Lhotse, Manifest, Table
-from ctc_align.corpus.sources.source import SourceLocation, printable, require_file, require_folder
-from ctc_align.corpus.sources.source_kinds import check_kind, detected_kind
-from ctc_align.corpus.sources.transcribed_folders import LibriSpeech, MfaFolder
+from ctc_align.corpus.sources.source import (
+    FileSource,
+    FolderSource,
+    SourceLocation,
+    TextLine,
+    is_utf16,
+    printable,
+    read_head,
+    require_file,
+    require_folder,
+    shown,
+)
+from ctc_align.corpus.sources.transcribed_folders import SOUND, LibriSpeech, MfaFolder, contents, folders_below
 from ctc_align.corpus.utterance import Refused, Source, Utterance
 from ctc_align.errors import UsageError
 
-_FILES = {"manifest": Manifest, "table": Table, "lhotse": Lhotse}
-_FOLDERS = {"kaldi": Kaldi, "librispeech": LibriSpeech, "mfa": MfaFolder}
+KINDS: dict[str, type[FileSource] | type[FolderSource]] = {
+    "manifest": Manifest,
+    "lhotse": Lhotse,
+    "table": Table,
+    "kaldi": Kaldi,
+    "librispeech": LibriSpeech,
+    "mfa": MfaFolder,
+}
+"""In the order in which they are asked whether a file is theirs."""
 _ALIASES = {"folder": "mfa"}
-KINDS = (*_FILES, *_FOLDERS, *_ALIASES)
+_MANIFESTS = (".jsonl", ".jsonl.gz", ".csv", ".tsv", ".json")
+_SOURCES = "a manifest (JSONL), a table (CSV or TSV with a header), Lhotse cuts, or a folder"
 
 
 def open_source(
@@ -59,18 +79,16 @@ def open_source(
     options = SourceLocation(name, tuple(map(os.fspath, exclude)), fold_case, parts, text)
     if text:
         kind = _kind_with_text(name, kind)
-    kind = None if kind is None else _ALIASES.get(kind, kind)
     if kind is None:
-        kind = detected_kind(options)
-    elif kind not in KINDS:
-        raise UsageError(f"--source: expected one of {', '.join(KINDS)}, got {kind}")
-    elif kind in _FILES:
-        require_file(name, f"a file (--source {kind})")
-        check_kind(options, kind)
+        kind = _detected_kind(options)
+    elif kind not in KINDS.keys() | _ALIASES.keys():
+        raise UsageError(f"--source: expected one of {', '.join((*KINDS, *_ALIASES))}, got {kind}")
     else:
-        require_folder(name, f"a folder (--source {kind})")
-        check_kind(options, kind)
-    source: Source = (_FILES | _FOLDERS)[kind](options)
+        kind = _ALIASES.get(kind, kind)
+        is_file = issubclass(KINDS[kind], FileSource)
+        (require_file if is_file else require_folder)(name, f"a {'file' if is_file else 'folder'} (--source {kind})")
+        _check_kind(options, kind)
+    source: Source = KINDS[kind](options)
     if kind != "kaldi" and next(iter(source), None) is None:
         raise UsageError(f"{printable(name)}: expected the utterances of a corpus ({kind}), got none: it is empty")
     return source
@@ -82,6 +100,78 @@ def _kind_with_text(path: str, kind: str | None) -> str:
         got = f"--source {kind}" if os.path.isdir(path) else "what is no folder"
         raise UsageError(f"{printable(path)}: expected a folder of recordings that read parts of --text, got {got}")
     return "mfa"
+
+
+def _detected_kind(options: SourceLocation) -> str:
+    """Return the name of the kind by the content; raise UsageError where there is no corpus."""
+    if os.path.isdir(options.path):
+        return _folder_kind(options)
+    require_file(options.path, f"{_SOURCES} of a corpus")
+    kind = _file_kind(options.path)
+    if kind is None:
+        if not read_head(options.path, 1):
+            raise UsageError(f"{printable(options.path)}: expected {_SOURCES}, got an empty file")
+        _refuse_text(options.path, f"{_SOURCES} of a corpus")
+    return kind
+
+
+def _file_kind(path: str) -> str | None:
+    """Return the first kind that knows the file as its own, None without one."""
+    return next((name for name, kind in KINDS.items() if issubclass(kind, FileSource) and kind.is_kind_of(path)), None)
+
+
+def _check_kind(options: SourceLocation, kind: str) -> None:
+    """Raise UsageError unless the file or folder may be a corpus of this kind."""
+    path = options.path
+    if kind in ("manifest", "lhotse"):
+        got = _file_kind(path)
+        if got is None or got == "table":
+            _refuse_text(path, "JSON objects, one a line")
+        if got != kind:
+            what = {"manifest": "a manifest: lines with audio_filepath and text", "lhotse": "Lhotse cuts"}
+            raise UsageError(f"{printable(path)}: expected {what[kind]}, got {what[got]}; give --source {got}")
+    elif kind == "librispeech" and not any(contents(folder).trans for folder in folders_below(path, options.exclude)):
+        raise UsageError(f"{printable(path)}: expected a *.trans.txt in it or in a folder below it, got none")
+
+
+def _refuse_text(path: str, expected: str) -> NoReturn:
+    """Raise UsageError, which says what the file is instead of what was expected."""
+    head = read_head(path, 1) or [TextLine(1, "")]
+    first = head[0].text.lstrip()
+    if is_utf16(path):
+        got = "UTF-16: save it as UTF-8"
+    elif os.path.splitext(path)[1].lower() in SOUND:
+        got = "what its name says is one recording; for that: ctc-align AUDIO TRANSCRIPT"
+    elif first.startswith("["):
+        got = "one JSON list: write its entries one a line (JSONL)"
+    elif first == "{":
+        got = "JSON that spans several lines: write each object on a line of its own (JSONL)"
+    elif os.path.basename(path) in (SCP, LOG_PROBS_SCP, "segments", "utt2spk", "text"):
+        got = "a file of a Kaldi data folder: give the folder"
+    else:
+        got = head[0].fault or (shown(head[0].text) if first else "an empty file")
+    raise UsageError(f"{printable(path)}: expected {expected}, got {got}")
+
+
+def _folder_kind(options: SourceLocation) -> str:
+    path = options.path
+    require_folder(path, "a corpus")
+    if Kaldi.is_kind_of(path):
+        return "kaldi"
+    has_half = False
+    for folder in folders_below(path, options.exclude):
+        found = contents(folder)
+        if found.trans:
+            return "librispeech"
+        if found.has_pair or found.book:
+            return "mfa"
+        has_half = has_half or bool(found.sounds or found.texts or found.grids or found.books)
+    manifests = sorted(name for name in os.listdir(path) if name.lower().endswith(_MANIFESTS))
+    if has_half and not manifests:
+        return "mfa"
+    expected = "wav.scp, *.trans.txt or audio with transcripts beside it"
+    hint = f"; did you mean {printable(os.path.join(path, manifests[0]))}?" if manifests else ""
+    raise UsageError(f"{printable(path)}: expected a corpus ({expected}), got a folder without any{hint}")
 
 
 def with_channel(source: Source, channel: int | None) -> Source:

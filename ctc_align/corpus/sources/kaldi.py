@@ -55,6 +55,11 @@ class Kaldi(FolderSource):
 
     kind = "kaldi"
 
+    @classmethod
+    def is_kind_of(cls, path: str) -> bool:
+        """Return whether a folder has what only Kaldi's have."""
+        return any(os.path.isfile(os.path.join(path, name)) for name in (SCP, LOG_PROBS_SCP))
+
     def __init__(self, options: SourceLocation) -> None:
         super().__init__(options)
         self.scp = SCP if os.path.exists(os.path.join(options.path, SCP)) else LOG_PROBS_SCP

@@ -48,6 +48,8 @@ KEYS = {
 }
 """Keys of each value, as `docs/corpora.md` lists them; of several on one line the first in this order counts."""
 _MOST_KEYS = 30
+_HEAD_LINES = 50
+"""Lines in which the first JSON object of a manifest is looked for."""
 COLUMNS = {
     "audio": (
         *("audio_filepath", "audio", "audio_path", "audio_file", "path", "wav", "wav_path", "wav_filename"),
@@ -79,6 +81,11 @@ class Manifest(FileSource):
     """
 
     kind = "manifest"
+
+    @classmethod
+    def is_kind_of(cls, path: str) -> bool:
+        first = _first_object(path)
+        return first is not None and not is_cut(first)
 
     def __iter__(self) -> Iterator[Item]:
         maker = ItemMaker(fold_case=self.fold_case, file=self.label)
@@ -120,6 +127,16 @@ def parsed_object(line: TextLine) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise InputError(f"expected a JSON object, got {kind_of(value)}: {shown(value)}")
     return value
+
+
+def _first_object(path: str) -> dict[str, Any] | None:
+    """Return the first JSON object among the first lines of a file, None without one."""
+    for line in read_head(path, _HEAD_LINES):
+        try:
+            return parsed_object(line)
+        except InputError:
+            continue
+    return None
 
 
 def _no_number(name: str) -> float:
@@ -188,6 +205,14 @@ class Table(FileSource):
     """
 
     kind = "table"
+
+    @classmethod
+    def is_kind_of(cls, path: str) -> bool:
+        try:
+            parsed_header(path, next(iter(read_head(path, 1)), TextLine(1, "")))
+        except UsageError:
+            return False
+        return True
 
     def __init__(self, options: SourceLocation) -> None:
         super().__init__(options)
@@ -353,6 +378,11 @@ class Lhotse(FileSource):
     """
 
     kind = "lhotse"
+
+    @classmethod
+    def is_kind_of(cls, path: str) -> bool:
+        first = _first_object(path)
+        return first is not None and is_cut(first)
 
     def __iter__(self) -> Iterator[Item]:
         maker = ItemMaker(fold_case=self.fold_case, file=self.label)

@@ -69,6 +69,11 @@ class FileSource:
 
     kind = ""
 
+    @classmethod
+    def is_kind_of(cls, path: str) -> bool:
+        """Return whether the first lines of a file show that it is a corpus of this kind."""
+        raise NotImplementedError
+
     def __init__(self, options: SourceLocation) -> None:
         self.name = options.path
         self.files: tuple[str, ...] = (options.path,)

@@ -25,51 +25,20 @@ from ctc_align.files.textgrid import read_textgrid
 from ctc_align.files.transcripts import read_transcript_file
 from ctc_align.types import Interval, Transcript
 
-SOUND = frozenset(
-    [
-        *(".wav", ".wave", ".wavex", ".bwf", ".rf64", ".w64", ".flac", ".ogg", ".oga", ".opus", ".mp3", ".mp2"),
-        *(".aiff", ".aif", ".aifc", ".au", ".snd", ".caf", ".sph", ".nist", ".sd2", ".voc", ".ircam", ".sf", ".avr"),
-        *(".paf", ".fap", ".iff", ".svx", ".8svx", ".16svx", ".htk", ".pvf", ".xi", ".wve", ".sds", ".mpc2k"),
-    ]
+
+def _extensions(names: str) -> frozenset[str]:
+    return frozenset(f".{name}" for name in names.split())
+
+
+SOUND = _extensions(
+    "wav wave wavex bwf rf64 w64 flac ogg oga opus mp3 mp2 aiff aif aifc au snd caf sph nist "
+    "sd2 voc ircam sf avr paf fap iff svx 8svx 16svx htk pvf xi wve sds mpc2k"
 )
 """Extensions of what libsndfile reads, and MP3, in lower case; the content decides in the end."""
-MEDIA = frozenset(
-    [
-        *(".m4a", ".m4b", ".m4r", ".mp4", ".m4v", ".mov", ".qt", ".3gp", ".3gpp", ".3g2", ".aac", ".adts", ".loas"),
-        *(".webm", ".weba", ".mkv", ".mka", ".wma", ".wmv", ".asf", ".amr", ".awb", ".avi", ".divx", ".flv", ".f4v"),
-        *(
-            ".ts",
-            ".mts",
-            ".m2ts",
-            ".m2t",
-            ".mpg",
-            ".mpeg",
-            ".vob",
-            ".mpa",
-            ".ac3",
-            ".eac3",
-            ".dts",
-            ".ape",
-            ".wv",
-            ".tta",
-        ),
-        *(
-            ".shn",
-            ".ra",
-            ".rm",
-            ".rmvb",
-            ".mpc",
-            ".mp+",
-            ".tak",
-            ".dsf",
-            ".mxf",
-            ".ogv",
-            ".ogx",
-            ".spx",
-            ".nut",
-            ".qcp",
-        ),
-    ]
+MEDIA = _extensions(
+    "m4a m4b m4r mp4 m4v mov qt 3gp 3gpp 3g2 aac adts loas webm weba mkv mka wma wmv asf amr "
+    "awb avi divx flv f4v ts mts m2ts m2t mpg mpeg vob mpa ac3 eac3 dts ape wv tta shn ra "
+    "rm rmvb mpc mp+ tak dsf mxf ogv ogx spx nut qcp"
 )
 """Extensions of what FFmpeg reads: used where no `SOUND` of the same name lies beside it (a video and its sound)."""
 LOG_PROBS = frozenset([".npy", ".npz", ".pt", ".safetensors"])
