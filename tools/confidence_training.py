@@ -39,7 +39,7 @@ from ctc_align.files import Alignment
 from ctc_align.kernels import batching
 from ctc_align.lattice import WILDCARD
 from ctc_align.models.confidence_network import ConfidenceNetwork, FitLimits, save_confidence_network
-from ctc_align.text.control_characters import printable
+from ctc_align.text.characters import printable
 from mismatches import KINDS, RATE, Clip, Mismatch, MismatchMaterial, TimedWord, degraded, make, shortened
 
 MOST_CLIPS = 18

@@ -28,7 +28,7 @@ from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import InputError, UsageError
 from ctc_align.kernels import batching
 from ctc_align.models.edge_network import FILE, EdgeNetwork, EdgeNetworkShape, edge_network_bytes
-from ctc_align.text.control_characters import printable
+from ctc_align.text.characters import printable
 from ctc_align.training.calibrating.calibration_fitting import spoken_utterance
 from ctc_align.training.calibrating.edge_errors import SpokenUtterance
 from ctc_align.training.calibrating.labelled_edges import utterance_examples

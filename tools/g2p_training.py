@@ -31,7 +31,7 @@ from ctc_align.errors import UsageError
 from ctc_align.extras import install_line
 from ctc_align.functional import ctc_loss
 from ctc_align.models.log_probs import load_torch_file
-from ctc_align.text.control_characters import printable
+from ctc_align.text.characters import printable
 from ctc_align.text.letter_network import (
     LABELS,
     MAX_LETTERS,

@@ -23,7 +23,7 @@ from ctc_align.models import AcousticModel
 from ctc_align.models.calibration import Calibration
 from ctc_align.models.confidence_network import ConfidenceNetwork
 from ctc_align.models.edge_network import EdgeNetwork
-from ctc_align.text.sample_numbers import without_sample_numbers
+from ctc_align.text.markup import without_sample_numbers
 from ctc_align.tokens.tokenizer import Tokenizer, with_phones
 from ctc_align.types import Audio, AudioLike, Emissions, Transcript, Words
 from ctc_align.units import clock
@@ -339,8 +339,7 @@ def require_text_extras(settings: Settings, *, is_ipa: bool) -> None:
 
     An extra is not there, or words are to be romanised for a model that reads every script (`is_ipa`).
     """
-    from ctc_align.text.dictionary_words import require_dictionary
-    from ctc_align.text.romanisation import require_uroman
+    from ctc_align.text.library_readings import require_dictionary, require_uroman
 
     if settings.words_by == "dictionary":
         require_dictionary(settings.language)

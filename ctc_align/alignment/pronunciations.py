@@ -22,8 +22,8 @@ from ctc_align.alignment.ctc_path import (
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, EmissionsError, InputError, TranscriptError
 from ctc_align.kernels.requests import BestPath, CtcTargets, Forward, Steps
-from ctc_align.text.cue_speakers import named_in_cues
 from ctc_align.text.languages import script_of
+from ctc_align.text.speaker_labels import named_in_cues
 from ctc_align.tokens.tokenizer import PrepareWords, Tokenizer, join, refuse_missing, tokenize
 from ctc_align.types import SPEAKER, Emissions, OptionalWords, Tokens, Word, Words, WordTokens
 

@@ -13,7 +13,7 @@ from ctc_align.cli.options import Group, grouped
 from ctc_align.cli.printing import SOME_FAILED, Talk, put, say
 from ctc_align.config import setting
 from ctc_align.errors import InputError, MissingTierError, UsageError
-from ctc_align.text.control_characters import json_escaped
+from ctc_align.text.characters import json_escaped
 
 if TYPE_CHECKING:
     from ctc_align.evaluate import Evaluation

@@ -15,7 +15,7 @@ from ctc_align.cli.options import LIMITS, Group, force_option, grouped
 from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, counted, put, say
 from ctc_align.config import setting
 from ctc_align.errors import InputError, UsageError
-from ctc_align.text.control_characters import json_escaped
+from ctc_align.text.characters import json_escaped
 
 if TYPE_CHECKING:
     from ctc_align.evaluate import Comparison, Evaluation, Options

@@ -11,7 +11,7 @@ import typer
 from ctc_align.cli.options import SettingsOptions, grouped
 from ctc_align.cli.printing import put_row, say
 from ctc_align.errors import UsageError
-from ctc_align.text.control_characters import json_escaped
+from ctc_align.text.characters import json_escaped
 
 if TYPE_CHECKING:
     from ctc_align.models import AcousticModel

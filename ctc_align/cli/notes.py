@@ -13,7 +13,7 @@ import typer
 
 from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, Talk, counted, say
 from ctc_align.errors import CtcAlignError
-from ctc_align.text.control_characters import printable
+from ctc_align.text.characters import printable
 from ctc_align.types import ALIGNED, DIRECTION, MARKUP, NONE, POOR, SKIPPED, SPEAKER, UNEXPLAINED, UNKNOWN, UNSPOKEN
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def lone_word_notes(alignment: Alignment) -> list[str]:
 
 def markup_notes(alignment: Alignment) -> list[str]:
     """Return notes on what is written and not spoken: how much of each kind, and how many parentheses."""
-    from ctc_align.text.stage_directions import parentheses
+    from ctc_align.text.markup import parentheses
 
     groups: dict[str, list[str]] = {SPEAKER: [], DIRECTION: [], MARKUP: []}
     for word in alignment.words:
@@ -427,7 +427,7 @@ def unknown_letters(alignment: Alignment) -> list[str]:
     """Return notes on the letters (or phones of a lexicon) that the vocabulary lacks and how often each occurs, and on
     digits that are not read because num2words does not know the language."""
     from ctc_align.config import ENGLISH, UNKNOWN_LANGUAGE
-    from ctc_align.text.spoken_form import reads_digits
+    from ctc_align.text.word_forms import reads_digits
 
     counts, language = alignment.unknown_letters, str(alignment.config.get("language") or ENGLISH)
     left = frozenset(filter(str.isdecimal, counts))

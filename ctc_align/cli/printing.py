@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
-from ctc_align.text.control_characters import printable, spreadsheet_cell
+from ctc_align.text.characters import printable, spreadsheet_cell
 
 if TYPE_CHECKING:
     from rich.console import Console

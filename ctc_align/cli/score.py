@@ -31,7 +31,7 @@ from ctc_align.cli.options import (
 from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, Interrupted, Talk, console_for, counted, put_row, say
 from ctc_align.config import EVERYDAY, setting
 from ctc_align.errors import CtcAlignError, OutputError, TranscriptError, UsageError, WrongFileError
-from ctc_align.text.control_characters import json_escaped, printable
+from ctc_align.text.characters import json_escaped, printable
 
 if TYPE_CHECKING:
     from rich.console import Console

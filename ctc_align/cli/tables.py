@@ -13,7 +13,7 @@ from ctc_align.cli.printing import console_for, counted
 from ctc_align.corpus.state.shared_texts import gap_place, gap_words
 from ctc_align.files import Alignment
 from ctc_align.files.writer import finite
-from ctc_align.text.control_characters import printable
+from ctc_align.text.characters import printable
 from ctc_align.types import ALIGNED, AlignedWord
 from ctc_align.units import clock, seconds_to_ms
 

@@ -186,7 +186,7 @@ def adapt(corpus: Corpus, *, given: LearningOptions, begin: AdaptedOptions, mess
 
 def note_unread_digits(language: str, talk: Talk) -> None:
     """Note, before the hours of training, that num2words does not know the language."""
-    from ctc_align.text.spoken_form import reads_digits
+    from ctc_align.text.word_forms import reads_digits
 
     if language and not reads_digits(language):
         talk.note(f"language {language!r}: num2words does not know it, so digits in transcripts are not read")

@@ -29,7 +29,7 @@ from ctc_align.files.sentences import (
     text_of,
 )
 from ctc_align.files.writer import Style, runs_in_time, words_that_are_shown
-from ctc_align.text.printed_labels import without_markup
+from ctc_align.text.word_forms import without_markup
 from ctc_align.types import MARKUP, SPEAKER, UNSPOKEN, AlignedWord, AlignmentData
 
 LONGEST_S = 7.0

@@ -35,7 +35,7 @@ from ctc_align.files.tiers import (
 )
 from ctc_align.files.writer import RECORDING, TimedLabel, Writer
 from ctc_align.reading import as_whole
-from ctc_align.text.control_characters import without_controls
+from ctc_align.text.characters import without_controls
 from ctc_align.types import EAF, AlignmentData, Transcript
 
 _MS_PER_S = 1000

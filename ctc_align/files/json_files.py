@@ -28,7 +28,7 @@ from ctc_align.reading import (
     read_input,
     shown,
 )
-from ctc_align.text.control_characters import json_escaped
+from ctc_align.text.characters import json_escaped
 from ctc_align.types import (
     ALIGNED,
     CUE_FORMATS,

@@ -19,7 +19,7 @@ from ctc_align.files.writer import (
     word_rows,
     words_by_time,
 )
-from ctc_align.text.control_characters import printable, spreadsheet_cell, without_controls
+from ctc_align.text.characters import printable, spreadsheet_cell, without_controls
 from ctc_align.types import AlignedToken, AlignedWord, AlignmentData
 
 _CHANNEL = 1

@@ -16,7 +16,7 @@ from ctc_align.audio.loading import load_segment
 from ctc_align.errors import AudioError, CtcAlignError, UsageError
 from ctc_align.files.json_files import to_dict
 from ctc_align.files.writer import NO_CONTEXT, Style, Writer, WritingContext
-from ctc_align.text.control_characters import printable
+from ctc_align.text.characters import printable
 from ctc_align.types import AlignmentData, Audio, AudioLike, Emissions
 from ctc_align.view import check_plotting
 from ctc_align.view.page import page

@@ -35,7 +35,7 @@ from ctc_align.files.sentences import sentences
 from ctc_align.files.whole_files import placing
 from ctc_align.files.writer import RECORDING, Style, TimedLabel, Writer, is_timed, word_rows, words_by_time
 from ctc_align.reading import read_input
-from ctc_align.text.control_characters import printable, without_controls
+from ctc_align.text.characters import printable, without_controls
 from ctc_align.types import AlignmentData, BookPlace
 from ctc_align.view.page_sound import opus_of
 

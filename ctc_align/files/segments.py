@@ -16,7 +16,7 @@ from ctc_align.files.sentences import Sentence, sentences
 from ctc_align.files.tiers import SENTENCES, SPEAKERS, TOKENS, WORDS, tiers_by_speaker
 from ctc_align.files.writer import TimedLabel, Writer, end_units, finite, is_timed, word_rows, words_by_time
 from ctc_align.reading import as_seconds, parse_json, shown
-from ctc_align.text.control_characters import json_escaped
+from ctc_align.text.characters import json_escaped
 from ctc_align.types import FORMAT, SEGMENTS, AlignmentData, SourceCue, Subtitles, Transcript
 
 _PLACES = (

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from ctc_align.files.writer import is_timed, runs_in_time, words_that_are_shown
 from ctc_align.text.markup import breaks_line
-from ctc_align.text.printed_labels import without_markup
+from ctc_align.text.word_forms import without_markup
 from ctc_align.types import MARKUP, SPEAKER, AlignedWord, AlignmentData
 
 LINE_COLUMNS = 42

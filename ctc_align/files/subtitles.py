@@ -21,7 +21,7 @@ from ctc_align.errors import OutputError, TranscriptError
 from ctc_align.files.cue_times import MS_PER_S, clock, on_frames, shown_times, source_subtitles, spoken_words_by_cue
 from ctc_align.files.cues import CueWord, WordCue, new_cues, word_cues
 from ctc_align.files.writer import Style, Writer
-from ctc_align.text.control_characters import without_controls
+from ctc_align.text.characters import without_controls
 from ctc_align.types import SRT, VTT, AlignedWord, AlignmentData, SourceCue, Subtitles, Transcript
 
 _TIME = r"(?:(\d{1,4}):)?(\d{1,3}):(\d{1,2})(?:\s?[,.]\s?(\d{1,9}))?"

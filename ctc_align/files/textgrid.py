@@ -24,7 +24,7 @@ from ctc_align.files.tiers import (
 )
 from ctc_align.files.writer import RECORDING, UNITS_PER_S, TimedLabel, Writer, end_units
 from ctc_align.reading import as_seconds, as_whole, read_input
-from ctc_align.text.control_characters import without_controls
+from ctc_align.text.characters import without_controls
 from ctc_align.types import TEXTGRID, AlignmentData, Interval, Tier, Transcript
 
 # Praat's own rule: a value is a quoted string, a flag or a number that stands free; all other text is decoration.

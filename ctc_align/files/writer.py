@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, TextIO
 
 from ctc_align.config import Settings
-from ctc_align.text.printed_labels import outer_punctuation_stripped, without_markup
+from ctc_align.text.word_forms import outer_punctuation_stripped, without_markup
 from ctc_align.types import ALIGNED, SKIPPED, SPEAKER, UNSPOKEN, AlignedWord, AlignmentData, Audio, aligned_words
 
 RECORDING = "recording"

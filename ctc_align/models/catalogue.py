@@ -196,7 +196,7 @@ def model_languages() -> tuple[tuple[str, ...], Sequence[ModelLanguage]]:
 
 def _language(row: dict[str, str], figures: Sequence[str]) -> ModelLanguage:
     from ctc_align.text.languages import name_of_language
-    from ctc_align.text.spoken_form import reads_digits
+    from ctc_align.text.word_forms import reads_digits
 
     code = row["language"]
     values = tuple(row[name] for name in figures)

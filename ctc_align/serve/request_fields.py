@@ -14,7 +14,7 @@ from ctc_align.serve.job_queue import ServerJob, ServerLimits
 from ctc_align.serve.model_worker import too_long
 from ctc_align.serve.refusals import RefusedError, refusal_of
 from ctc_align.serve.uploads import MOST_NAME, Form
-from ctc_align.text.control_characters import printable
+from ctc_align.text.characters import printable
 from ctc_align.types import Transcript
 
 SETTINGS = {field.name: field for field in dataclasses.fields(Settings) if field.metadata["api"]}

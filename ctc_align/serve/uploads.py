@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ctc_align.serve.refusals import RefusedError
-from ctc_align.text.control_characters import printable
+from ctc_align.text.characters import printable
 
 if TYPE_CHECKING:
     from starlette.requests import Request

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ctc_align.text.cue_speakers import with_cues
-from ctc_align.text.printed_labels import outer_punctuation_stripped
+from ctc_align.text.speaker_labels import with_cues
 from ctc_align.text.transcript import require_words, split, words_of
+from ctc_align.text.word_forms import outer_punctuation_stripped
 
 __all__ = [
     "outer_punctuation_stripped",

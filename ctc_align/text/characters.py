@@ -1,10 +1,21 @@
-"""Unification of characters that mean the same: quotes, dashes, digits, presentation forms."""
+"""Characters: which mean the same, which are letters, and which an output must not pass on.
+
+Quotes, dashes, digits and presentation forms are unified before words are read. Names of files, transcripts and labels
+may contain anything: a terminal obeys ESC and other control characters, characters that change the direction of text
+make lines look like others, many file formats cannot hold control characters, and a spreadsheet computes a cell that
+begins with "=".
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import lru_cache
+from itertools import pairwise
+from typing import TypeVar
+
+from ctc_align.types import Word
 
 GAP = "\u200b"
 SIGNS = "£€¥¢₹₩₽₺₪₫₦₴₿฿°×÷±≈−–‘§№⁺µ·"
@@ -40,8 +51,8 @@ _OPENED_INSIDE = re.compile(rf"(?<={LETTER})‘(?={LETTER})")
 def plain(word: str) -> str:
     """Return `word` in NFC with ASCII quotes and hyphens, – for every dash and decimal digits as 0-9.
 
-    Invisible characters (soft hyphens, joiners, selectors, tatweel) go, vulgar fractions become " 1/2". Whatever is
-    neither letter, mark, digit, ASCII nor one of `SIGNS` becomes `GAP`.
+    Invisible characters (soft hyphens, joiners, selectors, tatweel) are dropped, vulgar fractions become " 1/2".
+    Anything but letters, marks, digits, ASCII and `SIGNS` becomes `GAP`.
 
     >>> plain("“Five”—5½…")
     '"Five"–5 1/2...'
@@ -97,5 +108,113 @@ def _number(character: str) -> str:
 
 
 def word_set(words: str) -> frozenset[str]:
-    """Return the words of a table that is written as one text."""
+    """Return the words of a text, as a set."""
     return frozenset(words.split())
+
+
+MOST_IN_A_RUN = 64
+"""The most words of a run."""
+
+Letters = TypeVar("Letters", str, tuple[str, ...])
+
+
+def runs(words: tuple[Word, ...]) -> Iterator[list[Word]]:
+    """Yield groups of words without a space or a sign between them, whose sounds depend on each other.
+
+    A word with a reading from a dictionary is alone, except after Japanese ッ and ン, which the next word changes.
+    """
+    run: list[Word] = []
+    for word in words:
+        together = run and run[-1].char_end == word.char_start and len(run) < MOST_IN_A_RUN
+        if run and (word.reading is not None or run[-1].reading is not None):
+            together = together and run[-1].sounding[-1:] in ("ッ", "ン")
+        if run and not (together and is_letter(run[-1].text[-1]) and is_letter(word.text[0])):
+            yield run
+            run = []
+        run.append(word)
+    if run:
+        yield run
+
+
+def is_letter(character: str) -> bool:
+    """Return whether a character is a letter, or a mark on one."""
+    return unicodedata.category(character)[0] in "LM"
+
+
+def divided(letters: Letters, count: int) -> list[Letters]:
+    """Return the letters or phones of `count` characters, divided among the characters.
+
+    >>> divided("kya", 2), divided("t", 2), divided("", 1), divided(("k", "j", "a"), 2)
+    (['k', 'ya'], ['', 't'], [''], [('k',), ('j', 'a')])
+    """
+    cuts = [len(letters) * part // count for part in range(count + 1)]
+    return [letters[start:end] for start, end in pairwise(cuts)]
+
+
+_OBEYED = re.compile(
+    "[\x00-\x1f\x7f-\x9f"  # C0, DEL and C1: ESC, BEL, BS, CR, CSI, OSC …
+    "\u2028\u2029"  # line and paragraph separators
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks, embeddings, overrides and isolates of direction
+    "\u206a-\u206f\ufff9-\ufffb\U000e0000-\U000e007f"  # deprecated format characters, annotations, tags
+    "\ud800-\udfff]"  # halves of surrogate pairs: bytes of file names that are not UTF-8, and broken JSON
+)
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_FORMULA = re.compile("'*[=+\\-@\t\r＝＋－＠]")
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:[.,:/]\d+)*(?:e[+-]?\d+)?%?|inf)|-")
+"""Cells that are not formulas: numbers as people and we write them, and the name of standard input."""
+REPLACEMENT = "\ufffd"
+
+
+def printable(text: str, keep: str = "") -> str:
+    r"""Return a text that a terminal shows and does not obey: control characters become Python escapes.
+
+    Args:
+        keep: characters to keep: "\n" for a text of several lines, "\t" for columns.
+
+    >>> printable("talk\x1b[2J\u202e.wav"), printable("caf\udce9.wav")
+    ('talk\\x1b[2J\\u202e.wav', 'caf\\xe9.wav')
+    """
+    return _OBEYED.sub(lambda match: match[0] if match[0] in keep else _escape(match[0]), text)
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    if 0xDC80 <= code <= 0xDCFF:  # how Python represents a byte of a file name that is not UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def json_escaped(text: str) -> str:
+    r"""Return a JSON text with the same content in which no control character or mark of direction stands raw.
+
+    >>> json_escaped('"\x9b2J\u202e"')
+    '"\\u009b2J\\u202e"'
+    """
+    return _OBEYED.sub(lambda match: match[0] if match[0] in "\n\t" else _json_escape(match[0]), text)
+
+
+def _json_escape(char: str) -> str:
+    code = ord(char)
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    return f"\\u{0xD800 + ((code - 0x10000) >> 10):04x}\\u{0xDC00 + (code & 0x3FF):04x}"
+
+
+def without_controls(text: str) -> str:
+    r"""Return a text with U+FFFD for each control character but tab and line feed, and spaces for U+2028 and U+2029.
+
+    >>> without_controls("a\x1b[1m\x00b")
+    'a�[1m�b'
+    """
+    return _CONTROLS.sub(REPLACEMENT, text).replace("\u2028", " ").replace("\u2029", " ")
+
+
+def spreadsheet_cell(text: str) -> str:
+    """Return a cell that a spreadsheet takes as text: a formula gets an apostrophe before it; numbers stay.
+
+    A formula that has an apostrophe gets another one, so that removing one always restores the text.
+
+    >>> spreadsheet_cell("=1+1"), spreadsheet_cell("@cmd"), spreadsheet_cell("-5"), spreadsheet_cell("'=1+1")
+    ("'=1+1", "'@cmd", '-5', "''=1+1")
+    """
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text

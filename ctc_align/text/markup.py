@@ -1,22 +1,28 @@
-"""Markup of a transcript: tags, entities, Markdown, time stamps; labels and directions have modules of their own.
+"""Written words that are not spoken: markup, time stamps, stage directions, sample numbers.
 
-`read_markup` returns the text as it is spoken (`MappedText`: entities decoded, tags gone) and marks: spans of it that
-are not spoken, each with its kind. Nothing is lost: every character of the transcript belongs to a word or to a mark.
+`read_markup` returns the text as it is spoken (`MappedText`: entities decoded, tags removed) and marks: spans of it
+that are not spoken, each with its kind. Every character of the transcript belongs to a word or to a mark. Labels of
+speakers are recognised in `ctc_align.text.speaker_labels`.
+
+Words in square brackets, between musical notes, or that name a sound in any brackets are a stage direction: "[laughs]",
+"(applause)", "[MUSIC]", "♪ … ♪", "*sighs*". The text does not tell whether other parentheses are spoken: "(or so he
+said)" in a book is, "(he leaves)" in a play is not. They are returned as passages that may be spoken or not.
 """
 
 from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from ctc_align.text.characters import word_set
-from ctc_align.text.speaker_labels import TIME, Label, speaker_labels
-from ctc_align.text.stage_directions import Span, is_sound, parentheses, stage_directions
-from ctc_align.types import DIRECTION, MARKUP, SPEAKER
+from ctc_align.text.speaker_labels import TIME, Label, names_speaker, speaker_labels
+from ctc_align.text.tables import word_list
+from ctc_align.types import DIRECTION, MARKUP, SPEAKER, Words
 
+Span = tuple[int, int]
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[A-Za-z][A-Za-z\d]{1,31});")
 _TAG = re.compile(
     r"<!--.*?-->|<(?P<hidden>script|style|head|template|noscript)\b[^>]*>.*?</(?P=hidden)\s*>|<![A-Za-z\[][^>]*>|<\?[^>]*>"
@@ -34,7 +40,7 @@ _KNOWN = _INLINE | word_set(
     summary iframe video audio source"""
 )
 _LINE_BREAK = re.compile(r"\\[Nnh]")
-"""Breaks and hard spaces of SubStation Alpha, in a text with its other tags."""
+"""Breaks and hard spaces of SubStation Alpha, which count in a text with its other tags."""
 _ANNOTATED = ("v", "lang")
 """WebVTT's tags with a bare annotation: <v Mary>, <lang de>."""
 _VOICE = re.compile(r"<v(?:\.[\w.]*)?\s+([^<>]+)>", re.IGNORECASE)
@@ -60,7 +66,7 @@ _LINE_PATTERNS = (
     ("![", re.compile(r"!\[[^\[\]\n]{0,200}\]\([^()\s]{0,2000}(?:[ \t]+\"[^\"\n]*\")?\)")),
     ("]:", re.compile(r"^[ \t]*\[[^\[\]\n]{1,100}\]:[ \t]+(?:<[^>\n]*>|\S+[./]\S*)(?:[ \t]+[\"(].*)?$", re.MULTILINE)),
 )  # fmt: skip
-"""Marks of lines, each with a text without which there is none."""
+"""(substring, pattern) of marks at the beginnings of lines; the substring is a cheap pre-check."""
 _LINK = re.compile(
     r"\[(?P<text>[^\[\]\n]{1,400})"
     r"(?P<target>\]\([^()\s]{1,2000}(?:\([^()\s]{0,200}\))?[^()\s]{0,2000}(?:[ \t]+\"[^\"\n]*\")?\)|\]\[[\w -]{0,40}\])"
@@ -73,7 +79,7 @@ _BARE_TIME = re.compile(rf"^[ \t]*(?P<time>{TIME})(?=[ \t]|$)(?P<rest>.*)$", re.
 
 
 def breaks_line(marks: str) -> bool:
-    """Return whether what stands between two words breaks the line: `\\N`, `<br>`, the tag of a block.
+    """Return whether the marks between two words break the line: `\\N`, `<br>`, the tag of a block.
 
     >>> breaks_line("<br/>"), breaks_line(r"{\\i0}\\N"), breaks_line("</i>")
     (True, True, False)
@@ -86,7 +92,7 @@ def breaks_line(marks: str) -> bool:
 
 @dataclass(frozen=True)
 class MappedText:
-    """A text in which parts were replaced; character i stands for `starts[i]` to `ends[i]` (exclusive) of the source.
+    """A text with replaced parts: its character i is `starts[i]` to `ends[i]` (exclusive) of the source.
 
     Without `starts` it is the source itself.
     """
@@ -96,7 +102,7 @@ class MappedText:
     ends: Sequence[int] = ()
 
     def span(self, start: int, end: int) -> Span:
-        """Return the place in the source of the characters `start` to `end`, exclusive."""
+        """Return the span in the source of the characters `start` to `end`, exclusive."""
         return (start, end) if self.starts is None else (self.starts[start], self.ends[end - 1])
 
     def replaced(self, edits: Iterable[tuple[int, int, str]]) -> MappedText:
@@ -126,7 +132,7 @@ class MappedText:
 
 @dataclass(frozen=True)
 class Mark:
-    """Characters `start` to `end` (exclusive) that are not spoken; `speaker` (not None) speaks after them."""
+    """Characters `start` to `end` (exclusive) that are not spoken; after them speaks `speaker`, unless it is None."""
 
     start: int
     end: int
@@ -139,10 +145,10 @@ class Markup:
     """A text without its markup, and the markup: the answer of `read_markup`.
 
     Attributes:
-        spoken: the text without tags, and with spaces in the place of marks.
-        tags: marks that are not in `spoken`; places in the source.
-        marks: all others; places in `spoken`, ascending.
-        optional: passages (places in `spoken`) of which only the sound can tell, with their kind and speaker.
+        spoken: the text without tags, with spaces for marks.
+        tags: marks that are removed from `spoken`; spans in the source.
+        marks: all others; spans in `spoken`, ascending.
+        optional: passages that may be spoken or not, with their kind and speaker; spans in `spoken`.
     """
 
     spoken: MappedText
@@ -152,7 +158,7 @@ class Markup:
 
 
 def read_markup(text: str) -> Markup:
-    """Return what of a text is not spoken.
+    """Return a text without its markup, and the marks that are not spoken.
 
     >>> found = read_markup("<i>JOHN:</i> Hi &amp; [laughs] bye")
     >>> found.spoken.text, [(mark.kind, mark.speaker) for mark in found.marks]
@@ -185,7 +191,7 @@ def _start(mark: Mark) -> int:
 
 
 class _Page:
-    """A text in which marks become spaces as they are found, so that later ones do not find them again."""
+    """A text in which marks become spaces when they are found, so that later patterns do not match them again."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -218,7 +224,7 @@ def _decoded(text: str) -> MappedText:
 
 
 def _without_tags(source: MappedText) -> tuple[MappedText, list[Mark]]:
-    """Return the text without its tags, and the tags with their places in the source of `source`."""
+    """Return the text without its tags, and the tags with their spans in the source of `source`."""
     text = source.text
     if "<" not in text and "{" not in text:
         return source, []
@@ -242,7 +248,7 @@ def _without_tags(source: MappedText) -> tuple[MappedText, list[Mark]]:
 
 
 def _kind_of_tag(text: str, match: re.Match[str], name: str) -> str:
-    """Return the kind of what stands between < and >, "" for what is no tag."""
+    """Return the kind of a match between < and >, "" if it is not a tag."""
     inside = (match["inside"] or "").strip(" /")
     if not name or name in _KNOWN:
         return MARKUP if not inside or "=" in inside or name in _ANNOTATED or match[0][1] == "/" else ""
@@ -253,7 +259,7 @@ def _kind_of_tag(text: str, match: re.Match[str], name: str) -> str:
 
 
 def _links(text: str) -> list[Span]:
-    """Return what of Markdown's links and tables is not spoken: brackets and addresses, and the lines of cells."""
+    """Return the unspoken parts of Markdown's links and tables: brackets and addresses, and the lines of cells."""
     spans: list[Span] = []
     if "](" in text or "][" in text:
         references = _REFERENCE.search(text) is not None
@@ -268,7 +274,7 @@ def _links(text: str) -> list[Span]:
 
 
 def _numbers_of_lists(text: str) -> list[Span]:
-    """Return the numbers at the beginnings of lines that count up by one, as lists have them; some people read them.
+    """Return the numbers of lists, which count up by one at the beginnings of lines; some people read them.
 
     >>> _numbers_of_lists("1. one\\n2. two\\n1984. So")
     [(0, 2), (7, 9)]
@@ -281,7 +287,7 @@ def _numbers_of_lists(text: str) -> list[Span]:
 
 
 def _timed_lines(text: str) -> list[Span]:
-    """Return bare times at the beginnings of lines, as transcripts have them: several, ascending, on most lines."""
+    """Return the bare times at the beginnings of lines of a transcript: several, ascending, on most lines."""
     if ":" not in text:
         return []
     found = list(_BARE_TIME.finditer(text))
@@ -306,3 +312,209 @@ def _seconds(time: str) -> float:
     for part in time.replace(",", ".").split(":"):
         seconds = 60 * seconds + float(part)
     return seconds
+
+
+_SOUNDS = word_list("sounds")
+_BESIDE_SOUNDS = word_list("beside-sounds")
+_WORD = re.compile(r"[^\W\d_]+(?:_[^\W\d_]+)?")
+_BRACKETS = re.compile(r"[\[［【](?P<inside>[^\[\]［］【】]{0,400})[\]］】]")
+_OTHER_BRACKETS = re.compile(
+    r"[(（](?P<paren>[^()（）\n]{1,80})[)）]|\{(?P<brace>[^{}\n]{1,60})\}|(?<![\w*])\*(?P<star>[^*\n]{1,60})\*(?![\w*])"
+)
+_MOST_WORDS = 25
+_FOOTNOTE = re.compile(r"[\d\s,–*†‡-]*|[xX]|citation needed|sic")
+_NOTES = "♪♫♩♬🎵🎶"
+_ANY_NOTE = re.compile(f"[{_NOTES}]")
+_TRAILING = re.compile(r"[.,;!?…]+(?=\s|\Z)")
+_LABELLED = re.compile(r"[^\S\n]*[:：]")
+_BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
+_PARENTHESIS = re.compile(r"[()（）]|\n[^\S\n]*\n")
+_BEFORE_PARENTHESIS = "\"'“‘«„—–-*_…"
+_AFTER_PARENTHESIS = "\"'”’»—–-*_….,;:!?、。，；：！？"
+
+
+def stage_directions(text: str) -> tuple[list[Span], list[Span]]:
+    """Return the spans (start, end exclusive) of stage directions and of other marks (footnotes), ascending.
+
+    >>> stage_directions("So [laughs], it [T]hen went (applause) on.[1] ♪ la la ♪")[0]
+    [(3, 12), (28, 38), (46, 55)]
+    """
+    directions: list[Span] = []
+    marks: list[Span] = []
+    if "[" in text or "【" in text or "［" in text:
+        for match in _BRACKETS.finditer(text):
+            kind = _kind_of_brackets(text, match)
+            if kind:
+                (directions if kind == "direction" else marks).append(_with_trailing(text, match))
+    if any(sign in text for sign in "({*（"):
+        for match in _OTHER_BRACKETS.finditer(text):
+            if is_sound(match[match.lastgroup or 0]):
+                directions.append(_with_trailing(text, match))
+    if _ANY_NOTE.search(text):
+        directions += _sung(text)
+    return sorted(directions), sorted(marks)
+
+
+def is_sound(words: str) -> bool:
+    """Return whether words name a sound: all of them are known, and one of them is a sound.
+
+    >>> is_sound("audience laughs"), is_sound("INAUDIBLE 00:12"), is_sound("he laughs at me"), is_sound("background")
+    (True, True, False, False)
+    """
+    found = [word.casefold() for word in _WORD.findall(words)]
+    known = _SOUNDS | _BESIDE_SOUNDS
+    return any(word in _SOUNDS for word in found) and all(word in known for word in found)
+
+
+def _with_trailing(text: str, match: re.Match[str]) -> Span:
+    """Return the span with the punctuation that follows it, which would be a word of its own."""
+    start, end = match.span()
+    trailing = _TRAILING.match(text, end)
+    return start, trailing.end() if trailing else end
+
+
+def _kind_of_brackets(text: str, match: re.Match[str]) -> str:
+    """Return "direction" or "markup" for brackets that are not spoken, "" for those that are part of the text."""
+    inside = match["inside"]
+    start, end = match.span()
+    before, after = text[start - 1 : start] if start else "", text[end : end + 1]
+    if _FOOTNOTE.fullmatch(inside):
+        return "markup"
+    if is_sound(inside):
+        return "direction"
+    if text[start] == "【" or before == "[" or after == "]" or before.isalnum() or after.isalnum():
+        return ""
+    begins_line = not text[text.rfind("\n", 0, start) + 1 : start].strip()
+    if begins_line and (_LABELLED.match(text, end) or names_speaker(inside)):
+        return ""
+    if _BLANK_LINE.search(inside) or len(inside.split()) > _MOST_WORDS:
+        return ""
+    return "markup" if re.fullmatch(TIME, inside.strip()) else "direction"
+
+
+def _sung(text: str) -> Iterator[Span]:
+    """Yield the passages between notes, and from a note to the end of its line."""
+    at = 0
+    while note := _ANY_NOTE.search(text, at):
+        start = note.start()
+        line_end = _line_end(text, start)
+        closing = text[start:line_end].rstrip()
+        last = max((closing.rfind(sign) for sign in _NOTES), default=0)
+        first_word = re.search(rf"[^\s{_NOTES}]", closing)
+        if first_word is None:
+            end = start + len(closing)
+        elif last > first_word.start():
+            # up to the note that closes: the next one after a word
+            end = start + next(m.end() for m in _ANY_NOTE.finditer(closing) if m.start() > first_word.start())
+            while end < len(text) and text[end] in _NOTES:
+                end += 1
+        elif len(closing) > 1 and closing[1] in _NOTES:
+            end = start + len(closing) - len(closing.lstrip(_NOTES))  # ♪♪ alone is music without words
+        else:
+            end = _end_of_verse(text, start, line_end)
+        yield start, end
+        at = max(end, start + 1)
+
+
+def _end_of_verse(text: str, start: int, line_end: int) -> int:
+    """Return the end of a verse without a second note in its line: the last note of a later line, or the line's end."""
+    end = line_end
+    for _ in range(3):
+        next_end = _line_end(text, end + 1)
+        line = text[end + 1 : next_end].strip()
+        if not line or line[0] in _NOTES:
+            break
+        if line[-1] in _NOTES:
+            return next_end
+        end = next_end
+    return line_end
+
+
+def _line_end(text: str, start: int) -> int:
+    end = text.find("\n", start)
+    return len(text) if end < 0 else end
+
+
+def parentheses(text: str) -> list[Span]:
+    """Return the outermost pairs of parentheses around whole words without a blank line, ascending.
+
+    >>> text = "He went (or so (they) said) home(s). (Yes."
+    >>> [text[start:end] for start, end in parentheses(text)]
+    ['(or so (they) said)']
+    """
+    found: list[Span] = []
+    opened: list[int] = []
+    for match in _PARENTHESIS.finditer(text) if "(" in text or "（" in text else ():
+        sign = match.group()
+        if sign in "(（":
+            opened.append(match.start())
+        elif sign not in ")）":
+            opened.clear()
+        elif opened:
+            start, end = opened.pop(), match.end()
+            if _encloses_words(text, start, end):
+                while found and found[-1][0] > start:
+                    found.pop()
+                found.append((start, end))
+    return found
+
+
+def _encloses_words(text: str, start: int, end: int) -> bool:
+    """Return whether words begin and end with these parentheses, apart from quotes and marks."""
+    full_width = text[start] == "（"
+    while start and text[start - 1] in _BEFORE_PARENTHESIS:
+        start -= 1
+    while end < len(text) and text[end] in _AFTER_PARENTHESIS:
+        end += 1
+    begins = not start or text[start - 1].isspace() or text[start] in "—–"
+    ends = end == len(text) or text[end].isspace() or text[end - 1] in "—–"
+    return full_width or (begins and ends)
+
+
+_SAMPLE_NUMBERS = re.compile(r"\s*0+[ \t]+([0-9]{1,12})(?=[ \t]+\S)")
+_SAMPLE_RATES = (8000, 16000, 22050, 44100, 48000)
+"""Sample rates of such numbers: that of the recording, or of the recording that it was made from."""
+_SLACK, _SLACK_S = 0.01, 0.03
+
+
+def may_have_sample_numbers(text: str) -> bool:
+    """Return whether the only line of a text begins with 0, the first sample of a recording, and a larger number.
+
+    >>> may_have_sample_numbers("0 63488 She had it.\\n"), may_have_sample_numbers("1990 63488 had it.")
+    (True, False)
+    """
+    return _last_sample(text) is not None
+
+
+def _last_sample(text: str) -> re.Match[str] | None:
+    """Return the match of sample numbers at the beginning of a text of one line; its first group is the last sample."""
+    found = _SAMPLE_NUMBERS.match(text)
+    is_one = found is not None and int(found[1]) > 0 and len(text[found.end() :].strip().splitlines()) == 1
+    return found if is_one else None
+
+
+def without_sample_numbers(words: Words, duration_s: float) -> Words:
+    """Return the words of a transcript; sample numbers at its beginning (TIMIT: `0 63488 She had …`) become unspoken.
+
+    They are sample numbers if the last sample is at the end of the recording, to a hundredth, at a usual sample rate.
+
+    Args:
+        words: the whole transcript.
+        duration_s: length of the recording.
+
+    >>> from ctc_align.text import split
+    >>> [word.spoken for word in without_sample_numbers(split("0 16000 Yes."), 1.0).words]
+    ['', '', 'yes']
+    """
+    found = _last_sample(words.text)
+    if found is None or duration_s <= 0:
+        return words
+    slack_s = max(_SLACK * duration_s, _SLACK_S)
+    if not any(abs(int(found[1]) / rate - duration_s) <= slack_s for rate in _SAMPLE_RATES):
+        return words
+    others = [word for word in words.words if word.char_start >= found.end()]
+    if not any(word.spoken for word in others):
+        return words
+    numbers = words.words[: len(words.words) - len(others)]
+    unspoken = [replace(word, spoken="", roman=None, phones=None, reading=None, kind=MARKUP) for word in numbers]
+    return replace(words, words=(*unspoken, *others))

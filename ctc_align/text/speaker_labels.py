@@ -1,24 +1,27 @@
-"""Who speaks, as transcripts write it: labels such as "JOHN:", "Dr. Smith:", ">> MARY:", "[Speaker 1]:", "Q:".
+"""Who speaks: labels such as "JOHN:", "Dr. Smith:", ">> MARY:", "[Speaker 1]:", "Q:", and the cues of subtitles.
 
-"Note: this is…", "He said: go" and "Chapter 1: The…" have the same form and are spoken. So a label is judged by its
-form, and by the text as a whole:
+"Note: this is…", "He said: go" and "Chapter 1: The…" have the same form and are spoken. So the form of a label decides,
+and the text as a whole:
 
 certain       ">>", brackets, a time beside the name, SPEAKER_00, a role ("Interviewer"), a title with a name
               ("Dr. Smith"), capitals in a text that is not in capitals, a known first name
 by the text   the same words begin several lines, or most lines begin with such words
 uncertain     capitalised words that begin one line ("Jane Kowalski:"): the recording decides whether they are spoken
-none          a word that begins sentences and headings ("Note", "Chapter"), anything in lower case that recurs nowhere
+no label      a word that begins sentences and headings ("Note", "Chapter"), lower case that does not recur
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from ctc_align.text.characters import word_set
 from ctc_align.text.tables import word_list
+from ctc_align.types import MARKUP, SPEAKER, SRT, VTT, Subtitles, Word, Words
 
 TIME = r"\d{1,3}:[0-5]\d(?::[0-5]\d)?(?:[.,]\d{1,3})?"
 """Regular expression of a time stamp: 0:12, 01:02:03.500"""
@@ -50,9 +53,9 @@ _NO_NAME = word_set("he she it they we i you who what this that there then and b
 
 @dataclass(frozen=True)
 class Label:
-    """A label: the characters `start` to `end` (exclusive) name `speaker`; "" where it only says that one changes.
+    """A label: the characters `start` to `end` (exclusive) name `speaker`, "" if the speaker only changes.
 
-    `certain` is False where the text does not tell whether it is spoken.
+    `certain` is False if the label may be spoken.
     """
 
     start: int
@@ -63,7 +66,7 @@ class Label:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A possible label: its place, the name without the signs around it, the name's form, and what speaks for it."""
+    """A possible label: its span, the name without the signs around it, the form of the name, and the evidence."""
 
     start: int
     end: int
@@ -82,7 +85,11 @@ class _Candidate:
 
 
 def speaker_labels(text: str, stamps: Sequence[int] = ()) -> list[Label]:
-    """Return the labels of speakers in `text`, ascending; a name after a time stamp, which ends at `stamps`, is one.
+    """Return the labels of speakers in `text`, ascending.
+
+    Args:
+        text: without tags.
+        stamps: the ends of time stamps; a name after one is a label.
 
     >>> [(label.speaker, label.certain) for label in speaker_labels("JOHN: Note: this.\\nMary: Hi.\\nHe said: go.")]
     [('JOHN', True), ('Mary', True)]
@@ -90,7 +97,7 @@ def speaker_labels(text: str, stamps: Sequence[int] = ()) -> list[Label]:
     has_colon = ":" in text or "：" in text
     stamped = {text.rfind("\n", 0, stamp) + 1 for stamp in stamps}
     candidates = [*_candidates(text, stamped)] if has_colon else []
-    labels = _judged(candidates, text) if candidates else []
+    labels = _labels_among(candidates, text) if candidates else []
     bracketed = _IN_BRACKETS.finditer(text) if "[" in text else ()
     labels += [Label(*match.span(1), match[1].strip("[] \t")) for match in bracketed if names_speaker(match[1])]
     if has_colon:
@@ -128,7 +135,7 @@ def _in_order(labels: list[Label]) -> list[Label]:
 
 
 def _candidates(text: str, stamped: Collection[int]) -> Iterator[_Candidate]:
-    """Yield what has the form of a label; `stamped` are the beginnings of lines with a time stamp."""
+    """Yield the candidates for labels; `stamped` are the beginnings of lines with a time stamp."""
     timed: set[int] = set()
     for match in _TIMED.finditer(text):
         if not match["gap"] and not match["open"]:
@@ -156,7 +163,7 @@ def _candidates(text: str, stamped: Collection[int]) -> Iterator[_Candidate]:
 def _candidate(
     head: str, start: int, end: int, text: str, *, timed: bool = False, marked: bool = False
 ) -> _Candidate | None:
-    """Return the candidate of the characters `head` before a colon or a time, None where they have no label's form."""
+    """Return the candidate of the characters `head` before a colon or a time, None if they cannot be a label."""
     bare = head.strip(" \t*_\u00a0")
     bracketed = bare[:1] in "[<【" and bare[-1:] in "]>】"
     name = bare.strip("[]<>【】 \t*_") if bracketed else _ASIDE.sub("", bare)
@@ -181,7 +188,7 @@ def _form(name: str, words: list[str]) -> str:
     return "title" if titled else "lower"
 
 
-def _judged(candidates: list[_Candidate], text: str) -> list[Label]:
+def _labels_among(candidates: list[_Candidate], text: str) -> list[Label]:
     """Return the candidates that are labels, certain or not."""
     candidates = [one for one in candidates if one.sure or not _is_heading(one)]
     counts = Counter(one.key for one in candidates)
@@ -204,7 +211,7 @@ def _judged(candidates: list[_Candidate], text: str) -> list[Label]:
 
 
 def _is_heading(one: _Candidate) -> bool:
-    """Return whether a candidate is one of the words that begin sentences and headings."""
+    """Return whether a candidate is a phrase that begins sentences or headings."""
     words = one.words
     if one.form == "single" or any(word in _ROLES for word in words) or words[0] in _TITLES:
         return False
@@ -233,14 +240,14 @@ def _is_certain(one: _Candidate, counts: Counter[str], shouting: bool, most_line
 
 
 def _in_lower_case(one: _Candidate, text: str) -> bool:
-    """Return whether the text has the name as an ordinary word, too."""
+    """Return whether the name is also an ordinary word of the text."""
     if one.form == "caseless" or any(word in _ROLES for word in one.words):
         return False
     return len(one.words) == 1 and re.search(rf"(?<!\w){re.escape(one.key)}(?!\w|:)", text) is not None
 
 
 def _inside_lines(text: str, labels: list[Label]) -> list[Label]:
-    """Return labels that follow the end of a sentence inside a line: those that begin lines too, and capitals."""
+    """Return labels after the end of a sentence inside a line: names that are labels elsewhere, and capitals."""
     known = {label.speaker for label in labels if label.certain and label.speaker}
     if not known:
         return []
@@ -253,3 +260,99 @@ def _inside_lines(text: str, labels: list[Label]) -> list[Label]:
         if match["name"] in known or not _is_heading(one):
             found.append(Label(match.start("mark" if match["mark"] else "name"), match.end(), match["name"]))
     return found
+
+
+_MOST_CUES_OF_A_TURN = 20
+"""The most cues for each label, if labels name every turn."""
+_LONGEST_SENTENCE = 40
+"""The most words of later cues that continue a sentence: after more, the text has no marks at ends of sentences."""
+_SENTENCE_END = re.compile(r"[.?!…。．！？؟۔।॥։።]['\"”’»)\]」』）]*\Z")
+_GOES_ON = re.compile(r"(?:…|\.\.)|['\"“‘(\[]*[a-zß-öø-ÿ]")
+
+
+def with_cues(words: Words, subtitles: Subtitles | None) -> Words:
+    r"""Return words with the cues of their file; a word without a speaker has that of its cue.
+
+    >>> from ctc_align.types import SourceCue
+    >>> cues = Subtitles("json", cues=(SourceCue(0, 3, 0.0, 1.0, speaker="Ann"), SourceCue(4, 7, 1.0, 2.0)))
+    >>> from ctc_align.text.transcript import split
+    >>> [word.speaker for word in with_cues(split("So.\nYes"), cues).words]
+    ['Ann', '']
+    """
+    words = replace(words, words=named_in_cues(words.words, subtitles), subtitles=subtitles)
+    named = [] if subtitles is None else [cue for cue in subtitles.cues if cue.speaker]
+    if not named:
+        return words
+    starts = [cue.char_start for cue in named]
+
+    def spoken_by(word: Word) -> Word:
+        cue = named[max(bisect_right(starts, word.char_start) - 1, 0)]
+        is_inside = cue.char_start <= word.char_start < cue.char_end
+        return replace(word, speaker=cue.speaker) if is_inside and not word.speaker else word
+
+    return replace(words, words=tuple(map(spoken_by, words.words)))
+
+
+def named_in_cues(words: Sequence[Word], subtitles: Subtitles | None) -> tuple[Word, ...]:
+    """Return the words of an SRT or WebVTT file without speakers that only an earlier cue names.
+
+    A voice of WebVTT (`<v Mary Ann>`) ends with its cue. A label ("ANNA:") is valid for its cue, and later ones that
+    continue its sentence: guides for subtitles ask for labels where the picture does not show who speaks (see
+    https://dcmp.org/learn/captioningkey/603), so anybody may speak in a cue without one. If every turn has its label,
+    as in transcripts of interviews, a label is valid until the next one: from the first cue on, never the same name
+    twice in a row, at least one label in `_MOST_CUES_OF_A_TURN` cues, or with ">>" before every turn.
+    """
+    if subtitles is None or subtitles.format not in (SRT, VTT):
+        return tuple(words)
+    starts = [cue.char_start for cue in subtitles.cues]
+    cues = [bisect_right(starts, word.char_start) for word in words]
+    is_every_turn = _names_every_turn(words, cues, len(starts))
+    named, is_voice, is_open = -1, False, False
+    before: Word | None = None
+    labelled, later = 0, 0  # the cue of the label, and the number of words in later cues
+    found = []
+    for index, (word, cue) in enumerate(zip(words, cues)):
+        if word.kind == SPEAKER:
+            is_voice = is_open or _is_voice(word)
+            is_open = is_voice and not word.text.endswith(">")
+            named, labelled, later = cue, cue, 0
+        elif cue != named and named > 0:
+            goes_on = is_every_turn or (later < _LONGEST_SENTENCE and _sentence_goes_on(before, words, index))
+            named = cue if goes_on and not is_voice else 0
+        found.append(replace(word, speaker="") if word.speaker and named != cue else word)
+        before = word if word.spoken else before
+        later += bool(word.spoken) and cue != labelled
+    return tuple(found)
+
+
+def _is_voice(word: Word) -> bool:
+    return word.text.startswith("<")
+
+
+def _names_every_turn(words: Sequence[Word], cues: Sequence[int], count: int) -> bool:
+    """Return whether labels are at all changes of the speaker in `count` cues; `cues` are those of the words."""
+    labels: list[tuple[int, str]] = []
+    is_label = False
+    for word, cue in zip(words, cues):
+        if word.kind == SPEAKER and not _is_voice(word):
+            if word.text.startswith(">>"):
+                return True
+            is_label = True
+        elif is_label and word.kind != SPEAKER:
+            labels.append((cue, word.speaker))
+            is_label = False
+    first = next((cue for word, cue in zip(words, cues) if word.spoken), 0)
+    if not labels or labels[0][0] > first or len(labels) * _MOST_CUES_OF_A_TURN < count:
+        return False
+    return all(one != other for (_, one), (_, other) in pairwise(labels))
+
+
+def _sentence_goes_on(before: Word | None, words: Sequence[Word], index: int) -> bool:
+    """Return whether the words from an index on, where a cue begins, continue the sentence of the word `before`."""
+    first = words[index]
+    if before is None or (first.kind == MARKUP and first.text.strip("-–—") == ""):
+        return False  # a dash: somebody else
+    if not _SENTENCE_END.search(before.text):
+        return True
+    following = next((word for word in words[index:] if word.spoken), None)
+    return following is not None and _GOES_ON.match(following.text) is not None

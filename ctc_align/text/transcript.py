@@ -1,4 +1,10 @@
-"""Splitting a transcript into words, each with its place in the text and its spoken form."""
+"""Splitting a transcript into words, each with its span in the text and its spoken form.
+
+A run of characters without spaces is one word, or several: "Americans—ask", "end...Then", "and/or", "one,two". It is
+cut after a dash, an ellipsis, a slash or a sentence mark between two words; the mark, and quotes or brackets that close
+after it, stay with the word before. Hyphens and apostrophes never separate words, nor do the marks of numbers, times,
+dates, ranges, addresses, file names, paths and abbreviations.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +17,16 @@ from functools import lru_cache
 
 from ctc_align.config import Settings
 from ctc_align.errors import TranscriptError, UsageError
-from ctc_align.text.dictionary_words import words_by_dictionary
-from ctc_align.text.markup import MappedText, Mark, Markup, read_markup
-from ctc_align.text.spoken_form import spoken_forms
-from ctc_align.text.stage_directions import Span
-from ctc_align.text.word_boundaries import boundaries, cut_at
+from ctc_align.text.characters import plain, word_set
+from ctc_align.text.english_numbers import unit_name
+from ctc_align.text.library_readings import words_by_dictionary
+from ctc_align.text.markup import MappedText, Mark, Markup, Span, read_markup
+from ctc_align.text.word_forms import spoken_forms
 from ctc_align.types import MARKUP, SPEAKER, OptionalWords, Word, Words
 
 _RUN = re.compile(r"\S+")
 _LONGEST_ASIDE = 60
-"""Words in parentheses that may be left out."""
+"""The most words in parentheses that may be left out."""
 _SPACELESS = (
     "\u0e00-\u0eff"  # Thai, Lao
     "\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f"  # Myanmar
@@ -43,20 +49,20 @@ def split(text: str, *, language: str = "en", by_character: bool | None = None, 
 
     A word is a run of non-space characters (Unicode spaces, as `str.isspace` knows them), attached punctuation and
     hyphens included; it ends also after a dash, an ellipsis, a slash or a sentence mark that stands between two words
-    ("Americans—ask": see `ctc_align.text.word_boundaries`). Where a run holds a script that is written without spaces
-    (Han, kana, Thai, Lao, Khmer, Myanmar), each character with its marks is a word: closing punctuation goes with the
-    character before it, opening punctuation with the one after. Every non-space character belongs to exactly one word.
+    ("Americans—ask": see the module). Where a run holds a script that is written without spaces
+    (Han, kana, Thai, Lao, Khmer, Myanmar), each character with its marks is a word: closing punctuation belongs to the
+    character before it, opening punctuation to the one after. Every non-space character belongs to exactly one word.
 
-    Labels of speakers, stage directions and markup are words of a `kind`, not spoken and cut off from what they are
-    attached to; the other words say their `speaker`. Passages of which only the sound can tell are in `optional`.
+    Labels of speakers, stage directions and markup are separate words with a `kind`, which are not spoken; the other
+    words have a `speaker`. Passages that may be spoken or not are in `optional`.
 
     Args:
         text: the transcript.
-        language: BCP 47 or ISO 639 code; it decides how digits, signs and abbreviations are read.
-        by_character: True makes every letter and digit a word, in any script; False never cuts a run but at
-            markup, not even at a dash; None decides run by run, as above.
+        language: BCP 47 or ISO 639 code, which decides how digits, signs and abbreviations are read.
+        by_character: True makes every letter and digit a word, in any script; False cuts a run only at markup, not
+            even at a dash; None decides run by run, as above.
         by_dictionary: join characters into words of a dictionary in Chinese, Japanese and Thai, with readings of
-            Japanese (`ctc_align.text.dictionary_words`).
+            Japanese (`ctc_align.text.library_readings`).
 
     Raises:
         UsageError: `text` or `language` is not a string, or the dictionary is not installed.
@@ -88,7 +94,7 @@ def split(text: str, *, language: str = "en", by_character: bool | None = None, 
 
 
 def _with_readings(words: list[Word], readings: Sequence[str | None]) -> list[Word]:
-    """Return words with their readings where there are any; "" is what is spoken."""
+    """Return words with their readings; the reading "" is the spoken form."""
     if not readings:
         return words
     both = zip(words, readings)
@@ -107,7 +113,7 @@ def words_of(text: str, settings: Settings) -> Words:
     words = split(text, language=language, by_character=by_character, by_dictionary=by_dictionary)
     if not settings.romanize:
         return words
-    from ctc_align.text.romanisation import romanized
+    from ctc_align.text.library_readings import romanized
 
     return romanized(words, language)
 
@@ -127,7 +133,7 @@ def require_words(words: Words, source: str) -> None:
 def _marked_words(
     text: str, markup: Markup, spans: Sequence[Span], forms: Sequence[str], readings: Sequence[str | None]
 ) -> Words:
-    """Return the words of a text with marks: those that are spoken, `spans` of `markup.spoken`, and the marks'."""
+    """Return the words of a text with marks: the spoken ones, `spans` of `markup.spoken`, and those of the marks."""
     spoken = markup.spoken
     marks = [Mark(*spoken.span(mark.start, mark.end), mark.kind, mark.speaker) for mark in markup.marks]
     marks = sorted([*marks, *markup.tags], key=lambda mark: (mark.start, mark.end))
@@ -148,7 +154,7 @@ def _marked_words(
 
 
 def _unspoken_words(text: str, places: Sequence[Span], marks: Sequence[Mark]) -> Iterator[Word]:
-    """Yield the runs of characters that lie in none of `places` (ascending), cut where marks begin and end."""
+    """Yield the runs of characters outside `places` (spans, ascending), cut where marks begin and end."""
     cuts = sorted({edge for mark in marks for edge in (mark.start, mark.end)})
     gaps = zip([0, *(end for _, end in places)], [*(start for start, _ in places), len(text)])
     runs = [run.span() for low, high in gaps if low < high for run in _RUN.finditer(text, low, high)]
@@ -164,7 +170,7 @@ def _unspoken_words(text: str, places: Sequence[Span], marks: Sequence[Mark]) ->
 def _optional_words(
     words: Sequence[Word], markup: Markup, spans: Sequence[Span], places: Sequence[Span]
 ) -> Iterator[OptionalWords]:
-    """Yield the passages that may not be spoken; not one that is too long for an aside, or all that there is."""
+    """Yield the passages that may be spoken or not, except those too long for an aside, and one of the whole text."""
     index_of = {word.char_start: index for index, word in enumerate(words)}
     said = sum(bool(word.spoken) for word in words)
     starts, ends = [start for start, _ in spans], [end for _, end in spans]
@@ -181,7 +187,7 @@ def _optional_words(
 
 
 def _without_entities(span: Span, spoken: MappedText) -> Span:
-    """Return the span of a word without the signs around it that are written as entities (&quot;)."""
+    """Return the span of a word without the signs around it that are entities (&quot;)."""
     start, end = span
     assert spoken.starts is not None
 
@@ -271,3 +277,196 @@ def _kind(character: str, every: bool) -> str:
     if category == "Sc" or character in _PREFIXES:
         return _PREFIX
     return _WIDE if unicodedata.east_asian_width(character) in "WF" else _NARROW
+
+
+_DASHES = "\u2012\u2013\u2014\u2015\u2e3a\u2e3b\ufe58"
+_ELLIPSES = "…‥"
+_SLASHES = "/／"
+_PAUSES = ",;،؛、，；፣፤"
+_COLONS = ":：፡፥፦"
+_ENDS = "!?؟۔।॥։׃።፧‽⁇⁈⁉。．！？\u037e"
+_MARKS = f"{_DASHES}{_ELLIPSES}{_SLASHES}{_PAUSES}{_COLONS}{_ENDS}."
+_CLUSTER = re.compile(rf"(?:[{_MARKS}]|--+)+")
+_CLOSING = "”’»)]}›"
+_OPENING = "“‘„«‹([{¿¡"
+_EITHER = "\"'*_`~"
+"""Signs that both open and close: quotes, and the emphasis of Markdown."""
+_SIGNS = "$£€¥₹₩₽₺#@+-−%°&"
+_AFTER_WORDS, _BEFORE_WORDS = f"{_CLOSING}{_EITHER}{_MARKS}%°", f"{_CLOSING}{_OPENING}{_EITHER}{_MARKS}{_SIGNS}"
+_MOST_BETWEEN = 8
+"""The most quotes, brackets and signs between a mark and the letter or digit beside it."""
+_LONGEST_PIECE = 40
+
+_ENDINGS = re.compile(r"['’](?:s|ll|re|ve|d|m|t|S|LL|RE|VE|D|M|T)(?![^\W_])")
+_TITLE_OR_DEGREE = word_set("ph ed psy lit th sc pharm mus bl")
+_SLASHED_NAMES = word_set("AC/DC TCP/IP CI/CD PL/SQL HIV/AIDS GNU/LINUX UTF/ASCII")
+_COLON_INSIDE = ("fi", "fin", "sv", "swe")
+"""Languages that put a colon inside words: EU:n, kl:s."""
+_DOMAINS = "com|org|net|edu|gov|mil|info|biz|io|ai|app|dev|tv|fm|ly|xyz|uk|de|fr|eu|ca|au|jp|cn|ru|ch|nl|br|pl|se|dk|fi"
+_EXTENSIONS = (
+    "pdf|docx?|xlsx?|pptx?|odt|rtf|txt|csv|tsv|json|jsonl|xml|html?|css|js|ts|py|java|cpp|rs|png|jpe?g|gif|svg|bmp|"
+    "mp3|mp4|wav|flac|ogg|m4a|mov|avi|mkv|webm|zip|gz|tar|exe|dll|iso|apk|bat|cfg|ini|ya?ml|toml|tex|srt|vtt|md"
+)
+_HOST = r"(?<![\w-])(?:[\w-]{1,63}\.){1,4}"
+_AFTER_ADDRESS = r"(?![\w-]|\.[a-z])(?:[:/?#][^\s—\"”»]*)?"
+_WHOLE = re.compile(
+    rf"(?i:[a-z][a-z\d+.-]{{1,15}}://|www\.)[^\s—\"”»<>]+"
+    rf"|(?:mailto:)?[\w.%+-]{{1,64}}@(?:[\w-]{{1,63}}\.){{1,4}}\w{{2,}}"
+    rf"|{_HOST}(?:{_DOMAINS}){_AFTER_ADDRESS}|{_HOST}(?:{_DOMAINS.upper()})(?![\w-]|\.[A-Z])"
+    rf"|(?:[\w.-]{{1,60}}[/\\]){{0,9}}[\w-]{{1,100}}\.(?i:{_EXTENSIONS})(?![^\W_]|\.[a-z])"
+    rf"|(?<![^\s\"'(])(?:~?/|\.{{1,2}}/|[A-Za-z]:[\\/]|\\\\)[^\s—]*[/\\][^\s—]*"
+    rf"|(?<!\w)[@#]\w+(?:\.\w+)*"
+)
+"""Addresses, file names, paths and handles, which are never cut."""
+
+
+def boundaries(text: str, language: str = "en") -> list[int]:
+    """Return the indices in `text` where a word ends although no space follows, ascending.
+
+    >>> [("Americans—ask and/or stop...Then 1,000 at U.S.-based x@y.org")[:cut][-4:] for cut in
+    ...  boundaries("Americans—ask and/or stop...Then 1,000 at U.S.-based x@y.org")]
+    ['ans—', 'and/', 'p...']
+    """
+    colons = language.replace("_", "-").partition("-")[0].lower() not in _COLON_INSIDE
+    cuts: list[int] = []
+    run_end, whole = -1, []
+    for cluster in _CLUSTER.finditer(text):
+        start, end = cluster.span()
+        if not start or end == len(text) or text[start - 1].isspace() or text[end].isspace():
+            continue
+        sides = _sides(text, start, end)
+        if sides is None or not _separates(cluster.group(), *sides, colons):
+            continue
+        if start >= run_end:
+            run_start, run_end = _run(text, start)
+            whole = [
+                (run_start + match.start(), run_start + match.end())
+                for match in _WHOLE.finditer(text[run_start:run_end])
+            ]
+        if not any(low <= start and end <= high for low, high in whole):
+            cuts.append(_after_closing(text, end))
+    return cuts
+
+
+def _run(text: str, index: int) -> tuple[int, int]:
+    """Return the run of non-space characters around an index."""
+    start, end = index, index
+    while start and not text[start - 1].isspace():
+        start -= 1
+    while end < len(text) and not text[end].isspace():
+        end += 1
+    return start, end
+
+
+def _sides(text: str, start: int, end: int) -> tuple[str, str] | None:
+    """Return the pieces of words on both sides of a mark, None if there is no word on one side."""
+    left, right = start, end
+    while left and start - left < _MOST_BETWEEN and text[left - 1] in _AFTER_WORDS:
+        left -= 1
+    opened = False
+    while right < len(text) and right - end < _MOST_BETWEEN and text[right] in _BEFORE_WORDS:
+        opened = opened or text[right] in _OPENING
+        if text[right] in _MARKS and not opened:
+            return None  # of several marks in a row only the last one separates words
+        right += 1
+    if not left or right == len(text) or not _is_word(text[left - 1]) or not _is_word(text[right]):
+        return None
+    if _ENDINGS.match(text, end):
+        return None
+    low, high = left, right
+    while low and left - low < _LONGEST_PIECE and _is_inside(text[low - 1]):
+        low -= 1
+    while high < len(text) and high - right < _LONGEST_PIECE and _is_inside(text[high]):
+        high += 1
+    return text[low:left].strip("-'’"), text[right:high].strip("-'’")
+
+
+@lru_cache(maxsize=4096)
+def _is_word(character: str) -> bool:
+    return character.isalnum() or (not character.isascii() and unicodedata.category(character)[0] in "LMN")
+
+
+def _is_inside(character: str) -> bool:
+    return character in "-'’\u2010\u2011" or _is_word(character)
+
+
+def _separates(marks: str, left: str, right: str, colons: bool) -> bool:
+    """Return whether marks separate the two pieces of words around them."""
+    digits = left[-1:].isdigit() and right[:1].isdigit()
+    if any(mark in _DASHES for mark in marks) or "--" in marks:
+        return _dash_separates(marks, left, right)
+    if ".." in marks or any(mark in _ELLIPSES for mark in marks):
+        return not digits
+    if any(mark in _SLASHES for mark in marks):
+        return _slash_separates(left, right)
+    if any(mark in _ENDS or mark in _PAUSES for mark in marks):
+        return not digits
+    if any(mark in _COLONS for mark in marks):
+        return colons and not digits and not (_is_initial(left) or _is_initial(right))
+    return _point_separates(left, right)
+
+
+def _dash_separates(marks: str, left: str, right: str) -> bool:
+    if left[:1].isdigit() and right[:1].isdigit():
+        return False  # a range: 1990–1995, 5pm–6pm
+    if marks not in ("\u2012", "\u2013"):
+        return True
+    if _is_initial(left) and _is_initial(right):
+        return False  # A–Z
+    return not (right[:1].isdigit() and left.isupper() and len(left) <= 5)  # F–16
+
+
+def _slash_separates(left: str, right: str) -> bool:
+    if _is_initial(left) or _is_initial(right) or not (left[-1:].isalpha() and right[:1].isalpha()):
+        return not (left.isascii() and right.isascii()) and left[-1:].isalpha() and right[:1].isalpha()
+    if left[:1].isdigit():
+        return False  # 60km/hour
+    if unit_name(plain(left)) and unit_name(plain(right)):
+        return False  # kg/m²
+    return f"{left}/{right}".upper() not in _SLASHED_NAMES
+
+
+def _point_separates(left: str, right: str) -> bool:
+    if left.isdigit():
+        return len(right) > 1 and right[:1].isupper() and right[1:2].islower()  # "in 1999.Then"
+    if not right[:1].isalpha() or _is_initial(left):
+        return False
+    if left.lower() in _TITLE_OR_DEGREE and len(right) <= 2:
+        return False  # Ph.D
+    return not _is_initial(right) or (right in ("I", "A") and left[-1:].islower())
+
+
+def _is_initial(piece: str) -> bool:
+    """Return whether a piece is one letter of a script with capitals."""
+    return len(piece) == 1 and piece.lower() != piece.upper()
+
+
+def _after_closing(text: str, index: int) -> int:
+    """Return the index after the quotes and brackets that close at `index`."""
+    while index < len(text) and (
+        text[index] in _CLOSING or (text[index] in _EITHER and text[index] != "'" and _is_open(text, index))
+    ):
+        index += 1
+    return index
+
+
+def _is_open(text: str, index: int) -> bool:
+    """Return whether the sign at `index`, which both opens and closes, has been opened before in its line."""
+    sign, before = text[index], text[text.rfind("\n", 0, index) + 1 : index]
+    return before.count(sign) % 2 == 1 or before.replace(sign * 2, sign).count(sign) % 2 == 1
+
+
+def cut_at(spans: list[tuple[int, int]], cuts: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield the spans (start, end exclusive; ascending), each cut at those of `cuts` that lie inside it.
+
+    >>> list(cut_at([(0, 5), (6, 9)], [2, 5, 8]))
+    [(0, 2), (2, 5), (6, 8), (8, 9)]
+    """
+    at = 0
+    for start, end in spans:
+        while at < len(cuts) and cuts[at] < end:
+            if cuts[at] > start:
+                yield start, cuts[at]
+                start = cuts[at]
+            at += 1
+        yield start, end

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ctc_align.text.printed_labels import outer_punctuation_stripped
+from ctc_align.text.word_forms import outer_punctuation_stripped
 from ctc_align.tokens.phones import MOST_KEPT, MOST_PRONUNCIATIONS, PhoneTokenizer, fewest_missing, phones_in
 from ctc_align.types import Pronunciation, WordTokens
 

@@ -8,7 +8,7 @@ from ctc_align.errors import LexiconError
 from ctc_align.text.letter_to_phone import letter_to_phone
 from ctc_align.text.lexicon import Lexicon
 from ctc_align.text.phone_sets import ARPABET_PHONES, strip_stress
-from ctc_align.text.printed_labels import outer_punctuation_stripped
+from ctc_align.text.word_forms import outer_punctuation_stripped
 from ctc_align.tokens.letters import LetterTokenizer
 from ctc_align.types import Pronunciation, WordTokens
 

@@ -18,7 +18,7 @@ from ctc_align.audio.loading import estimated_duration_s
 from ctc_align.corpus.utterance import Refused, Source, Utterance
 from ctc_align.errors import AudioError, InputError
 from ctc_align.models.convnet import features
-from ctc_align.text.sample_numbers import may_have_sample_numbers, without_sample_numbers
+from ctc_align.text.markup import may_have_sample_numbers, without_sample_numbers
 from ctc_align.tokens.tokenizer import tokenize, with_phones
 from ctc_align.training import Watch
 from ctc_align.training.feature_store import FeatureStore, build

@@ -23,7 +23,7 @@ from ctc_align.models.convnet.gaussian_mixtures import Mixtures
 from ctc_align.models.convnet.network import NetworkShape
 from ctc_align.models.edge_network import FILE as EDGES
 from ctc_align.models.edge_network import EdgeNetwork, edge_network_bytes
-from ctc_align.text.control_characters import json_escaped, printable, spreadsheet_cell
+from ctc_align.text.characters import json_escaped, printable, spreadsheet_cell
 from ctc_align.text.lexicon import Lexicon
 from ctc_align.training.acoustic_training import HeldOutLosses, Trained, Training
 from ctc_align.training.adaptation_check import SegmentComparison

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ctc_align.errors import UsageError
-from ctc_align.text.control_characters import json_escaped
+from ctc_align.text.characters import json_escaped
 from ctc_align.view.page_sound import PageSound
 
 THEMES = ("auto", "light", "dark")

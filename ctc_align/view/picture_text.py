@@ -7,7 +7,7 @@ import functools
 import logging
 from unicodedata import combining, east_asian_width
 
-from ctc_align.text.control_characters import without_controls
+from ctc_align.text.characters import without_controls
 
 OWN = "DejaVu Sans"
 _WEIGHTS = (400, "normal", "regular", "book")

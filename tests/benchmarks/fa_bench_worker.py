@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import ctc_align
-from ctc_align.text.printed_labels import outer_punctuation_stripped
+from ctc_align.text.word_forms import outer_punctuation_stripped
 
 BATCH = 32
 

@@ -15,7 +15,7 @@ from ctc_align.files import FORMATS, Alignment, rendered
 from ctc_align.files.textgrid import read_textgrid
 from ctc_align.files.transcripts import read_transcript_file
 from ctc_align.files.writer import WRITTEN, Style
-from ctc_align.text.control_characters import spreadsheet_cell
+from ctc_align.text.characters import spreadsheet_cell
 from ctc_align.types import BookPlace
 
 CONTROLS = "a\x1b[2J\x00\x07\x08\x7f\x85\x9bb"

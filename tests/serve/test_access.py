@@ -26,7 +26,7 @@ from ctc_align.files import from_dict
 from ctc_align.serve import alignment_folder
 from ctc_align.serve.alignment_folder import AlignmentFolder
 from ctc_align.serve.server import Address
-from ctc_align.text.control_characters import printable
+from ctc_align.text.characters import printable
 
 ROOT = Path(__file__).resolve().parents[2]
 TOKEN = "a-token-of-enough-characters"

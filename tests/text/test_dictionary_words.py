@@ -12,8 +12,8 @@ from rows import over_rows
 from ctc_align.config import Settings
 from ctc_align.errors import UsageError
 from ctc_align.extras import EXTRAS
-from ctc_align.text import dictionary_words, words_of
-from ctc_align.text.dictionary_words import Token, require_dictionary
+from ctc_align.text import library_readings, words_of
+from ctc_align.text.library_readings import Token, require_dictionary
 from ctc_align.text.sounds import pronounced
 
 TEXTS = st.text(
@@ -62,7 +62,7 @@ def test_every_character_is_in_one_word_wherever_a_dictionary_cuts(text: str, la
         return [Token(at, min(at + length, len(run)), "ア") for at in range(0, len(run), length)]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(dictionary_words, "_cutter", lambda extra: pieces)
+        patch.setattr(library_readings, "_cutter", lambda extra: pieces)
         cut(text, language)
 
 
@@ -97,7 +97,7 @@ def test_thai_words_and_their_syllables() -> None:
 
 def test_a_missing_dictionary_is_named_with_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    dictionary_words._cutter.cache_clear()
+    library_readings._cutter.cache_clear()
     for language, text in (("ja", "日本"), ("zh-TW", "中國"), ("th", "ไทย")):
         with pytest.raises(UsageError, match=rf"pip install 'ctc-align\[{language[:2]}\]'"):
             require_dictionary(language)

@@ -12,9 +12,9 @@ from rows import over_rows
 
 from ctc_align.config import Settings
 from ctc_align.errors import UsageError
-from ctc_align.text import romanisation, words_of
+from ctc_align.text import library_readings, words_of
 
-needs_uroman = pytest.mark.skipif(romanisation.find_spec("uroman") is None, reason="needs the extra [romanize]")
+needs_uroman = pytest.mark.skipif(library_readings.find_spec("uroman") is None, reason="needs the extra [romanize]")
 
 
 def romans(text: str, language: str = "en", **more: str) -> list[tuple[str, str | None]]:
@@ -118,18 +118,18 @@ def test_a_long_run_without_spaces_is_cut() -> None:
 @needs_uroman
 def test_each_run_is_romanised_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    real = romanisation._edges
+    real = library_readings._edges
     monkeypatch.setattr(
-        romanisation, "_edges", lambda text, *more, **named: asked.append(text) or real(text, *more, **named)
+        library_readings, "_edges", lambda text, *more, **named: asked.append(text) or real(text, *more, **named)
     )
-    romanisation._romanized_run.cache_clear()
+    library_readings._romanized_run.cache_clear()
     for _ in range(3):
         romans("мяу кот мяу hello 12", "xx")
     assert asked == ["мяу", "кот"]
 
 
 def test_without_uroman_the_remedy_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(romanisation, "find_spec", lambda name: None)
+    monkeypatch.setattr(library_readings, "find_spec", lambda name: None)
     with pytest.raises(UsageError, match=r"pip install 'ctc-align\[romanize\]'"):
         words_of("кот", Settings(romanize=True))
     from ctc_align.alignment.aligner import Aligner
@@ -144,5 +144,5 @@ def test_uroman_is_imported_when_it_is_needed(monkeypatch: pytest.MonkeyPatch) -
         builtins, "__import__", lambda name, *more: pytest.fail(name) if name == "uroman" else real(name, *more)
     )
     words_of("кот", Settings())
-    if romanisation.find_spec("uroman"):
+    if library_readings.find_spec("uroman"):
         words_of("cat", Settings(romanize=True))

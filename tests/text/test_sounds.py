@@ -10,8 +10,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rows import first_row_of
 
+from ctc_align.text.library_readings import romanized
 from ctc_align.text.phone_sets import IPA_PHONES, ipa_class
-from ctc_align.text.romanisation import romanized
 from ctc_align.text.sounds import pronounced
 from ctc_align.text.sounds.pieces import SCRIPTS, pieces
 from ctc_align.text.sounds.spelling_rules import spelling_rules, table

@@ -26,7 +26,7 @@ from ctc_align.errors import AudioError, OutputError, UsageError
 from ctc_align.files import DEFAULT_FORMATS, FORMATS, Alignment, OutputFiles, Style, output_paths
 from ctc_align.files.corrections import keep_corrected
 from ctc_align.files.whole_files import placing, remove_file
-from ctc_align.text.control_characters import without_controls
+from ctc_align.text.characters import without_controls
 from ctc_align.types import ALIGNED, SKIPPED, UNKNOWN, AlignedWord
 from ctc_align.units import seconds_to_samples
 

@@ -30,7 +30,7 @@ from ctc_align.errors import CtcAlignError, OutputError
 from ctc_align.files import Alignment, from_dict, output_paths, read_alignment
 from ctc_align.files.whole_files import placing
 from ctc_align.files.writer import words_by_time
-from ctc_align.text.control_characters import json_escaped
+from ctc_align.text.characters import json_escaped
 from ctc_align.types import AlignedToken, AlignedWord
 
 if TYPE_CHECKING:

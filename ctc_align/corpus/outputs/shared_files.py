@@ -23,7 +23,7 @@ from ctc_align.files import Alignment, CtmWriter, JsonWriter, Style, TokenCtmWri
 from ctc_align.files.textgrid import read_textgrid, write_tiers
 from ctc_align.files.whole_files import placing
 from ctc_align.files.writer import RECORDING, UNITS_PER_S, TimedLabel, token_rows, word_rows
-from ctc_align.text.control_characters import json_escaped
+from ctc_align.text.characters import json_escaped
 from ctc_align.types import Tier
 
 _LEVEL = 6

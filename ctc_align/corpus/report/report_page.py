@@ -28,7 +28,7 @@ from ctc_align.corpus.report.run_figures import (
     page_beside,
 )
 from ctc_align.corpus.state.shared_texts import gap_place, gap_words
-from ctc_align.text.control_characters import printable
+from ctc_align.text.characters import printable
 from ctc_align.units import clock
 
 _COMMENT = "<!-- ctc-align report -->"

@@ -26,7 +26,7 @@ from typing import Any, Final, Literal, NamedTuple
 from ctc_align.corpus.utterance import Count, Hash, Number, UtteranceResult
 from ctc_align.errors import LostFolderError, OutputError
 from ctc_align.files.whole_files import sync_folder
-from ctc_align.text.control_characters import json_escaped
+from ctc_align.text.characters import json_escaped
 
 DONE: Final = "done"
 FAILED: Final = "failed"

@@ -22,7 +22,7 @@ from ctc_align.corpus.utterance import UtteranceResult
 from ctc_align.errors import UsageError
 from ctc_align.files.whole_files import placing
 from ctc_align.reading import parse_json
-from ctc_align.text.control_characters import json_escaped
+from ctc_align.text.characters import json_escaped
 from ctc_align.types import FITS, NONE, POOR
 
 FORMAT = "ctc-align-corpus/1"

@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import lru_cache
 from itertools import groupby
 
+from ctc_align.text.characters import divided, runs
 from ctc_align.text.languages import base_code
-from ctc_align.text.runs import divided, runs
 from ctc_align.text.sounds.alphabets import initials_spelled_out, is_read_as_english, prepare_english
 from ctc_align.text.sounds.pieces import LATIN, Piece, pieces, stretches
 from ctc_align.types import Word, Words

@@ -11,9 +11,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ctc_align.text.characters import word_set
+from ctc_align.text.characters import divided, word_set
 from ctc_align.text.phone_sets import IPA_CLASSES
-from ctc_align.text.runs import divided
 from ctc_align.text.sounds.pieces import Piece, unknown, without_repeats
 from ctc_align.text.sounds.spelling_rules import options_of, phone_table, spelling_rules, table
 

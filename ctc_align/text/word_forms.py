@@ -1,14 +1,19 @@
-"""The spoken form of written words: English by its own rules, other languages by num2words and a few signs."""
+"""The forms of a written word: spoken, and as the label of a tier.
+
+English has its own rules of speaking, other languages num2words and a few signs. A label has no outer punctuation.
+"""
 
 from __future__ import annotations
 
+import html
 import re
+import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
 from ctc_align.text.characters import LETTER, lower, plain
 from ctc_align.text.english_numbers import Context
-from ctc_align.text.spoken_english import speak, telephone_words
+from ctc_align.text.spoken_english import drops_g, is_elision, speak, telephone_words
 
 _ENGLISH = ("en", "eng", "english")
 _WORD = re.compile(rf"(?P<letters>{LETTER}+(?:['·]{LETTER}+)*)|(?P<number>[-−]?\d[\d.,']*)|(?P<sign>[%&€+])")
@@ -36,7 +41,7 @@ _SIGNS: dict[str, dict[str, str]] = {
     "vi": {"%": "phần trăm"},
 }  # fmt: skip
 _POINTS = {"ar": "فاصلة", "cy": "pwynt", "es": "coma", "id": "koma", "it": "virgola", "tr": "virgül", "vi": "phẩy"}
-"""The point of a decimal fraction in languages whose fractions num2words reads wrongly, or not at all."""
+"""The decimal point in languages whose fractions num2words reads wrongly, or not at all."""
 _NO_YEARS = ("bn", "ja", "ko")
 """Languages in which num2words adds the word for year, or an era."""
 _LONGEST = 18
@@ -44,9 +49,9 @@ _NOT_SPOKEN = re.compile(rf"(?!{LETTER}|')[^\s]")
 
 
 def spoken_forms(written: Sequence[str], language: str, *, in_context: bool = True) -> list[str]:
-    """Return the spoken form of each written word, "" where there is nothing to pronounce.
+    """Return the spoken form of each written word, "" for one without anything to pronounce.
 
-    `in_context` lets a word's neighbours decide ("No." before a number, "$2" before "million").
+    With `in_context` a word's neighbours decide ("No." before a number, "$2" before "million").
 
     >>> spoken_forms(["No.", "5"], "en"), spoken_forms(["No.", "No"], "en")
     (['number', 'five'], ['no', 'no'])
@@ -59,8 +64,8 @@ def spoken_forms(written: Sequence[str], language: str, *, in_context: bool = Tr
     neighbours = zip(["", *written[:-1]], [*written[1:], ""])
     numbers = telephone_words(written)
     return [
-        numbers[place] if place in numbers else speak(word, Context(*both, shouting))
-        for place, (word, both) in enumerate(zip(written, neighbours))
+        numbers[index] if index in numbers else speak(word, Context(*both, shouting))
+        for index, (word, both) in enumerate(zip(written, neighbours))
     ]
 
 
@@ -80,8 +85,8 @@ def _is_english(language: str) -> bool:
 def _other_language(word: str, language: str) -> str:
     """Return the lower-case words (letters, marks, inner apostrophes) of one written word, without punctuation.
 
-    num2words spells digits in `language` (a code such as "de", "pt-BR" or "deu"); in a language that it does not know
-    they stay digits, which a model without digits reports as unknown.
+    num2words spells digits in `language` (a code such as "de", "pt-BR" or "deu"); in a language that it lacks they stay
+    digits, which a model without digits reports as unknown.
 
     >>> spoken_forms(["„Straße“,", "21"], "de"), spoken_forms(["l’année"], "fr"), spoken_forms(["٢١"], "xx")
     (['straße', 'einundzwanzig'], ["l'année"], ['21'])
@@ -152,3 +157,80 @@ def _in_words(number: str, code: str, bare: bool) -> str | None:
             continue
         return lower(" ".join(_NOT_SPOKEN.sub(" ", words).split()))
     return None
+
+
+_NOT_OUTER = "%‰#@&°№©"
+_SELECTORS = {*map(chr, range(0xFE00, 0xFE10)), "\u20e3"}
+_STRIPPED_SYMBOLS = "^`´~|<>"
+_INITIALS = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]$")
+_SIGN_AND_POINT = re.compile(r"(?:^|[^\w.\-−])([-−]?\.?)$")
+_TAGS = re.compile(r"<[^<>]*>")
+_BRACKETS = {")": "(", "]": "[", "}": "{"}
+
+
+def outer_punctuation_stripped(word: str) -> str:
+    """Return `word` without the punctuation around it; inner punctuation stays, and a word never becomes empty.
+
+    Signs that are spoken (currency, %, #, @, &, +, °, a minus or a point before a digit) stay, and so do the apostrophe
+    of a known elision ('tis, '90s, goin'), the last dot of initials (U.S.) and a bracket that opens inside the word.
+
+    >>> [outer_punctuation_stripped(word) for word in ("Hello,", "(“Yes!”)", "$3.50", "(U.S.)", "...")]
+    ['Hello', 'Yes', '$3.50', 'U.S.', '...']
+    """
+    start, end = 0, len(word)
+    while start < end and _is_outer(word[start]):
+        start += 1
+    if start == end:
+        return word
+    while _is_outer(word[end - 1]) and not _closes_inside(word, start, end):
+        end -= 1
+    core = word[start:end]
+    return _prefix(word[:start], core) + core + _suffix(core, word[end:])
+
+
+def without_markup(word: str) -> str:
+    """Return `word` with its entities decoded and without the tags inside it.
+
+    >>> without_markup("R&amp;D"), without_markup("un<b>believ</b>able"), without_markup("AT&T")
+    ('R&D', 'unbelievable', 'AT&T')
+    """
+    if "&" in word and ";" in word:
+        word = html.unescape(word)
+    return (_TAGS.sub("", word) or word) if "<" in word and ">" in word else word
+
+
+def _prefix(before: str, core: str) -> str:
+    """Return the part of the punctuation before `core` that belongs to it."""
+    if core[0].isdigit() or unicodedata.category(core[0]) == "Sc":
+        sign = _SIGN_AND_POINT.search(before)
+        if sign:
+            return sign.group(1) or _apostrophe(before, core[0].isdigit())
+    return _apostrophe(before, is_elision(core, before[-1:]))
+
+
+def _apostrophe(before: str, wanted: bool) -> str:
+    return before[-1] if wanted and before.endswith(("'", "’", "‘")) else ""
+
+
+def _suffix(core: str, after: str) -> str:
+    if after.startswith(".") and _INITIALS.match(core):
+        return "."
+    if after.startswith(("'", "’")) and drops_g(core) and core.isalpha():
+        return after[0]
+    return ""
+
+
+def _closes_inside(word: str, start: int, end: int) -> bool:
+    closing = word[end - 1]
+    opening = _BRACKETS.get(closing)
+    return opening is not None and word.count(opening, start, end) >= word.count(closing, start, end)
+
+
+@lru_cache(maxsize=4096)
+def _is_outer(character: str) -> bool:
+    if character in _SELECTORS or character in _STRIPPED_SYMBOLS:
+        return True
+    if character in _NOT_OUTER:
+        return False
+    category = unicodedata.category(character)
+    return category[0] in "PCZ" or category in ("So", "Sk")

@@ -1,0 +1,320 @@
+"""Readings of words by other libraries, which are extras: Latin letters by uroman, words and kana by dictionaries.
+
+uroman (Hermjakob, May and Knight 2018) romanises runs of words without spaces between them as a whole: one word, or in
+spaceless scripts many, whose sounds depend on their neighbours (きゃ is kya, เกิด is koet). It says which characters
+each piece of its output represents; a piece of several words is divided among them.
+
+Dictionaries say which characters of Chinese, Japanese and Thai form a word: SudachiPy and SudachiDict for Japanese,
+which also say how kanji are read, jieba's dictionary (rjieba) for Chinese, PyThaiNLP's for Thai. Lao, Khmer and Burmese
+have none here: their characters stay words.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from importlib.util import find_spec
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ctc_align.errors import UsageError
+from ctc_align.extras import EXTRAS, install_line
+from ctc_align.text.characters import divided, is_letter, lower, runs
+from ctc_align.text.languages import base_code
+from ctc_align.types import Word, Words
+
+if TYPE_CHECKING:
+    from uroman import Uroman
+    from uroman.uroman import Edge
+
+_MOST_CACHED = 2**16
+"""Size of the cache of romanised runs; in most scripts a run is a word."""
+
+_THREE_LETTERS = {
+    "ar": "ara", "as": "asm", "be": "bel", "bg": "bul", "bn": "ben", "de": "deu", "el": "ell", "en": "eng", "fa": "fas",
+    "gu": "guj", "kk": "kaz", "ks": "kas", "ky": "kir", "lt": "lit", "lv": "lav", "mk": "mkd", "os": "oss", "pa": "pan",
+    "ps": "pus", "ru": "rus", "sa": "san", "sr": "srp", "tr": "tur", "ug": "uig", "uk": "ukr", "yi": "yid",
+}  # fmt: skip
+"""The languages with rules in uroman that have a code of two letters."""
+_REPEATED = "²"
+"""uroman's output for 々, which repeats the character before it."""
+_APOSTROPHE = re.compile("[’ʼ‘ʻ]")
+_DIGIT = re.compile(r"[0-9]")
+
+
+def require_uroman() -> None:
+    """Raise UsageError unless uroman is installed."""
+    if find_spec("uroman") is None:
+        raise UsageError(f"romanize: uroman is missing: {install_line('romanize')}")
+
+
+def romanized(words: Words, language: str) -> Words:
+    """Return `words` from `split`, each with its spoken form in Latin letters as `roman`: lower-case, space-separated.
+
+    A silent letter (a Thai consonant under a thanthakhat) becomes "". ASCII, and characters that uroman lacks, stay.
+
+    Args:
+        words: numbers are spelled out already.
+        language: BCP 47 or ISO 639 code; uroman has rules for some languages.
+
+    Raises:
+        UsageError: uroman is not installed.
+    """
+    require_uroman()
+    code = _uroman_code(language)
+    romanized_words: list[Word] = []
+    for run in runs(words.words):
+        forms = _romanized_run(tuple(word.sounding for word in run), code)
+        romanized_words += [replace(word, roman=form) for word, form in zip(run, forms)]
+    return replace(words, words=tuple(romanized_words))
+
+
+def _uroman_code(language: str) -> str | None:
+    base = language.replace("_", "-").partition("-")[0].lower()
+    return _THREE_LETTERS.get(base, base if len(base) == 3 else None)
+
+
+@lru_cache(maxsize=_MOST_CACHED)
+def _romanized_run(spokens: tuple[str, ...], code: str | None) -> tuple[str, ...]:
+    if all(spoken.isascii() for spoken in spokens):
+        return spokens
+    text = "".join(spokens)
+    owners = [word for word, spoken in enumerate(spokens) for _ in spoken]
+    letters = [""] * len(spokens)
+    for start, end, latin in _pieces(text, code):
+        for index, part in enumerate(divided(latin, end - start), start):
+            letters[owners[index]] += part
+    return tuple(" ".join(latin.split()) for latin in letters)
+
+
+def _pieces(text: str, code: str | None) -> Iterator[tuple[int, int, str]]:
+    """Yield (start, end exclusive, Latin letters) of pieces that cover `text` without gaps, in order."""
+    before = ""
+    for edge in _edges(text, code):
+        if edge.txt == _REPEATED:
+            yield edge.start, edge.end, before
+        elif _DIGIT.search(edge.txt) and not _DIGIT.search(text[edge.start : edge.end]):
+            # uroman writes numerals as digits (三百 is 300); a spoken form needs their words.
+            for index in range(edge.start, edge.end):
+                yield index, index + 1, _plain(_numeral(text[index], code))
+        else:
+            before = _plain(edge.txt)
+            yield edge.start, edge.end, before
+
+
+def _edges(text: str, code: str | None, every: bool = False) -> list[Edge]:
+    """Return uroman's best pieces of a text, or `every` piece that it knows."""
+    from uroman import RomFormat
+
+    edges: list[Edge] = _uroman().romanize_string(text, lcode=code, rom_format=RomFormat[("EDGES", "LATTICE")[every]])
+    return edges
+
+
+def _numeral(character: str, code: str | None) -> str:
+    """Return a character for a number as a word: san for 三."""
+    readings = [edge.txt for edge in _edges(character, code, every=True) if not _DIGIT.search(edge.txt)]
+    return next((reading for reading in readings if reading), character)
+
+
+@lru_cache(maxsize=_MOST_CACHED)
+def _plain(latin: str) -> str:
+    """Return Latin text in lower case without accents and signs; apostrophes and spaces stay.
+
+    >>> _plain("Č'est·2 ʼ")
+    "c'est2 '"
+    """
+    latin = lower(_APOSTROPHE.sub("'", latin))
+    bare = "".join(c for c in unicodedata.normalize("NFD", latin) if not unicodedata.combining(c))
+    # Letters that are not Latin here are unknown to uroman; their marks may be letters.
+    letters = bare if not any(c.isalpha() and not c.isascii() for c in bare) else latin
+    return "".join(c for c in letters if c in "' " or unicodedata.category(c)[0] in "LMN")
+
+
+@lru_cache(maxsize=1)
+def _uroman() -> Uroman:
+    """Load uroman's tables, which takes some seconds, once."""
+    from uroman import Uroman
+
+    return Uroman()
+
+
+Span = tuple[int, int]
+
+_THAI, _KANA = re.compile("[\u0e00-\u0e7f]"), re.compile("[\u3041-\u3096\u30a1-\u30fa\uff66-\uff9f]")
+_KANJI = "\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af"
+_HAN = re.compile(f"[{_KANJI}\u2e80-\u2fdf\u3105-\u312f]")
+_NOT_JAPANESE = ("zh", "yue", "ko", "wuu", "hak", "nan", "gan", "hsn", "cjy", "lzh")
+"""Languages whose kanji are not Japanese even beside kana: the Chinese ones, and Korean."""
+_KATAKANA = re.compile("[\u30a1-\u30fa\u30fc]+")
+_JAPANESE_LETTERS = re.compile(f"[{_KANJI}\u3041-\u3096\u309d\u309e\u30a1-\u30fe]+")
+_PARTICLES = {"は": "ワ", "へ": "エ", "を": "オ"}
+_MOST_AT_ONCE, _ENOUGH = 4000, 500
+"""Most characters of a run without spaces; after `_ENOUGH` a run ends at the next punctuation."""
+
+
+class Token(NamedTuple):
+    """A word of a dictionary in a run, `end` exclusive, and its reading in katakana, "" without one."""
+
+    start: int
+    end: int
+    reading: str = ""
+
+
+def require_dictionary(language: str) -> None:
+    """Raise UsageError if the dictionary of a language is not installed; most languages need none."""
+    _require({"ja": "ja", "th": "th", "zh": "zh", "yue": "zh"}.get(base_code(language), ""))
+
+
+def words_by_dictionary(text: str, spans: Sequence[Span], language: str) -> tuple[list[Span], list[str | None]]:
+    """Return (words, readings) by a dictionary, from `spans` of one character with its marks each.
+
+    Spans are only joined, where adjacent letters are one word of the dictionary: Latin words, digits and punctuation
+    stay. A reading is in katakana for Japanese (は as ワ where it is the particle), "" for a word that is read as it is
+    spoken, None without a dictionary.
+
+    Args:
+        text: the whole text.
+        spans: (start, end exclusive), ascending.
+        language: any code or name that `base_code` reads.
+
+    Raises:
+        UsageError: the dictionary that the text needs is not installed.
+    """
+    words: list[Span] = []
+    read: list[str | None] = []
+    has_kana = _KANA.search(text) is not None
+    for run in _runs(text, spans):
+        start, end = run[0][0], run[-1][1]
+        extra = _extra_for(text[start:end], base_code(language), has_kana)
+        if not extra:
+            words += run
+            read += [None] * len(run)
+            continue
+        found = _cutter(extra)(text[start:end])
+        tokens = [Token(start + token.start, start + token.end, token.reading) for token in found]
+        joined = list(_joined(text, run, {token.end for token in tokens}))
+        words += joined
+        read += _readings(text, joined, tokens)
+    return words, read
+
+
+def _runs(text: str, spans: Sequence[Span]) -> Iterator[list[Span]]:
+    """Yield groups of spans that touch each other, those of long runs cut at punctuation."""
+    run: list[Span] = []
+    for span in spans:
+        length = span[1] - run[0][0] if run else 0
+        is_full = length > _MOST_AT_ONCE or (length > _ENOUGH and not text[run[-1][1] - 1].isalnum())
+        if run and (run[-1][1] != span[0] or is_full):
+            yield run
+            run = []
+        run.append(span)
+    if run:
+        yield run
+
+
+def _extra_for(run: str, language: str, has_kana: bool) -> str:
+    """Return the extra with the dictionary for a run, "" if there is none."""
+    if _THAI.search(run):
+        return "th"
+    is_japanese = language == "ja" or (has_kana and language not in _NOT_JAPANESE)
+    if is_japanese and (_KANA.search(run) or _HAN.search(run)):
+        return "ja"
+    return "zh" if language != "ko" and _HAN.search(run) else ""
+
+
+def _joined(text: str, spans: Sequence[Span], ends: set[int]) -> Iterator[Span]:
+    """Yield spans that touch each other, joined where no word of a dictionary `ends` between two letters."""
+    start = spans[0][0]
+    for (_, end), _ in pairwise([*spans, spans[-1]]):
+        is_last = end == spans[-1][1]
+        if is_last or end in ends or not (_joins(text[end - 1]) and _joins(text[end])):
+            yield start, end
+            start = end
+
+
+def _joins(character: str) -> bool:
+    return character == "〇" or is_letter(character)
+
+
+def _readings(text: str, words: Sequence[Span], tokens: Sequence[Token]) -> Iterator[str]:
+    """Yield the reading of each word, by the tokens that begin in it; "" where they have none."""
+    index = 0
+    for start, end in words:
+        first = index
+        while index < len(tokens) and tokens[index].start < end:
+            index += 1
+        within = tokens[first:index]
+        letters = "".join(filter(str.isalnum, text[start:end]))
+        parts = [token.reading or "".join(filter(str.isalnum, text[token.start : token.end])) for token in within]
+        is_read = any(token.reading for token in within) and _JAPANESE_LETTERS.fullmatch(letters)
+        yield "".join(parts) if is_read else ""
+
+
+def _require(extra: str) -> None:
+    missing = EXTRAS[extra].missing() if extra else []
+    if missing:
+        raise UsageError(
+            f"words_by = dictionary: {EXTRAS[extra].purpose.partition(',')[0]} need {', '.join(missing)}: "
+            f"{install_line(extra)}"
+        )
+
+
+@lru_cache(maxsize=3)
+def _cutter(extra: str) -> Callable[[str], list[Token]]:
+    """Return the function that cuts a run without spaces into the words of a dictionary, which is loaded once."""
+    _require(extra)
+    return {"ja": _japanese, "zh": _chinese, "th": _thai}[extra]()
+
+
+def _japanese() -> Callable[[str], list[Token]]:
+    from sudachipy import Dictionary, SplitMode
+
+    tokenizer = Dictionary(dict="core").tokenizer()
+
+    def cut(run: str) -> list[Token]:
+        found = tokenizer.tokenize(run, SplitMode.B)
+        return [Token(one.begin(), one.end(), _reading(one)) for one in found]
+
+    return cut
+
+
+def _reading(morpheme: Any) -> str:
+    """Return the katakana of a word in kana and kanji, "" for other words and for numbers, which have rules."""
+    surface, kind = morpheme.surface(), morpheme.part_of_speech()
+    if kind[0] == "助詞" and surface in _PARTICLES:
+        return _PARTICLES[surface]
+    reading = str(morpheme.reading_form())
+    if kind[1] == "数詞" or not _JAPANESE_LETTERS.fullmatch(surface) or not _KATAKANA.fullmatch(reading):
+        return ""
+    is_phrase = kind[0] in ("感動詞", "接続詞") and len(surface) > 1 and surface.endswith("は")
+    return f"{reading[:-1]}ワ" if is_phrase else reading
+
+
+def _chinese() -> Callable[[str], list[Token]]:
+    from rjieba import tokenize
+
+    return lambda run: [Token(start, end) for _, start, end in tokenize(run)]
+
+
+def _thai() -> Callable[[str], list[Token]]:
+    # Without this the import makes a folder in the user's home.
+    name = "PYTHAINLP_READ_ONLY"
+    is_ours = name not in os.environ and "PYTHAINLP_READ_MODE" not in os.environ
+    if is_ours:
+        os.environ[name] = "1"
+    try:
+        from pythainlp.tokenize.newmm import segment
+    finally:
+        if is_ours:
+            del os.environ[name]
+
+    def cut(run: str) -> list[Token]:
+        cuts = [0, *accumulate(map(len, segment(run, safe_mode=True)))]
+        assert cuts[-1] == len(run), f"{run}: PyThaiNLP left characters out"
+        return [Token(*span) for span in pairwise(cuts)]
+
+    return cut
