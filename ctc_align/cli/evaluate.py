@@ -43,7 +43,7 @@ class TierOptions(Group):
         Raises:
             UsageError: a kind that does not exist or is asked for twice, or names that do not go together.
         """
-        from ctc_align.evaluate.measure_options import parse_tier
+        from ctc_align.evaluate.pairing import parse_tier
 
         tiers = self.tier or ["words"]
         if len(tiers) > 1 and (self.hypothesis_tier or self.reference_tier):

@@ -19,7 +19,7 @@ from ctc_align.errors import CtcAlignError, InputError, OutputError, UsageError
 if TYPE_CHECKING:
     from ctc_align.corpus.sources.named_recordings import RecordingFinder
     from ctc_align.files.alignment_files import Alignment
-    from ctc_align.view.page_sound import PageSound
+    from ctc_align.view.page import PageSound
 
 
 @dataclass(frozen=True)
@@ -157,8 +157,7 @@ class _OnePage:
         from ctc_align.files.alignment_files import read_alignment
         from ctc_align.files.pages import page_object
         from ctc_align.files.whole_files import placing
-        from ctc_align.view.page import page
-        from ctc_align.view.page_sound import MOST_EMBEDDED_BYTES
+        from ctc_align.view.page import MOST_EMBEDDED_BYTES, page
 
         alignment = self.shown.alignment or read_alignment(self.shown.path)
         sound, recording = self._sound(alignment)

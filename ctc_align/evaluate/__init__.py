@@ -1,20 +1,26 @@
 """Boundary errors of alignments against reference alignments.
 
-`boundary_errors` measures: utterances are read by `tiers` and matched by `file_pairs`, labels normalised by
-`comparable_labels`, intervals paired by `pairing`; `detection` has precision, recall, F1 and R-value,
-`error_statistics` the statistics with bootstrap intervals, `comparison` the difference of two hypotheses.
-`sanity_checks` warns of input that does not belong together; `figures` draws errors and soft alignments.
+`utterance_files` reads utterances and matches them, `pairing` normalises labels and pairs intervals, `boundary_errors`
+measures, and compares two hypotheses; `error_statistics` has the figures with bootstrap intervals. `sanity_checks` warns
+of input that does not belong together; `figures` draws errors and soft alignments; `corrected_labels` brings labels
+that a person has corrected back into their alignment.
 """
 
 from __future__ import annotations
 
-from ctc_align.evaluate.boundary_errors import Evaluation, UtteranceErrors, WorstEdge, evaluate, evaluate_intervals
-from ctc_align.evaluate.comparable_labels import read_labels
-from ctc_align.evaluate.comparison import Comparison, Difference, compare
-from ctc_align.evaluate.detection import Detection
-from ctc_align.evaluate.error_statistics import EdgeErrors
+from ctc_align.evaluate.boundary_errors import (
+    Comparison,
+    Difference,
+    Evaluation,
+    UtteranceErrors,
+    WorstEdge,
+    compare,
+    evaluate,
+    evaluate_intervals,
+)
+from ctc_align.evaluate.error_statistics import Detection, EdgeErrors
 from ctc_align.evaluate.figures import error_figure, occupancy_figure
-from ctc_align.evaluate.measure_options import TIERS, WITHIN_MS, Options
+from ctc_align.evaluate.pairing import TIERS, WITHIN_MS, Options, read_labels
 from ctc_align.evaluate.utterance_files import read_intervals
 
 __all__ = [

@@ -9,9 +9,16 @@ from dataclasses import replace
 from pathlib import Path
 
 from ctc_align.errors import InputError, MissingTierError
-from ctc_align.evaluate.comparable_labels import PHONE_SILENCES, SILENCES
-from ctc_align.evaluate.measure_options import PHONES, WORDS
-from ctc_align.evaluate.pairing import SAME_EDGE_S, Pair, Pairing, normalised_label
+from ctc_align.evaluate.pairing import (
+    PHONE_SILENCES,
+    PHONES,
+    SAME_EDGE_S,
+    SILENCES,
+    WORDS,
+    Pair,
+    Pairing,
+    normalised_label,
+)
 from ctc_align.evaluate.sanity_checks import PairedUtterance, find_time_doubts
 from ctc_align.evaluate.utterance_files import UtteranceTier, read_one
 from ctc_align.files.json_files import check_fixed_words

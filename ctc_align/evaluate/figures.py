@@ -12,7 +12,7 @@ import numpy as np
 
 from ctc_align.errors import KernelError
 from ctc_align.evaluate.boundary_errors import Evaluation
-from ctc_align.evaluate.measure_options import WITHIN_MS
+from ctc_align.evaluate.pairing import WITHIN_MS
 from ctc_align.view import check_plotting
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from ctc_align.errors import InputError, MissingTierError, UsageError
-from ctc_align.evaluate.measure_options import PHONES, WORDS, parse_tier
+from ctc_align.evaluate.pairing import PHONES, WORDS, parse_tier
 from ctc_align.files.formats import JSON_EXPORTS
 from ctc_align.files.json_files import Fields, check_format, no_number, read_object
 from ctc_align.files.textgrid import read_textgrid

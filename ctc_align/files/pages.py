@@ -19,8 +19,7 @@ from ctc_align.files.writer import NO_CONTEXT, Style, Writer, WritingContext
 from ctc_align.text.characters import printable
 from ctc_align.types import AlignmentData, Audio, AudioLike, Emissions
 from ctc_align.view import check_plotting
-from ctc_align.view.page import page
-from ctc_align.view.page_sound import MOST_EMBEDDED_BYTES, PageSound, Peaks, peaks_of, played_type, relative_href
+from ctc_align.view.page import MOST_EMBEDDED_BYTES, PageSound, Peaks, page, peaks_of, played_type, relative_href
 
 if TYPE_CHECKING:
     from ctc_align.view.pictures import PictureSound

@@ -37,7 +37,7 @@ from ctc_align.files.writer import RECORDING, Style, TimedLabel, Writer, is_time
 from ctc_align.reading import read_input
 from ctc_align.text.characters import printable, without_controls
 from ctc_align.types import AlignmentData, BookPlace
-from ctc_align.view.page_sound import opus_of
+from ctc_align.view.page import opus_of
 
 _MS_PER_S = 1000
 logger = logging.getLogger(__name__)

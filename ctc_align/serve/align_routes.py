@@ -297,8 +297,7 @@ def _rendered(alignment: Alignment, format: str, recording: Path | None) -> byte
     if recording is None:
         raise RefusedError(404, f"format: {format} needs the recording, which is not in the folder of this server")
     from ctc_align.files.pages import channel_of, page_object
-    from ctc_align.view.page import page
-    from ctc_align.view.page_sound import MOST_EMBEDDED_BYTES, PageSound
+    from ctc_align.view.page import MOST_EMBEDDED_BYTES, PageSound, page
 
     sound = PageSound.file(
         recording,

@@ -196,8 +196,7 @@ def _page(alignment: Alignment, name: str, audio: tuple[Path, str] | None, hrefs
     """
     from ctc_align.audio.loading import load_segment
     from ctc_align.files.pages import channel_of, page_object
-    from ctc_align.view.page import PageServer, page
-    from ctc_align.view.page_sound import PageSound, peaks_of
+    from ctc_align.view.page import PageServer, PageSound, page, peaks_of
 
     sound = None
     if audio is not None:
@@ -215,7 +214,7 @@ def _page(alignment: Alignment, name: str, audio: tuple[Path, str] | None, hrefs
 
 
 def _mime(name: str) -> str:
-    from ctc_align.view.page_sound import OPUS, played_type
+    from ctc_align.view.page import OPUS, played_type
 
     return (played_type(name) or OPUS) if Path(name).suffix.casefold() in AS_IT_IS else OPUS
 
@@ -265,7 +264,7 @@ class CodedRecordings:
         return self._coded[key]
 
     def _coded_in(self, form: Form, path: Path) -> Upload:
-        from ctc_align.view.page_sound import PageSound
+        from ctc_align.view.page import PageSound
 
         if CODED not in form.files:
             sound = PageSound.file(path)

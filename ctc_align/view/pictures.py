@@ -5,25 +5,43 @@ They need matplotlib (the extra `plot`), which is imported when one is drawn.
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import io
+import logging
 import math
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
+from unicodedata import combining, east_asian_width
 
 import numpy as np
 
 from ctc_align.errors import UsageError
+from ctc_align.text.characters import without_controls
 from ctc_align.view import check_plotting
-from ctc_align.view.picture_text import as_label, font_families, width_in_ems
-from ctc_align.view.sound_panels import INK, draw_spectrogram, draw_waveform
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+OWN = "DejaVu Sans"
+_WEIGHTS = (400, "normal", "regular", "book")
+_SYMBOLS = ("STIX", "cm", "Noto Color Emoji", "Last Resort")
+"""Fonts of mathematics, in which letters are in other places, of coloured pictures, which matplotlib cannot draw, and
+of a box for every character there is."""
+_MOST_NAMED = 5
+logger = logging.getLogger(__name__)
+INK = "#20242a"
+"""The colour of all that is drawn on white."""
+WINDOW_S = 0.008
+"""The length of a window: short enough that the pulses of a voice are seen as stripes."""
+HIGHEST_HZ = 8000.0
+_BINS = 256
+_PRE_EMPHASIS = 0.95
+_COLUMNS_AT_ONCE = 256
 Panel = Literal["waveform", "spectrogram"]
 PANELS: tuple[Panel, ...] = ("waveform", "spectrogram")
 MOST_FINE_S = 36.0
@@ -350,3 +368,137 @@ def _minutes(time_s: float) -> str:
     hours, minutes = divmod(minutes, 60)
     seconds = f"{ms // 1000:02}" + (f".{ms % 1000:03}".rstrip("0") if ms % 1000 else "")
     return f"{hours}:{minutes:02}:{seconds}" if hours else f"{minutes}:{seconds}"
+
+
+def as_label(text: object) -> str:
+    """Return a text in one line, without control characters and halves of surrogate pairs."""
+    return without_controls(" ".join(str(text).split())).encode("utf-8", "replace").decode()
+
+
+def width_in_ems(text: str) -> float:
+    """Return about how wide a text is, in units of its size: East Asian characters are twice as wide as others."""
+    widths = {"W": 1.0, "F": 1.0}
+    narrow = {**dict.fromkeys("ijl.,;:'!|I’‘", 0.33), **dict.fromkeys("mwMW—", 0.9)}
+    return sum(
+        0.0
+        if combining(char)
+        else widths.get(east_asian_width(char)) or narrow.get(char) or (0.7 if char.isupper() else 0.6)
+        for char in text
+    )
+
+
+def font_families(text: str) -> list[str]:
+    """Return the families in which a text can be written, matplotlib's own first; what none has is told in a warning.
+
+    Of the fonts of this machine as few as have the characters, those with the most of them first. No font is brought
+    along, and none is looked for elsewhere.
+    """
+    missing = {char for char in text if not char.isspace()} - _characters_of(OWN)
+    families = [OWN]
+    while missing:
+        family, found = max(
+            ((name, missing & _characters_of(name)) for name in _families()),
+            key=lambda named: (len(named[1]), named[0]),
+            default=("", set()),
+        )
+        if not found:
+            some = " ".join(f"U+{ord(char):04X}" for char in sorted(missing)[:_MOST_NAMED])
+            more = f" and {len(missing) - _MOST_NAMED} more" if len(missing) > _MOST_NAMED else ""
+            logger.warning("no font of this machine has %s%s: a picture shows boxes in their places", some, more)
+            break
+        families.append(family)
+        missing -= found
+    return families
+
+
+@functools.cache
+def _families() -> dict[str, str]:
+    """Return the files of this machine's families of fonts, upright and of normal weight, by their names."""
+    from matplotlib.font_manager import fontManager
+
+    regular = (font for font in fontManager.ttflist if font.style == "normal" and font.weight in _WEIGHTS)
+    return {font.name: font.fname for font in regular if not font.name.startswith(_SYMBOLS)}
+
+
+@functools.cache
+def _characters_of(family: str) -> frozenset[str]:
+    """Return the characters that a family's regular font has; none where it cannot be read."""
+    from matplotlib.font_manager import get_font
+
+    with contextlib.suppress(Exception):  # a damaged font of this machine is no reason to draw nothing
+        return frozenset(map(chr, get_font(_families()[family]).get_charmap()))
+    return frozenset()
+
+
+def draw_waveform(axes: Axes, samples: np.ndarray, sample_rate: int, first_s: float, peak: float, columns: int) -> None:
+    """Draw the least and the greatest sample of each column of the picture, or the samples where they are fewer.
+
+    Args:
+        axes: where to.
+        samples: (N,) float32, the first of them at `first_s`.
+        sample_rate: in Hz.
+        first_s: in seconds of the axes.
+        peak: the greatest magnitude that samples may have.
+        columns: of pixels from the first sample to the last.
+    """
+    axes.set(ylim=(-1.08 * peak, 1.08 * peak), yticks=[])
+    if len(samples) <= 2 * columns:
+        axes.plot(first_s + np.arange(len(samples)) / sample_rate, samples, color=INK, linewidth=0.5)
+        return
+    times_s = first_s + np.arange(columns) * len(samples) / sample_rate / columns
+    axes.fill_between(times_s, *waveform_peaks(samples, columns), color=INK, linewidth=0.2)
+
+
+def draw_spectrogram(
+    axes: Axes, samples: np.ndarray, sample_rate: int, first_s: float, peak: float, columns: int
+) -> None:
+    """Draw the spectrogram up to 8 kHz, 60 dB deep, dark where it is loud. Arguments as for `draw_waveform`."""
+    levels_db, highest_hz = spectrogram(samples, sample_rate, columns, peak)
+    extent = (first_s, first_s + len(samples) / sample_rate, 0.0, highest_hz / 1000.0)
+    axes.imshow(levels_db, extent=extent, origin="lower", aspect="auto", cmap="Greys", vmin=-60, vmax=0)
+    axes.set_yticks([tick for tick in (0, 2, 4, 6, 8) if tick < highest_hz / 1000.0])
+    axes.set_ylabel("kHz", size=7, color=INK, labelpad=2)
+
+
+def spectrogram(samples: np.ndarray, sample_rate: int, columns: int, peak: float = 1.0) -> tuple[np.ndarray, float]:
+    """Return the levels of a sound over time, and the frequency at which they end.
+
+    Args:
+        samples: (N,) float32.
+        sample_rate: in Hz.
+        columns: at how many times, evenly over the samples, spectra are taken; windows are centred on them.
+        peak: the greatest magnitude that samples may have.
+
+    Returns:
+        Levels (bins, columns) in dB, float32, lowest frequency first: 0 where the loudest is, after a pre-emphasis of
+        6 dB an octave; and the frequency in Hz of the upper edge of the last bin, 8 kHz or half the sample rate.
+
+    >>> levels_db, highest_hz = spectrogram(np.sin(np.arange(16000) * 0.5).astype(np.float32), 16000, 10)
+    >>> levels_db.shape, highest_hz, int(np.median(levels_db.argmax(0)))    # 1273 Hz of 8000 Hz
+    ((257, 10), 8000.0, 41)
+    """
+    width = max(8, round(WINDOW_S * sample_rate))
+    size = max(2 * _BINS, 2 ** (width - 1).bit_length())
+    hann = np.hanning(width + 2)[1:-1].astype(np.float32)
+    flat = np.append(samples[:1], samples[1:] - _PRE_EMPHASIS * samples[:-1]) / peak
+    padded = np.pad(flat.astype(np.float32), (width // 2, width))
+    centres = ((np.arange(columns) + 0.5) * len(samples) / columns).astype(int)
+    kept = min(size // 2 + 1, round(HIGHEST_HZ / sample_rate * size) + 1)
+    powers = np.empty((kept, columns), np.float32)
+    for first in range(0, columns, _COLUMNS_AT_ONCE):
+        some = centres[first : first + _COLUMNS_AT_ONCE]
+        windows = padded[some[:, None] + np.arange(width)] * hann
+        powers[:, first : first + len(some)] = (np.abs(np.fft.rfft(windows, size)[:, :kept]) ** 2).T
+    loudest = float(powers.max(initial=0.0)) or 1.0
+    levels_db = 10 * np.log10(powers / loudest + 1e-9)
+    return levels_db, (kept - 1) * sample_rate / size
+
+
+def waveform_peaks(samples: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the least and the greatest sample (columns,) of each of so many equal parts; N >= columns.
+
+    >>> waveform_peaks(np.array([0.0, 1.0, -1.0, 0.5]), 2)
+    (array([ 0., -1.]), array([1. , 0.5]))
+    """
+    firsts = np.linspace(0, len(samples), columns, endpoint=False).astype(int)
+    return np.minimum.reduceat(samples, firsts), np.maximum.reduceat(samples, firsts)

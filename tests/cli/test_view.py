@@ -13,7 +13,7 @@ import soundfile
 from sample_alignments import aligned, make_alignment
 
 from ctc_align.files import read_alignment
-from ctc_align.view import page_sound
+from ctc_align.view import page
 
 
 def data_of(path: str | Path) -> dict:
@@ -98,7 +98,7 @@ def test_a_recording_that_goes_on_is_perhaps_another(cli, talk) -> None:
 
 
 def test_sound_that_is_too_much_lies_beside_the_page(cli, talk, monkeypatch) -> None:
-    for module in ("ctc_align.view.page_sound", "ctc_align.files.pages"):
+    for module in ("ctc_align.view.page", "ctc_align.files.pages"):
         monkeypatch.setattr(f"{module}.MOST_EMBEDDED_BYTES", 1000)
     result = cli("view", "out/talk.json", "-o", "pages")
     assert result.code == 0
@@ -186,4 +186,4 @@ def test_sound_in_memory_is_inside_the_page(tmp_path) -> None:
     alignment = make_alignment((aligned("a", 0.1, 0.2, 0, "a"),), audio="-")
     alignment.save(tmp_path / "a.html", sound=Audio(samples, 16000))
     assert data_of(tmp_path / "a.html")["sound"].startswith(b"OggS")
-    assert page_sound.MOST_EMBEDDED_BYTES == 20_000_000
+    assert page.MOST_EMBEDDED_BYTES == 20_000_000

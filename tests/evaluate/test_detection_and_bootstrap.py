@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from planted import interpreted
 from rows import over_rows
 
-from ctc_align.evaluate import Options, detection, error_statistics, evaluate_intervals
+from ctc_align.evaluate import Options, error_statistics, evaluate_intervals
 from ctc_align.evaluate.error_statistics import KINDS, shares
 from ctc_align.types import Interval
 
 
 def test_detection() -> None:
-    assert detection_faults(detection) == []
+    assert detection_faults(error_statistics) == []
 
 
 @over_rows(
@@ -32,17 +32,20 @@ def test_detection() -> None:
         ("sorted(starts[1:])", "sorted(starts)"),
         ("<= SAME_EDGE_S", "<= 0.0005"),
         ("<= SAME_EDGE_S", "<= 0.2"),
-        ("f1=2 * matched / (hypothesis + reference)", "f1=matched / (hypothesis + reference)"),
+        ('"f1": 2 * matched / (hypothesis + reference)', '"f1": matched / (hypothesis + reference)'),
         ('"f1": 2 * matched / (hypothesis + reference)', '"f1": matched / hypothesis'),
-        ("r_value=1 - (abs(r1) + abs(r2)) / 2", "r_value=1 - (abs(r1) + r2) / 2"),
-        ("(recall - 1 - over) / math.sqrt(2)\n    return", "(recall - 1 + over) / math.sqrt(2)\n    return"),
+        ('"r_value": 1 - (np.hypot(1 - recall, over) + off) / 2', '"r_value": 1 - np.hypot(1 - recall, over)'),
         ("np.abs(recall - 1 - over)", "np.abs(recall - 1 + over)"),
-        ("over = hypothesis / reference - 1\n", "over = hypothesis / reference\n"),
-        ("precision=matched / hypothesis", "precision=matched / reference"),
+        (
+            "matched / reference, hypothesis / reference - 1\n        off",
+            "matched / reference, 0 * matched\n        off",
+        ),
+        ("over = hypothesis / reference - 1 if", "over = hypothesis / reference if"),
+        ('"precision": matched / hypothesis', '"precision": matched / reference'),
     ],
 )
 def test_the_checker_of_detection_fails_when_it_should(old: str, new: str) -> None:
-    assert detection_faults(interpreted(detection, old, new)) != []
+    assert detection_faults(interpreted(error_statistics, old, new)) != []
 
 
 @pytest.mark.parametrize("window", [1, 4096])
@@ -109,17 +112,17 @@ def test_the_intervals_hold_the_truth_as_often_as_they_say() -> None:
 
 
 def test_rates_of_nothing() -> None:
-    nothing = detection.detection(0, 0, 0)
+    nothing = error_statistics.detection(0, 0, 0)
     assert (nothing.precision, nothing.recall, nothing.f1, nothing.r_value) == (None, None, None, None)
-    assert detection.detection(0, 3, 0).precision == detection.detection(0, 3, 0).f1 == 0.0
-    no_guess = detection.detection(3, 0, 0)
+    assert error_statistics.detection(0, 3, 0).precision == error_statistics.detection(0, 3, 0).f1 == 0.0
+    no_guess = error_statistics.detection(3, 0, 0)
     assert (no_guess.precision, no_guess.recall, no_guess.f1, no_guess.over_segmentation) == (None, 0.0, 0.0, -1.0)
 
 
 def test_the_tolerance_is_inclusive_whatever_the_floats() -> None:
     for base in (0.1, 0.3, 1.1, 7.7, 123.456):
-        assert detection.hits([base + 0.02], [base], 20.0) == 1
-        assert detection.hits([base + 0.0201], [base], 20.0) == 0
+        assert error_statistics.hits([base + 0.02], [base], 20.0) == 1
+        assert error_statistics.hits([base + 0.0201], [base], 20.0) == 0
 
 
 def test_more_boundaries_raise_recall_but_not_the_r_value() -> None:

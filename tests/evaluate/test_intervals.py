@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from ctc_align.evaluate import WITHIN_MS, Options, compare, error_statistics, evaluate_intervals
-from ctc_align.evaluate.detection import RATES
-from ctc_align.evaluate.error_statistics import EDGES, KINDS
+from ctc_align.evaluate.error_statistics import EDGES, KINDS, RATES
 from ctc_align.types import Interval
 
 RESAMPLES, SEED = 40, 11

@@ -8,7 +8,7 @@ import pytest
 
 from ctc_align.errors import InputError, UsageError
 from ctc_align.evaluate import Options, evaluate_intervals, read_labels
-from ctc_align.evaluate.comparable_labels import compared_intervals
+from ctc_align.evaluate.pairing import compared_intervals
 from ctc_align.types import Interval
 
 # The 61 phones of TIMIT's documentation (doc/phoncode.doc), closures and silences last.

@@ -5,8 +5,7 @@ from functools import lru_cache
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctc_align.evaluate.comparable_labels import broad_phones
-from ctc_align.evaluate.pairing import normalised_label, pair_intervals
+from ctc_align.evaluate.pairing import broad_phones, normalised_label, pair_intervals
 from ctc_align.types import Interval
 
 

@@ -202,7 +202,7 @@ def _state(folder: Path) -> object:
 
 
 def _labels(folder: Path) -> object:
-    from ctc_align.evaluate.comparable_labels import read_labels
+    from ctc_align.evaluate.pairing import read_labels
 
     return read_labels(folder / "a.map")
 

@@ -11,8 +11,7 @@ from sample_alignments import aligned, make_alignment
 
 from ctc_align.files.pages import page_object
 from ctc_align.types import AlignedWord
-from ctc_align.view.page import page
-from ctc_align.view.page_sound import PageSound
+from ctc_align.view.page import PageSound, page
 
 DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"
 _WORDS_PER_S = 3

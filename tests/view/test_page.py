@@ -13,8 +13,7 @@ import pytest
 import soundfile
 
 from ctc_align.types import Audio
-from ctc_align.view.page import page
-from ctc_align.view.page_sound import PageSound, peaks_of, relative_href
+from ctc_align.view.page import PageSound, page, peaks_of, relative_href
 
 HOSTILE = '</script><script>x()</script><!-- <img src=x onerror=x()> ]]> & \u2028\u2029 \udcff "\\u003c" javascript:x()'
 

@@ -13,8 +13,7 @@ import pytest
 from ctc_align.errors import AudioError, UsageError
 from ctc_align.files import Alignment, rendered
 from ctc_align.types import AlignedToken, AlignedWord, Region
-from ctc_align.view.pictures import PictureSound, alignment_figure, rendered_figure
-from ctc_align.view.sound_panels import spectrogram
+from ctc_align.view.pictures import PictureSound, alignment_figure, rendered_figure, spectrogram
 
 pytest.importorskip("matplotlib")
 ROOT = Path(__file__).resolve().parents[2]

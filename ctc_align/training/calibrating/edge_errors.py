@@ -10,8 +10,7 @@ import numpy as np
 from ctc_align.alignment.confidence import sound_fits, word_begins
 from ctc_align.alignment.ctc_path import Spans
 from ctc_align.alignment.edges import kinds_around
-from ctc_align.evaluate.comparable_labels import broad_phones
-from ctc_align.evaluate.pairing import pair_intervals
+from ctc_align.evaluate.pairing import broad_phones, pair_intervals
 from ctc_align.models.calibration import Calibration, fit_logistic, fit_offsets, probability
 from ctc_align.training.calibrating.labelled_speech import LabelledUtterance
 from ctc_align.types import Emissions, Interval, Tokens, Word
