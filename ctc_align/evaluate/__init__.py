@@ -2,8 +2,8 @@
 
 `utterance_files` reads utterances and matches them, `pairing` normalises labels and pairs intervals, `boundary_errors`
 measures, and compares two hypotheses; `error_statistics` has the figures with bootstrap intervals. `sanity_checks`
-warns of input that does not belong together; `figures` draws errors and soft alignments; `corrected_labels` brings labels
-that a person has corrected back into their alignment.
+warns of input that does not belong together; `figures` draws errors and soft alignments; `corrected_labels` brings back
+labels that a person has corrected.
 """
 
 from __future__ import annotations
