@@ -23,7 +23,7 @@ from ctc_align.config import setting
 from ctc_align.errors import UsageError
 
 if TYPE_CHECKING:
-    from ctc_align.serve.job_queue import ServerLimits
+    from ctc_align.serve.jobs import ServerLimits
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class LimitOptions(Group):
         Raises:
             UsageError: one that lets nothing pass.
         """
-        from ctc_align.serve.job_queue import ServerLimits
+        from ctc_align.serve.jobs import ServerLimits
 
         for name, value in dataclasses.asdict(self).items():
             if not 0 < value < float("inf"):
@@ -95,7 +95,7 @@ def serve(
     FOLDER its alignments, the worst first. /docs lists what programs can ask for. Nobody but this machine can reach it
     unless --host says so. Settings are for requests that name no others; none ends the server with an exit code.
     """
-    from ctc_align.serve.refusals import require_serve
+    from ctc_align.serve.access import require_serve
 
     talk, audio = messages.talk(), listening.audio
     require_serve()

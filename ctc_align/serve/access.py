@@ -2,6 +2,9 @@
 
 A page of another site must not be able to use a server on this machine: its name must be one of ours (else a name of
 that site could be made to point here: DNS rebinding), and what changes something must come from our own pages.
+
+The message of a refusal names what the client called its things, never a path of the server; a fault of the server
+itself is said in its log, and the client gets "failed" without details.
 """
 
 from __future__ import annotations
@@ -10,16 +13,21 @@ import base64
 import hashlib
 import hmac
 import ipaddress
+import logging
 import re
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode
 
-from ctc_align.serve.refusals import RefusedError, error_body
+from ctc_align.errors import CtcAlignError, InputError, OutputError, UsageError, WrongFileError
+from ctc_align.extras import EXTRAS, install_line
 
 if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+logger = logging.getLogger(__name__)
 COOKIE = "ctc-align"
 OPEN = ("/health",)
 """Addresses that need no token."""
@@ -36,6 +44,73 @@ _HEADERS = {
     "cache-control": "no-store",
 }
 _SCRIPT = re.compile(r"<script(?![^>]*\btype=\"(?:application/json|text/plain)\")[^>]*>(.*?)</script>", re.DOTALL)
+
+
+class RefusedError(Exception):
+    """A request that gets an HTTP status of 400 or more, and a JSON object with the message.
+
+    Args:
+        status: of HTTP.
+        message: one line: what was expected, what was got, what to do.
+        headers: of the response, such as Retry-After.
+    """
+
+    def __init__(self, status: int, message: str, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.headers = dict(headers or {})
+
+
+def require_serve() -> None:
+    """Raise UsageError, naming the extra, unless the packages that a server needs are installed."""
+    missing = EXTRAS["serve"].missing()
+    if missing:
+        raise UsageError(f"serve needs {', '.join(missing)}: {install_line('serve')}")
+
+
+def refusal_of(error: Exception, names: Mapping[str, str] | None = None) -> RefusedError:
+    """Return an error as a refusal.
+
+    Args:
+        error: of the library, or any other, which is logged and not shown.
+        names: what the client calls the files of the server: path → name; the message has the names.
+    """
+    if isinstance(error, RefusedError):
+        return error
+    if isinstance(error, MemoryError):
+        return RefusedError(413, "out of memory: give a shorter recording, or limit what the server takes at once")
+    if not isinstance(error, CtcAlignError):
+        logger.error("a request failed: %s: %s", type(error).__name__, error, exc_info=error)
+        return RefusedError(500, "the server failed in this request; its log says why")
+    if isinstance(error, OutputError):
+        logger.error("%s", error)
+        return RefusedError(500, "the server could not write its files; its log says why")
+    message = " ".join(str(error).split())
+    for path, name in (names or {}).items():
+        message = message.replace(path, name)
+    if isinstance(error, WrongFileError):
+        return RefusedError(415, message)
+    if isinstance(error, UsageError):
+        return RefusedError(400, message)
+    return RefusedError(422 if isinstance(error, InputError) else 500, message)
+
+
+async def answer_error(request: Request, error: Exception) -> Response:
+    """Return the response to a request that raised an error: `{"error": "…"}` with its status."""
+    from starlette.exceptions import HTTPException
+    from starlette.responses import JSONResponse
+
+    if isinstance(error, HTTPException):
+        said = {404: "there is nothing at this address; /docs lists what there is", 405: "not with this method"}
+        refusal = RefusedError(error.status_code, said.get(error.status_code, error.detail), error.headers)
+    else:
+        refusal = refusal_of(error)
+    return JSONResponse(error_body(refusal), refusal.status, refusal.headers)
+
+
+def error_body(refusal: RefusedError) -> dict[str, Any]:
+    """Return the JSON object of a refusal."""
+    return {"error": str(refusal)}
 
 
 def is_loopback(host: str) -> bool:

@@ -23,7 +23,7 @@ from ctc_align.files.corrections import BEFORE
 from ctc_align.files.json_files import json_bytes, read_object
 from ctc_align.files.whole_files import is_link, placing
 from ctc_align.reading import MOST_S, as_number, open_input
-from ctc_align.serve.refusals import RefusedError
+from ctc_align.serve.access import RefusedError
 from ctc_align.text.characters import printable
 from ctc_align.types import FORMAT
 

@@ -10,9 +10,8 @@ from typing import Any
 from ctc_align.config import Settings, checked_values, known_settings
 from ctc_align.errors import ConfigError
 from ctc_align.files import FORMATS
-from ctc_align.serve.job_queue import ServerJob, ServerLimits
-from ctc_align.serve.model_worker import too_long
-from ctc_align.serve.refusals import RefusedError, refusal_of
+from ctc_align.serve.access import RefusedError, refusal_of
+from ctc_align.serve.jobs import ServerJob, ServerLimits, too_long
 from ctc_align.serve.uploads import MOST_NAME, Form
 from ctc_align.text.characters import printable
 from ctc_align.types import Transcript

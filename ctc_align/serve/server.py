@@ -10,14 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ctc_align.errors import CtcAlignError, UsageError
-from ctc_align.serve.access import FEWEST_TOKEN_CHARS, AccessGuard, is_loopback
-from ctc_align.serve.align_routes import AlignRoutes
+from ctc_align.serve.access import FEWEST_TOKEN_CHARS, AccessGuard, RefusedError, answer_error, is_loopback
 from ctc_align.serve.alignment_folder import AlignmentFolder
-from ctc_align.serve.job_queue import JobQueue, ServerLimits
-from ctc_align.serve.model_worker import ModelWorker
-from ctc_align.serve.page_routes import PageRoutes
-from ctc_align.serve.realign_routes import RealignRoutes
-from ctc_align.serve.refusals import RefusedError, answer_error
+from ctc_align.serve.jobs import JobQueue, ModelWorker, ServerLimits
 from ctc_align.serve.uploads import UploadFolder
 
 if TYPE_CHECKING:
@@ -79,12 +74,13 @@ class AlignServer:
     """
 
     def __init__(self, aligner: Aligner, limits: ServerLimits, folder: AlignmentFolder | None = None) -> None:
+        from ctc_align.serve.routes import AlignRoutes, PageRoutes
+
         self.queue = JobQueue(limits)
         self.uploads = UploadFolder(limits.uploads_bytes, self.queue.forget_oldest)
         self.worker = ModelWorker(aligner, self.queue)
         self.routes = AlignRoutes(aligner, self.queue, self.uploads)
         self.pages = PageRoutes(self.routes, folder)
-        self.again = RealignRoutes(self.routes, self.pages)
         self._running: uvicorn.Server | None = None
         self._closed = False
 
@@ -110,13 +106,13 @@ class AlignServer:
             ("GET", "/jobs/{id}/alignment", routes.job_alignment),
             ("PUT", "/jobs/{id}/alignment", routes.save_job),
             ("POST", "/jobs/{id}/keep", pages.keep_job),
-            ("POST", "/jobs/{id}/realign", self.again.of_job),
+            ("POST", "/jobs/{id}/realign", pages.realign_job),
             ("GET", "/jobs/{id}/page", pages.job_page),
             ("GET", "/jobs/{id}/audio", pages.job_audio),
             ("GET", "/api/alignments", pages.alignments),
             ("GET", "/api/alignments/{id:path}", pages.alignment),
             ("PUT", "/api/alignments/{id:path}", pages.save),
-            ("POST", "/api/realign/{id:path}", self.again.in_folder),
+            ("POST", "/api/realign/{id:path}", pages.realign),
             ("GET", "/api/audio/{id:path}", pages.audio),
             ("GET", "/view/{id:path}", pages.view),
         ]

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from ctc_align.serve.refusals import RefusedError
+from ctc_align.serve.access import RefusedError
 from ctc_align.text.characters import printable
 
 if TYPE_CHECKING:

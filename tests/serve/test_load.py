@@ -14,7 +14,7 @@ import soundfile
 from local_server import Answer, LocalServer, Parts
 
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.serve.job_queue import ServerLimits
+from ctc_align.serve.jobs import ServerLimits
 from ctc_align.serve.server import Address, AlignServer
 
 DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"

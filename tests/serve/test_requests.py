@@ -16,8 +16,7 @@ from local_server import Answer, LocalServer, Parts, form, local_server, pair, u
 
 from ctc_align.config import Settings
 from ctc_align.files import json_schema
-from ctc_align.serve.job_queue import JobQueue, ServerLimits
-from ctc_align.serve.model_worker import ModelWorker
+from ctc_align.serve.jobs import JobQueue, ModelWorker, ServerLimits
 from ctc_align.serve.server import Address
 
 
