@@ -44,7 +44,7 @@ def file_head(name: str) -> bytes:
 
 
 def not_regular(mode: int) -> str:
-    """Return what to say of a pipe, a socket or a device in place of a recording, by its mode."""
+    """Return what to say of a pipe, a socket or a device given as a recording, by its mode."""
     kind = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
     return f"expected a regular file, got {kind}: save the audio to a file first, or pipe it in and give - as AUDIO"
 

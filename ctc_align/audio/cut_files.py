@@ -24,9 +24,9 @@ _MOST_PADDING_BYTES = 65536
 
 
 def cut_reason(path: str) -> str | None:
-    """Return how a file is known to be cut ("lacks its last 120 bytes"), None where nothing tells.
+    """Return how a file is known to be cut ("lacks its last 120 bytes"), None if it is whole or not known.
 
-    MP4 and its kin, Matroska, AVI, ASF, Flash video and transport streams tell: their parts say how long they are.
+    MP4 and its kin, Matroska, AVI, ASF, Flash video and transport streams say how long their parts are.
     """
     size = os.path.getsize(path)
     with open(path, "rb") as file:
@@ -113,7 +113,7 @@ def _matroska_end(file: BinaryIO, size: int) -> int:
         if found is None:
             break
         kind, header_bytes, length = found
-        at += header_bytes + (length or 0)  # of an unknown length: its content follows
+        at += header_bytes + (length or 0)  # the content of an element of unknown length follows
         if length is not None:
             end = max(end, at)
         if length is not None and kind == _SEGMENT:
@@ -212,19 +212,19 @@ def mp3_promise(path: str) -> float | None:
         return None
     version, is_mono = frame[1] >> 3 & 3, frame[3] >> 6 == 3
     at = 4 + ((17 if is_mono else 32) if version == 3 else (9 if is_mono else 17)) + (0 if frame[1] & 1 else 2)
-    for place in (at, at - 2):
-        if frame[place : place + 4] in (b"Xing", b"Info"):
+    for mark in (at, at - 2):
+        if frame[mark : mark + 4] in (b"Xing", b"Info"):
             break
     else:
         return None
-    (flags,) = struct.unpack_from(">I", frame, place + 4)
-    fields = struct.unpack_from(">2I", frame, place + 8)
+    (flags,) = struct.unpack_from(">I", frame, mark + 4)
+    fields = struct.unpack_from(">2I", frame, mark + 8)
     if not flags & 1 or not fields[0] or (flags & 2 and start + fields[1] <= size):
         return None
     samples = fields[0] * (1152 if version == 3 else 576)
-    delays = frame[place + 8 + sum(length for bit, length in ((1, 4), (2, 4), (4, 100), (8, 4)) if flags & bit) + 21 :][
-        :3
-    ]
+    # the fields that the flags announce (frames, bytes, seek table, quality), then LAME's tag with the coder's delays
+    fields_bytes = sum(length for bit, length in ((1, 4), (2, 4), (4, 100), (8, 4)) if flags & bit)
+    delays = frame[mark + 8 + fields_bytes + 21 :][:3]
     if len(delays) == 3:
         samples -= (delays[0] << 4 | delays[1] >> 4) + ((delays[1] & 15) << 8 | delays[2])
     return samples / _MPEG_RATES[version][frame[2] >> 2 & 3]

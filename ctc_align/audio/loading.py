@@ -3,8 +3,8 @@
 WAV, FLAC, Ogg and their like are read by libsndfile, everything else by FFmpeg (PyAV); the content decides, never the
 name.
 
-Audio is processed in blocks (read, check, mix, resample, append), so a recording is never in memory at its own rate and
-channel count. The result does not depend on the blocks: the resampler keeps its state between them.
+Audio is processed in blocks (read, check, mix, resample, append), so a recording is never in memory at the rate and
+channel count of its source. The result does not depend on the blocks: the resampler keeps its state between them.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def load_segment(
             durations may be rounded or of another copy; it is then as much shorter.
         channel: number of a channel, from 1; None: the average of all.
         on_disk: keep the samples of a long recording (35 minutes at 16 kHz) in a temporary file: an array
-            (`ctc_align.reading.rows_on_disk.RowsOnDisk`) of which there are slices only.
+            (`ctc_align.reading.rows_on_disk.RowsOnDisk`) that gives slices only.
 
     Returns:
         As `load_audio`, with `offset_s`; sample 0 is the nearest sample of the source.
@@ -107,7 +107,7 @@ def load_segment(
 def load_stdin(sample_rate: int = SAMPLE_RATE, *, channel: int | None = None, on_disk: bool = False) -> Audio:
     """Read a recording of any kind from standard input, as `load_segment` reads a file; its name is "-".
 
-    It is kept in a temporary file meanwhile, since many kinds cannot be read from front to back.
+    A temporary file holds it meanwhile, since many kinds cannot be read from front to back.
 
     Raises:
         AudioError: as `load_segment`, or the temporary file cannot be written.
@@ -395,7 +395,7 @@ class SourceAudio(Audio):
 class CheckedResampler:
     """A stream from blocks (n, channels) at one rate to mono samples at another that checks the samples.
 
-    With `on_disk` more than `MOST_IN_MEMORY` samples are kept in a temporary file (`RowsOnDisk`).
+    With `on_disk` a temporary file holds more than `MOST_IN_MEMORY` samples (`RowsOnDisk`).
 
     Raises:
         AudioError: a rate, samples or a length that cannot be aligned.
@@ -444,7 +444,7 @@ class CheckedResampler:
             self._first = block[0].copy()
         self._channels_move = self._channels_move or bool((block != self._first).any())
         if block.shape[1] > 1:
-            self._weigh(block, mono)
+            self._compare_energy(block, mono)
         self._low, self._high = min(self._low, float(mono.min())), max(self._high, float(mono.max()))
         self.received += len(block)
         self._append(mono if self._stream is None else self._stream.resample_chunk(mono))
@@ -454,7 +454,7 @@ class CheckedResampler:
         """The share of the sound, in [0, 1], whose channels cancel each other when they are averaged."""
         return self._cancelled_windows / max(1, self._loud_windows)
 
-    def _weigh(self, block: np.ndarray, mono: np.ndarray) -> None:
+    def _compare_energy(self, block: np.ndarray, mono: np.ndarray) -> None:
         """Compare the energy of the mean with that of the loudest channel, window by window.
 
         A channel alone among N silent ones keeps 1 / N² of its energy in the mean; what keeps a tenth of that was
@@ -465,11 +465,11 @@ class CheckedResampler:
             loudest = float(np.square(window).mean(axis=0).max())
             if loudest <= _SILENT_ENERGY or len(window) < _WINDOW_SAMPLES // 4:
                 continue
-            left = float(np.square(mono[low : low + _WINDOW_SAMPLES].astype(np.float64)).mean())
+            mixed = float(np.square(mono[low : low + _WINDOW_SAMPLES].astype(np.float64)).mean())
             self._loud_windows += 1
-            self._cancelled_windows += left < 0.1 * loudest / block.shape[1] ** 2
+            self._cancelled_windows += mixed < 0.1 * loudest / block.shape[1] ** 2
             self._energy_before += loudest
-            self._energy_after += left
+            self._energy_after += mixed
 
     def finish(self) -> SourceAudio:
         """Return the resampled audio of all blocks."""

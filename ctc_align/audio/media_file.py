@@ -226,7 +226,7 @@ class MediaFile:
             except FFmpegError:
                 bad += self._undecodable(packet)
                 continue
-            if frames and bad:  # what nothing follows is the file's end: a tag, or a frame that was cut
+            if frames and bad:  # damage at the file's end is a tag, or a frame that was cut
                 yield from self._damaged(bad)
                 bad = []
             if packet.is_corrupt:
@@ -274,7 +274,7 @@ class MediaFile:
         return DecodedPiece(samples, rate, start_s, frame.pts, position)
 
     def _note_end(self, packet: Packet[AudioStream]) -> None:
-        """Remember the packet as the last one; what follows the sound of bare streams (tags) is none."""
+        """Remember the packet as the last one; tags after the sound of bare streams do not count."""
         if self.has_clock:
             self.damage.last_is_cut = packet.is_corrupt
         elif (data := bytes(packet))[:1] == b"\xff" or not self._has_sync:
@@ -296,7 +296,7 @@ class MediaFile:
         return [_BadPacket(max(0.0, start_s), length_s, is_lost)]
 
     def _damaged(self, bad: list[_BadPacket]) -> Iterator[DecodedPiece]:
-        """Count what could not be decoded, and yield silence for it where the times of what follows will not."""
+        """Count what could not be decoded, and yield silence for it in formats without a clock."""
         if not self.damage.count:
             self.damage.first_s = bad[0].start_s
         self.damage.count += len(bad)

@@ -30,7 +30,7 @@ class Recording(AbstractContextManager["Recording"]):
         self.close()
 
     def close(self) -> None:
-        """Close the file, where it is kept open."""
+        """Close the file, if one is open."""
 
     def mixed_channels(self) -> list[int]:
         """Return the channels, from 0, that are averaged where none is chosen."""

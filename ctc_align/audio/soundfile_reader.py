@@ -17,7 +17,7 @@ from ctc_align.errors import AudioError
 from ctc_align.units import samples_to_seconds
 
 _STREAMED_BYTES = 0x7FFF_0000
-"""Least size in a header that stands for an unknown length, as programs write it when they stream."""
+"""Least size in a header that means an unknown length: programs write such sizes when they stream."""
 _MOST_SAMPLES = 2**48
 _WAV = ("WAV", "WAVEX")
 

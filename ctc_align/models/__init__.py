@@ -23,9 +23,9 @@ __all__ = ["AcousticModel", "check_model", "embedded_folder", "load_model", "res
 ENGLISH, UNIVERSAL = EMBEDDED = ("english", "universal")
 """Names of the models inside the package."""
 AUTO = "auto"
-"""In the place of a model's name: the embedded model for the language of the transcript."""
+"""Instead of a model's name: the embedded model for the language of the transcript."""
 FOLDER = Path(__file__).resolve().parent
-"""The embedded models' folders are in this one."""
+"""The folder that holds the folders of the embedded models."""
 FOLDER_FILES = ("model.toml", "model.safetensors")
 """The files of a model's folder."""
 FAMILIES = {
@@ -79,7 +79,7 @@ def embedded_folder(name: str) -> Path:
 
 
 def check_model(name: str) -> None:
-    """Raise UsageError where no model can have this name, before anything is loaded; families know their own names."""
+    """Raise UsageError if no model can have this name, before anything is loaded; families check their names."""
     folder = Path(name)
     if name in EMBEDDED or name.startswith(tuple(FAMILIES)):
         return

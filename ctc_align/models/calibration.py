@@ -29,9 +29,9 @@ MOST_SPREAD, MOST_COST, MOST_GAP_S = 1000.0, 100.0, 10.0
 WEIGHTS = 5
 """Number of weights of a logistic regression: one for each of `ctc_align.alignment.confidence.FEATURES`."""
 SHRINKAGE = 5
-"""An offset is estimated as if this many more edges with the usual error of their position had been measured …"""
+"""Edges with the usual error of their position that are added to the measured ones to estimate an offset …"""
 WIDER_SHRINKAGE = 20.0
-"""… or, where all sounds are labelled, with the error of such edges inside words too."""
+"""… and those added with the error of edges of the same kinds inside words, where all sounds are labelled."""
 
 
 def kind_of(label: str, *, ipa: bool = False) -> str:
@@ -55,16 +55,17 @@ class Calibration:
         scale: factor of the states' scores before edges are summed over all segmentations.
         blank_cost: nats that a frame of blank costs where edges come from CTC's output: the prior of blank is far
             beyond that of any sound (Huang et al. 2024, arXiv 2406.02560).
-        spike_gap_s: a shorter gap between two of CTC's spikes is no pause: the edge of both sounds is in its middle.
+        spike_gap_s: the shortest pause between two of CTC's spikes; the edge of both sounds is in the middle of a
+            shorter gap.
         spread: factor of the edges' standard deviations.
-        offsets_ms: added to an edge between two kinds of sounds, by (before, after).
+        offsets_ms: what is added to an edge between two kinds of sounds, by (before, after).
         word_confidence, token_confidence: weights of logistic regressions for "both edges are right"; see
             `ctc_align.alignment.confidence`.
         word_presence: likewise for "this word, and no other, is spoken here".
         source: a description of the labels, for people.
         frame_shift_s: of the frames that `offset_frames` counts.
         ipa: the model's tokens are the phones of `ctc_align.text.phone_sets`; not in the file.
-        model: the name of the model that was measured; "" where it has only a folder, or nobody said.
+        model: the name of the model that was measured; "" for a model without a name.
     """
 
     scale: float = USUAL_SCALE
@@ -82,7 +83,7 @@ class Calibration:
 
     @property
     def draws(self) -> bool:
-        """True if it moves the edges of a model without segmentation states."""
+        """Whether these constants move the edges of a model without segmentation states."""
         return bool(self.offsets_ms or self.blank_cost or self.spike_gap_s)
 
     def at(self, frame_shift_s: float, vocab: Sequence[str] = ()) -> Calibration:
@@ -94,7 +95,7 @@ class Calibration:
         return [kind_of(label, ipa=self.ipa) for label in labels]
 
     def offset_frames(self, before: str, after: str) -> float:
-        """Return what is added to an edge, in frames; 0 for a pair without an offset.
+        """Return the offset of an edge in frames; 0 for a pair without one.
 
         >>> Calibration(offsets_ms={("stop", "vowel"): -5.0}).offset_frames("stop", "vowel")
         -0.5
@@ -157,13 +158,19 @@ def _position(pair: tuple[str, str]) -> tuple[bool, bool]:
 
 
 def _shrunk(errors_ms: list[float], usual_ms: float, shrinkage: float) -> float:
-    """Return the median, as if `shrinkage` more errors of the usual size had been measured."""
+    """Return the mean of the median error and the usual one, the latter counted `shrinkage` times.
+
+    It is (n · median + s · usual) / (n + s): few errors hardly move an edge, many move it by their median.
+    """
     count = len(errors_ms)
     return (float(np.median(errors_ms)) * count + usual_ms * shrinkage) / (count + shrinkage)
 
 
 def fit_logistic(features: np.ndarray, right: np.ndarray, penalty: float = 1.0) -> tuple[float, ...]:
     """Return the weights (F,) of P(right) = 1 / (1 + exp(-features @ weights)), by Newton's method.
+
+    The weights w maximise Σ log P − ½ wᵀ R w with the ridge R: the gradient is Xᵀ(y − p) − R w, the negative Hessian
+    Xᵀ diag(p(1 − p)) X + R.
 
     Args:
         features: (N, F), the first column 1.
@@ -190,9 +197,9 @@ def probability(features: np.ndarray, weights: Sequence[float]) -> np.ndarray:
 
 
 def folder_of(model: str) -> Path | None:
-    """Return the folder on disk that `--model` names, with or without a prefix; None if there is none.
+    """Return the folder on disk that `--model` names, with or without a prefix; None without a folder.
 
-    The models inside the package bring what is in theirs.
+    The models inside the package have none: what is in their folders is loaded with them.
 
     >>> folder_of("hf:org/name") is None
     True
@@ -206,19 +213,19 @@ def folder_of(model: str) -> Path | None:
 
 
 def calibration_of(model: str) -> Calibration | None:
-    """Return the calibration beside the model that `--model` names; None if there is none."""
+    """Return the calibration beside the model that `--model` names, None without one."""
     folder = folder_of(model)
     return None if folder is None else calibration_in(folder)
 
 
 def calibration_in(folder: Path) -> Calibration | None:
-    """Return the calibration in a model's folder; None if there is none."""
+    """Return the calibration in a model's folder, None without one."""
     return read_calibration(folder / FILE) if (folder / FILE).is_file() else None
 
 
-def file_in(place: Path) -> Path:
-    """Return the file of a calibration that is named by itself, or by the folder that it is in."""
-    return place / FILE if place.is_dir() else place
+def file_in(path: Path) -> Path:
+    """Return the file of a calibration, whose path is its own or that of its folder."""
+    return path / FILE if path.is_dir() else path
 
 
 def read_calibration(path: Path) -> Calibration:

@@ -27,7 +27,7 @@ _MIT, _NC = "MIT", "CC-BY-NC 4.0"
 
 @dataclass(frozen=True)
 class CatalogueEntry:
-    """One available model: `name` is what --model takes; "…" and PATH stand for a name or path of the user's own.
+    """One available model: `name` is what --model takes, with "…" or PATH for a name or path of the user's choice.
 
     `megabytes` is the size of the download (10**6 bytes), None if unknown; `licence` is "" if unknown.
     """
@@ -40,7 +40,7 @@ class CatalogueEntry:
 
     @property
     def state(self) -> str:
-        """The model's place, or the extra that it needs."""
+        """Where the model is, or the extra that it needs."""
         if not self.extra:
             return "yours" if self.megabytes is None else INSIDE
         if EXTRAS[self.extra].missing():
@@ -111,7 +111,7 @@ class FolderSettings:
 def folder_settings(model: str | None) -> FolderSettings:
     """Return the settings in the folder that `ctc-align train` wrote; empty for any other model.
 
-    Faults of the folder are left to `load_model`; a lexicon beside a model of letters is not its own.
+    `load_model` reports faults of the folder. A lexicon beside a model of letters does not count.
 
     >>> folder_settings("english"), folder_settings(None) == folder_settings("hf:org/name")
     (FolderSettings(language='', lexicon=None, ipa=False), True)
@@ -131,17 +131,17 @@ def folder_settings(model: str | None) -> FolderSettings:
 
 
 def speaks_any(model: str | None) -> bool:
-    """Return whether a model has the phones of all languages, and none of them is its own.
+    """Return whether a model has the phones of all languages and is not trained for one of them.
 
     >>> speaks_any("universal"), speaks_any("english"), speaks_any(None)
     (True, False, False)
     """
-    own = folder_settings(model)
-    return own.ipa and own.language == UNKNOWN_LANGUAGE
+    settings = folder_settings(model)
+    return settings.ipa and settings.language == UNKNOWN_LANGUAGE
 
 
 def language_of(model: str | None) -> str:
-    """Return the code of the one language that a model is for; "" where it has several or does not say.
+    """Return the code of the only language of a model; "" if it has several, or none is known.
 
     >>> language_of("english"), language_of("torchaudio:VOXPOPULI_ASR_BASE_10K_DE"), language_of("hf:org/name")
     ('en', 'de', '')
@@ -153,8 +153,8 @@ def language_of(model: str | None) -> str:
     abouts = {entry.name: entry.about for entry in catalogue_entries()} if model.startswith(tuple(FAMILIES)) else {}
     about = abouts.get(model, "English" if model == ENGLISH else "").partition(",")[0]
     by_name = {name: code for code, name in NAMES.items()}
-    own = folder_settings(model)
-    return by_name.get(about, "" if own.ipa else own.language.partition("-")[0])
+    settings = folder_settings(model)
+    return by_name.get(about, "" if settings.ipa else settings.language.partition("-")[0])
 
 
 def _bundle(name: str, about: str, megabytes: int, licence: str) -> CatalogueEntry:

@@ -1,8 +1,8 @@
-"""A model's confidence network: of a row of words with features, the chance of each to be where it was put.
+"""A model's confidence network: from the features of a row of words, the chance of each to be where it was put.
 
-One-dimensional convolutions over words, dilated, so that a word is judged by some thirty words on either side of it:
-in a stretch of text that is not spoken, "the" fits somewhere by chance, and its neighbours betray it. A model has one
-in its folder where it was trained on recordings and texts that disagree (`tools/confidence_training.py`).
+Dilated one-dimensional convolutions over words let some thirty words on either side decide about a word: in a stretch
+of text that is not spoken, "the" fits somewhere by chance, and its neighbours give it away. The network is in the
+folder of a model for which it was trained on recordings and texts that disagree (`tools/confidence_training.py`).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class ConfidenceNetwork(nn.Module):
 
 
 def load_confidence_network(folder: Path) -> ConfidenceNetwork | None:
-    """Return the network in a model's folder; None where there is none.
+    """Return the network in a model's folder, None without one.
 
     Raises:
         ConfigError: the file is not one that training wrote.

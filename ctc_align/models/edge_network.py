@@ -1,8 +1,9 @@
-"""The network that draws edges finely: of windows around edges between two sounds, where in them the edges are.
+"""The network that draws edges finely: where in a window around an edge between two sounds the edge is.
 
-One-dimensional convolutions over fine log-mels and the acoustic model's scores, modulated by the sounds on either side
-(Perez et al. 2018, arXiv 1709.07871: feature-wise linear modulation), and a softmax over the places that the edge may
-be in. A model has one in its folder where it was trained with one, a calibration where it was learnt from labels.
+One-dimensional convolutions over fine log-mels and the acoustic model's scores, modulated by the sounds on either side,
+and a softmax over the positions that the edge may have. The modulation is h ← (1 + γ) h + β for each channel, γ and β
+being linear in the embeddings of the sounds (Perez et al. 2018, arXiv 1709.07871: FiLM). The network is in the folder
+of a model that was trained with one, and in that of a calibration that learnt one from labels.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ FINE_WINDOW_S = 0.016
 FINE_MELS = 30
 LOW_HZ, HIGH_HZ = 60.0, 8000.0
 LEVEL_FRAMES = 200
-"""Every second has a level of its own …"""
+"""Each second has its level …"""
 LEVEL_REACH_FRAMES = 1000
 """… which is the `LOUD_QUANTILE` of the frames within five seconds of it."""
 LOUD_QUANTILE = 0.9
 LEVEL_STEP = 4
 FLOOR, CENTRE, SCALE = -14.0, -5.0, 0.3
-"""Nats below the level that a channel is limited to; what is subtracted then, and the scale of what is left."""
+"""A channel x, in nats relative to the level, becomes (max(x, FLOOR) − CENTRE) · SCALE."""
 FINE_SILENCE = (FLOOR - CENTRE) * SCALE
 """The value of all channels beyond the recording's ends."""
 _SMALLEST_POWER = 1e-12
@@ -72,13 +73,13 @@ def fine_features(audio: Audio, first: int, last: int) -> torch.Tensor:
     far = min(count, (last_second + 1) * LEVEL_FRAMES + LEVEL_REACH_FRAMES)
     log_mel = _log_mel(audio, near, far)
     loudness = log_mel.logsumexp(1)
-    own = log_mel[begin - near : end - near]
+    found = log_mel[begin - near : end - near]
     for second in range(first_second, last_second + 1):
         low = max(0, second * LEVEL_FRAMES - LEVEL_REACH_FRAMES) - near
         high = (second + 1) * LEVEL_FRAMES + LEVEL_REACH_FRAMES - near
-        place = slice(max(begin, second * LEVEL_FRAMES) - begin, (second + 1) * LEVEL_FRAMES - begin)
-        own[place] -= _loud(loudness[low:high])
-    features[begin - first : end - first] = own.clamp_min(FLOOR).sub_(CENTRE).mul_(SCALE)
+        within = slice(max(begin, second * LEVEL_FRAMES) - begin, (second + 1) * LEVEL_FRAMES - begin)
+        found[within] -= _loud(loudness[low:high])
+    features[begin - first : end - first] = found.clamp_min(FLOOR).sub_(CENTRE).mul_(SCALE)
     return features
 
 
@@ -120,7 +121,7 @@ def _log_mel(audio: Audio, first: int, last: int) -> torch.Tensor:
 FILE = "edges.safetensors"
 FORMAT = "ctc-align-edges/1"
 FARTHEST = 12
-"""An edge is moved by at most so many fine frames (60 ms)."""
+"""The most fine frames by which an edge is moved (60 ms)."""
 POSITIONS = 2 * FARTHEST + 1
 KERNEL = 5
 DILATIONS = (1, 2, 3)
@@ -132,7 +133,7 @@ CHANNELS = FINE_MELS + MODEL_CHANNELS
 INSIDE, WORD_END, WORD_START = ROLES = range(3)
 """An edge that two sounds share; the end of a word and the start of the next one, which need not be the same."""
 BLOCK = 32
-"""Windows that go through together: the bits of a window's result must not depend on how many there are."""
+"""Windows that go through together; the rest is filled up, since results round differently in other sizes."""
 WIDEST = 2**12
 MOST_LABELS = 2**16
 MOST_MEMBERS = 16
@@ -145,7 +146,7 @@ class EdgeNetworkShape:
     Attributes:
         labels: the tokens that it knows.
         width: its channels.
-        embedding: numbers that stand for a sound, a kind or a role.
+        embedding: the size of the embeddings of sounds, kinds and roles.
         members: networks whose chances are averaged.
     """
 
@@ -194,9 +195,9 @@ class EdgeWindows:
 
 
 class EdgeNetwork(nn.Module):
-    """The network, with others beside it whose chances are averaged with its own.
+    """The network; its companions are networks of the same shape whose chances are averaged with its chances.
 
-    A sound that it does not know is no more than its kind (`ctc_align.models.calibration.kind_of`).
+    A sound that it does not know counts as its kind (`ctc_align.models.calibration.kind_of`).
     """
 
     kind_of_sound: torch.Tensor
@@ -236,9 +237,9 @@ class EdgeNetwork(nn.Module):
     def members(self) -> list[EdgeNetwork]:
         """Return the networks one by one."""
         weights = {name: weight for name, weight in self.state_dict().items() if not name.startswith("companions.")}
-        own = EdgeNetwork(replace(self.shape, members=1)).eval()
-        own.load_state_dict(weights)
-        return [own, *(each for each in self.companions if isinstance(each, EdgeNetwork))]
+        first = EdgeNetwork(replace(self.shape, members=1)).eval()
+        first.load_state_dict(weights)
+        return [first, *(each for each in self.companions if isinstance(each, EdgeNetwork))]
 
     @property
     def silence(self) -> int:
@@ -251,11 +252,11 @@ class EdgeNetwork(nn.Module):
         return self.index_of_kind(kind_of(label)) if known is None else known
 
     def index_of_kind(self, kind: str) -> int:
-        """Return the index of a sound of which no more is known than its kind."""
+        """Return the index of a sound whose kind alone is known."""
         return self.silence + 1 + KINDS.index(kind)
 
     def hidden(self, index: torch.Tensor, sounds: torch.Tensor, kinds: torch.Tensor) -> torch.Tensor:
-        """Return indices (E,) of sounds, of which some are no more than their kind, or not even that; never silence.
+        """Return indices (E,) of sounds, some replaced by their kind or by "sound"; silence stays.
 
         Args:
             index: (E,) of the sounds.
@@ -292,10 +293,10 @@ class EdgeNetwork(nn.Module):
         windows: EdgeWindows,
         dropout: Callable[[torch.Tensor], torch.Tensor] | None = None,
     ) -> torch.Tensor:
-        """Return the network's own logits (E, PLACES) of each place, of windows of `WINDOW` frames.
+        """Return the logits (E, POSITIONS) of this network alone for windows of `WINDOW` frames.
 
         Args:
-            windows: as they are.
+            windows: around the edges.
             dropout: what is done to each layer's output (E, width, time), in training.
         """
         around = self._around(windows.left, windows.right, windows.role)
@@ -311,7 +312,7 @@ class EdgeNetwork(nn.Module):
         return found[:, :, 0] + self.habit(around)
 
     def _around(self, left: torch.Tensor, right: torch.Tensor, role: torch.Tensor) -> torch.Tensor:
-        """Return what is known of the edges beside their windows (E, 5 * embedding + 1)."""
+        """Return what is known about the edges without their windows (E, 5 * embedding + 1)."""
         sounds = []
         for index in (left, right):
             named = (index <= self.silence).to(self.sound.weight.dtype)
@@ -322,7 +323,7 @@ class EdgeNetwork(nn.Module):
 
     @torch.no_grad()
     def chances(self, windows: EdgeWindows) -> torch.Tensor:
-        """Return the chance (E, PLACES) of each place; the same, to the bit, of a window alone and among others."""
+        """Return the chance (E, POSITIONS) of each position; a window's bits do not depend on the windows beside it."""
         found = []
         for first in range(0, len(windows), BLOCK):
             some = windows.part(slice(first, first + BLOCK))
@@ -336,24 +337,24 @@ class EdgeNetwork(nn.Module):
 
 
 def _convolved(layer: nn.Module, hidden: torch.Tensor) -> torch.Tensor:
-    """Return a layer's convolution of values (E, time, channels): a product of matrices for every place of its kernel.
+    """Return a layer's convolution of values (E, time, channels): a product of matrices for every tap of its kernel.
 
-    Every window has products of its own, all of one size: what is beside it cannot change its bits. Of rows so short as
-    these that takes a processor less time than a convolution.
+    Each window has its products, all of one size, so that its bits do not depend on the windows beside it. For rows as
+    short as these the products take less time than a convolution.
     """
     assert isinstance(layer, nn.Conv1d)
     assert layer.bias is not None
     dilation, count = layer.dilation[0], len(hidden)
     time = hidden.shape[1] - dilation * (KERNEL - 1)
     found = layer.bias.repeat(count, time, 1)
-    for place, weight in enumerate(layer.weight.permute(2, 1, 0).contiguous()):
-        part = hidden[:, place * dilation : place * dilation + time]
+    for tap, weight in enumerate(layer.weight.permute(2, 1, 0).contiguous()):
+        part = hidden[:, tap * dilation : tap * dilation + time]
         found.baddbmm_(part, weight.expand(count, -1, -1))
     return found
 
 
 def load_edge_network(folder: Path) -> EdgeNetwork | None:
-    """Return the network in a folder; None where there is none.
+    """Return the network in a folder, None without one.
 
     Raises:
         ConfigError: the file is not one that training wrote.
@@ -362,7 +363,7 @@ def load_edge_network(folder: Path) -> EdgeNetwork | None:
 
 
 def edge_network_of(model: str) -> EdgeNetwork | None:
-    """Return the network beside the model that `--model` names, if there is one. Raises as `load_edge_network`."""
+    """Return the network beside the model that `--model` names, None without one. Raises as `load_edge_network`."""
     folder = folder_of(model)
     return None if folder is None else load_edge_network(folder)
 
@@ -378,10 +379,10 @@ def _built(about: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> Edg
 
 
 def _checked_shape(about: Mapping[str, object], weights: Mapping[str, torch.Tensor]) -> EdgeNetworkShape:
-    """Return the shape, whose sizes are those of the weights: no memory is taken for what is not there.
+    """Return the shape, checked against the weights before any memory is taken for a network of its sizes.
 
     Raises:
-        KeyError, TypeError, ValueError: there is none.
+        KeyError, TypeError, ValueError: it is missing, or does not fit the weights.
     """
     labels = about["labels"]
     if not isinstance(labels, list) or not all(isinstance(label, str) and label for label in labels):

@@ -152,7 +152,7 @@ def _mel_grid(network: Any, extractor: Any) -> FrameGrid:
 
 
 def _norms(body: Any) -> tuple[tuple[tuple[nn.Module, str], ...], nn.Module | None]:
-    """Return the norm over time behind the first convolution, and that convolution; nothing if there is none."""
+    """Return the norm over time behind the first convolution, and that convolution; ((), None) without one."""
     first = body.feature_extractor.conv_layers[0]
     if not isinstance(getattr(first, "layer_norm", None), nn.GroupNorm):
         return (), None
@@ -210,7 +210,7 @@ def _network(folder: Path, config: Any, name: str) -> Any:
         network, report = AutoModelForCTC.from_pretrained(
             str(folder), config=config, output_loading_info=True, trust_remote_code=False
         )
-    except Exception as error:  # safetensors, torch and transformers have their own kinds, and all mean the same here
+    except Exception as error:  # safetensors, torch and transformers raise various kinds, and all mean the same here
         raise UsageError(
             f"model {name}: its weights cannot be read (was a download cut? then delete {folder} and load it again): "
             f"{one_line(error)}"
@@ -426,7 +426,7 @@ def set_language(tokenizer: Any, language: str, name: str) -> str | None:
 
 
 def choose_language(language: str, there: Collection[str], name: str) -> str:
-    """Return the one of `there` that `language` means: its own name, its three letters, or their only script.
+    """Return the language of a model that `language` means: the same code, its three letters, or their only script.
 
     >>> choose_language("de", ["deu", "eng"], "mms"), choose_language("zh-CN", ["cmn-script_simplified", "eng"], "mms")
     ('deu', 'cmn-script_simplified')
@@ -452,7 +452,7 @@ def choose_language(language: str, there: Collection[str], name: str) -> str:
 
 
 def vocabulary(tokenizer: Any, folder: Path, classes: int, name: str) -> tuple[str, ...]:
-    """Return the token of each class; `folder` is the tokenizer's own.
+    """Return the token of each class; `folder` is that of the tokenizer.
 
     Special tokens are put in brackets, so that they are never taken for letters; the token between words is `|`.
 
@@ -461,7 +461,7 @@ def vocabulary(tokenizer: Any, folder: Path, classes: int, name: str) -> tuple[s
     """
     ids = _ids(tokenizer)
     special = set(tokenizer.all_special_tokens)
-    # transformers 5 forgets a delimiter other than its own when it loads a tokenizer
+    # transformers 5 forgets a delimiter other than its default when it loads a tokenizer
     delimiter = _config_text(folder, "word_delimiter_token") or getattr(tokenizer, "word_delimiter_token", None)
     beyond = sorted(token for token, index in ids.items() if index >= classes and token not in special)
     if beyond:

@@ -66,8 +66,8 @@ class LogProbsReader:
 
         Raises:
             UsageError: no such file, a wrong frame shift, a blank that the vocabulary does not have.
-            EmissionsError: a file that cannot be read, another shape or type, no frames, NaN, +inf, probabilities in
-                place of their logarithms, or a vocabulary of another size.
+            EmissionsError: a file that cannot be read, another shape or type, no frames, NaN, +inf, probabilities
+                instead of their logarithms, or a vocabulary of another size.
         """
         vocab, blank = self._vocab
         array = read_array(path, lambda shape: _check_classes(vocab, shape, os.fspath(path)))
@@ -284,8 +284,8 @@ def is_log_probs_path(path: str | os.PathLike[str]) -> bool:
 
 def file_of(path: str | os.PathLike[str]) -> str:
     """Return the file of a path: the archive of `FILE.ark:OFFSET`, else the path itself."""
-    place = _split_ark(os.fspath(path))
-    return os.fspath(path) if place is None else place[0]
+    ark = _split_ark(os.fspath(path))
+    return os.fspath(path) if ark is None else ark[0]
 
 
 def read_array(path: str | os.PathLike[str], check: Check) -> Any:
@@ -310,7 +310,7 @@ def read_array(path: str | os.PathLike[str], check: Check) -> Any:
         raise UsageError(f"{name}: no such file") from None
     except OSError as error:
         raise EmissionsError(f"{name}: cannot be read: {error.strerror or error}") from error
-    # each reader has its own errors, and some of them advise unsafe loading
+    # the readers raise various errors, and some of them advise unsafe loading
     except Exception as error:
         raise EmissionsError(
             f"{name}: expected log-probs, got a file that cannot be read as {kind}: "
@@ -456,9 +456,9 @@ def _read_ark(path: str, check: Check) -> Any:
         from kaldiio.matio import read_kaldi
     except ImportError as error:
         raise UsageError(f"{path}: Kaldi's archives need an extra: {install_line('kaldi')}") from error
-    place = _split_ark(path)
-    assert place is not None, "callers check first"
-    file, offset = place
+    ark = _split_ark(path)
+    assert ark is not None, "callers check first"
+    file, offset = ark
     with open_input(file) as archive:
         check(_ark_shape(archive, offset, path))
         archive.seek(offset)

@@ -277,7 +277,7 @@ class OnnxDescription:
 
 
 def describe(file: Path, metadata: dict[str, str], name: str, bins: int | None = None) -> OnnxDescription:
-    """Return the settings in the TOML file beside `file`, on top of the ONNX file's own `metadata`.
+    """Return the settings in the TOML file beside `file`, on top of the `metadata` in the ONNX file.
 
     Args:
         bins: channels that the network's input is declared with, None if unknown.
@@ -300,7 +300,7 @@ def describe(file: Path, metadata: dict[str, str], name: str, bins: int | None =
 
 
 def from_metadata(metadata: dict[str, str]) -> dict[str, Any]:
-    """Return the settings that sherpa-onnx's metadata stand for; {} for a file of unknown kind.
+    """Return the settings that sherpa-onnx's metadata imply; {} for a file of unknown kind.
 
     >>> from_metadata({"model_type": "EncDecCTCModelBPE", "subsampling_factor": "8"})["frame_shift_s"]
     0.08

@@ -55,7 +55,7 @@ def load(name: str, device: str | torch.device, settings: Settings) -> FrameMode
     device = resolve_device(device)
     file = Path(name.removeprefix(PREFIX))
     if settings.precision not in ("auto", "float32"):
-        raise UsageError(f"model {name}: an ONNX file has a precision of its own: set precision to auto")
+        raise UsageError(f"model {name}: the precision of an ONNX file is fixed: set precision to auto")
     session = open_session(file, device, name)
     metadata = dict(session.get_modelmeta().custom_metadata_map)
     description = describe(file, metadata, name, input_bins(session))
@@ -137,7 +137,7 @@ class Trial:
         raise UsageError(
             f"model {self.name}: layers: they make {[grid.frames(length) for length in lengths]} frames of "
             f"{list(lengths)} inputs, stride {grid.stride}; the network makes {counts}, stride {self.stride}: "
-            "correct them, or leave them away to have the place of the frames measured"
+            "correct them, or leave them out to have the position of the frames measured"
         )
 
     def sharing(self, rows_at_once: int | None) -> str:
@@ -182,7 +182,7 @@ class Trial:
         if more != 10:
             raise UsageError(
                 f"model {self.name}: frame_shift_s: {self.description.frame_shift_s:g} s are {self.stride} inputs, but "
-                f"{ten} inputs more gave {more} frames in place of 10: correct it"
+                f"{ten} inputs more gave {more} frames instead of 10: correct it"
             )
         below, above = self.shortest, self.shortest + self.stride
         while above - below > 1:
@@ -288,7 +288,7 @@ class Ports:
 
 
 def input_bins(session: Any) -> int | None:
-    """Return the number of channels that an input of three axes is declared with, None if there is none."""
+    """Return the number of channels that an input of three axes is declared with, None without such an input."""
     for port in session.get_inputs():
         fixed = [size for size in port.shape[1:] if isinstance(size, int) and size > 1]
         if len(port.shape) == 3 and len(fixed) == 1 and port.type in _TYPES:

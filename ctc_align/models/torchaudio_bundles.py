@@ -1,6 +1,6 @@
 """`torchaudio:NAME`: the CTC bundles of torchaudio.pipelines, from WAV2VEC2_ASR_BASE_960H to MMS_FA.
 
-Labels, blank and rate are the bundle's own. MMS_FA's star, which matches any speech, is its last label: the token `*`
+Labels, blank and rate are the bundle's. MMS_FA's star, which matches any speech, is its last label: the token `*`
 with log-prob 0 at every frame, as in torchaudio; the other classes are a distribution without it.
 """
 

@@ -16,7 +16,7 @@ _SPACE_LINE = re.compile(r"( )[ \t]([0-9]{1,9})[ \t]*")
 _DISAMBIGUATION = re.compile(r"#\d+")
 _LIKELY_BLANKS = ("<blk>", "<blank>", "<b>", "[blank]", "<pad>", "[PAD]", "<eps>", "<ctc>", "-", "_")
 _CALLED_BLANK = frozenset(("blank", "blk", *(token.casefold() for token in _LIKELY_BLANKS if len(token) > 1)))
-"""Tokens that are hardly anything else, in any case; - and _ may be letters."""
+"""Tokens that hardly mean anything but a blank, in any case; - and _ may be letters."""
 
 
 def load_vocab(path: str | os.PathLike[str]) -> tuple[str, ...]:
@@ -91,7 +91,7 @@ def default_blank(vocab: tuple[str, ...]) -> int:
 
 
 def called_blank(vocab: tuple[str, ...]) -> int | None:
-    """Return the first token that is called a blank, None where there is none."""
+    """Return the index of the first token that is called a blank, None without one."""
     return next((index for index, token in enumerate(vocab) if token.casefold() in _CALLED_BLANK), None)
 
 
@@ -162,23 +162,23 @@ def _from_lines(text: str, name: str) -> tuple[str, ...]:
 
 def _by_id(entries: list[tuple[str, int, str]], name: str) -> tuple[str, ...]:
     """Return the tokens ordered by their ids, which must be 0 … C-1, each once."""
-    _unique([(token, place) for token, _, place in entries], name)
-    places: dict[int, str] = {}
-    for _, index, place in entries:
-        if index in places:
-            raise EmissionsError(f"{name}: id {shown(index)} is given twice: {places[index]} and {place}")
+    _unique([(token, where) for token, _, where in entries], name)
+    seen: dict[int, str] = {}
+    for _, index, where in entries:
+        if index in seen:
+            raise EmissionsError(f"{name}: id {shown(index)} is given twice: {seen[index]} and {where}")
         if not 0 <= index < len(entries):
             raise EmissionsError(
-                f"{name}: expected ids 0 to {len(entries) - 1}, each once, got {shown(index)} in {place}"
+                f"{name}: expected ids 0 to {len(entries) - 1}, each once, got {shown(index)} in {where}"
             )
-        places[index] = place
+        seen[index] = where
     return tuple(token for token, _, _ in sorted(entries, key=lambda entry: entry[1]))
 
 
 def _unique(entries: list[tuple[str, str]], name: str) -> tuple[str, ...]:
-    places: dict[str, str] = {}
-    for token, place in entries:
-        if token in places:
-            raise EmissionsError(f"{name}: token {shown(token)} is there twice: {places[token]} and {place}")
-        places[token] = place
-    return tuple(places)
+    seen: dict[str, str] = {}
+    for token, where in entries:
+        if token in seen:
+            raise EmissionsError(f"{name}: token {shown(token)} is there twice: {seen[token]} and {where}")
+        seen[token] = where
+    return tuple(seen)

@@ -240,7 +240,7 @@ FAULTS = {
     "shift": (
         'features = "nemo-mel"\nframe_shift_s = 0.02\n',
         UsageError,
-        r"20 inputs more gave 5 frames in place of 10",
+        r"20 inputs more gave 5 frames instead of 10",
     ),
     "odd shift": ('features = "nemo-mel"\nframe_shift_s = 0.025\n', UsageError, "a multiple of 0.01, got 0.025"),
     "bins": (NEMO + "[nemo-mel]\nbins = 64\n", UsageError, r"\(N, 80, T\) does not take 64 channels of nemo-mel"),

@@ -31,9 +31,9 @@ from ctc_align.units import samples_to_seconds
 PIECE_FRAMES = 1024
 """Frames that go through the network in a row, a multiple of its stride; a chunk is several pieces side by side."""
 STEP_FRAMES = 32
-"""A recording shorter than a piece is as long as it must be, in steps: what is prepared for a length serves again."""
+"""A recording shorter than a piece is rounded up to these steps: what torch prepares for a length serves again."""
 LAST_PIECES = 4
-"""The last piece of several is as long as it must be, in quarters of a piece."""
+"""The last piece of several is rounded up to quarters of a piece."""
 CACHED_FRAMES = 12_000
 """Two minutes, whose features are 3 MB; features of longer audio are computed three times."""
 STATES_BYTES = 2**28
@@ -50,7 +50,7 @@ class ModelDescription:
     (counted without the blank) are k * parts …, the last state is silence. `prior_scale` weighs the log-priors that are
     subtracted from the state posteriors; `silence_bonus` (nats) is then added to silence, whose share of the training
     data says little about the recording at hand. `language` is that of the training transcripts, "" if unknown.
-    In noise, which is taken for silence where sounds are weak, up to `noise_malus` nats are taken from it again: all of
+    Noise passes for silence where sounds are weak: up to `noise_malus` nats are subtracted from silence again, all of
     them where the mixtures have no weight (`ctc_align.models.convnet.gaussian_mixtures.share_of_weight`).
     `mixture_weight` is that of the mixtures' log-posteriors among the states' scores, 0 for a model without mixtures
     (see `ctc_align.models.convnet.gaussian_mixtures`).
@@ -199,7 +199,7 @@ class ConvNet(AcousticModel):
 
 
 class _Recording:
-    """Features of one audio: kept where they are few, otherwise computed again for each pass."""
+    """Features of one audio: cached if they are few, otherwise computed again for each pass."""
 
     def __init__(self, audio: Audio) -> None:
         self.audio = audio
@@ -269,6 +269,12 @@ def state_offset(log_priors: torch.Tensor, prior_scale: float, silence_bonus: fl
 class StateScoring:
     """How the network's second output becomes the scores of the segmentation states.
 
+    The score of state k at frame t, for a recording whose share of the mixtures' weight is s, is
+
+        log p(k | t) − prior_scale · log p(k) + bonus(k) + s · mixture_weight · log p_mixtures(k | t)
+
+    where the bonus is silence_bonus − (1 − s) · noise_malus for silence and 0 for all other states.
+
     Attributes:
         offset: (K,) is added to the log-posteriors.
         mixtures: score the states, too, with `mixture_weight`; None: the network alone does.
@@ -312,7 +318,7 @@ def state_scoring(description: ModelDescription, weights: dict[str, torch.Tensor
     """Return how a model scores its segmentation states; without log-priors all are equally likely.
 
     Raises:
-        ValueError: the log-priors or the mixtures are not of so many states.
+        ValueError: the log-priors or the mixtures are of another number of states.
     """
     states = description.shape.states
     log_priors = weights.get("log_priors", torch.zeros(states))
@@ -351,7 +357,7 @@ def load_folder(folder: Path, device: torch.device, settings: Settings | None = 
         weights = load_file(str(folder / "model.safetensors"))
         _check_sizes(description.shape, weights)
         model = ConvNet(description, weights, device, settings)
-    except Exception as error:  # safetensors and torch have their own kinds, and all mean the same here
+    except Exception as error:  # safetensors and torch raise various kinds, and all mean the same here
         raise UsageError(
             f"model {folder}: the weights cannot be loaded as model.toml describes them: {one_line(error, 300)}"
         ) from error
@@ -422,7 +428,9 @@ def _check(description: ModelDescription) -> None:
         raise ValueError(f"the network has {shape.classes} classes, vocab {len(vocab)} tokens")
     each, odd = divmod(shape.states - 1, len(vocab) - 1)
     if shape.states and (odd or each < 1 or parts not in (0, each)):
-        raise ValueError(f"the network has {shape.states} states, not {parts or 'so many'} for each token and silence")
+        raise ValueError(
+            f"the network has {shape.states} states, expected {parts or 'the same number'} for each token and one for silence"
+        )
 
 
 def save_folder(

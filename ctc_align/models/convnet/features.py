@@ -106,7 +106,7 @@ def floor_of(loud: torch.Tensor) -> torch.Tensor:
 
 
 def normalise(frames: torch.Tensor, statistics: Statistics) -> torch.Tensor:
-    """Return the network's inputs (T, MELS): floored, centred, scaled."""
+    """Return the network's inputs (T, MELS): (max(x, floor) − mean) · SCALE, so that gain and a fixed filter cancel."""
     return (torch.maximum(frames, floor_of(statistics.loud)) - statistics.mean) * SCALE
 
 
@@ -121,7 +121,10 @@ def statistics_of(frames: torch.Tensor) -> Statistics:
 
 
 def _loud(levels: torch.Tensor) -> torch.Tensor:
-    """Return the level of the louder frames: a quantile of all, but not far below the loudest second."""
+    """Return the level of the louder frames: a quantile of all, but not far below the loudest second.
+
+    The quantile alone would be the level of a pause where speech is rarer than 1 − LOUD_QUANTILE of the recording.
+    """
     rank = max(0, math.ceil(LOUD_QUANTILE * len(levels)) - 1)
     loud = torch.kthvalue(levels, rank + 1).values
     if len(levels) > LOUDEST_FRAMES:
@@ -169,13 +172,13 @@ def gather_statistics(pieces: Callable[[], Iterator[torch.Tensor]]) -> Statistic
     total, weights = torch.zeros(MELS, dtype=torch.float64), torch.zeros((), dtype=torch.float64)
     floor, shares = floor_of(loud), _quiet_shares(levels, loud)
     weight_of_frame = _mean_weight(levels, loud, shares)
-    place = 0
+    first = 0
     for piece in pieces():
-        weight = weight_of_frame[place : place + len(piece)]
-        place += len(piece)
+        weight = weight_of_frame[first : first + len(piece)]
+        first += len(piece)
         total += (torch.maximum(piece, floor).double() * weight[:, None]).sum(0)
         weights += weight.sum()
-    # digital silence, as of padding, says nothing about the room
+    # digital silence, such as padding, is not the room's noise
     audible = levels[levels > loud - FLOOR_BELOW_LOUD]
     quiet = torch.kthvalue(audible, 1 + int(QUIET_QUANTILE * (len(audible) - 1))).values if len(audible) else loud
     return Statistics(loud, (total / weights).float(), quiet)

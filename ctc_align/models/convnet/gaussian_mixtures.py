@@ -26,10 +26,10 @@ REACH = 4
 """Frames on either side that a frame's differences are computed from."""
 ROWS_OF_A_PRODUCT = 1024
 ROWS_IN_CACHE = 64
-"""Rows of values whose products with all Gaussians are computed, and summed, at once."""
+"""Rows of values whose products with all Gaussians are computed at once, and summed at once."""
 NOISY_NATS, QUIET_NATS = 4.5, 7.0
-"""The mixtures' weight grows from 0 to all of it while the loud frames rise from the first to the second level above
-the quiet ones: they were trained on clean speech, and 10 dB of noise leave 4 nats."""
+"""Levels of the loud frames above the quiet ones between which the mixtures' weight grows from 0 to all of it: the
+mixtures were trained on clean speech, and noise 10 dB below it leaves 4 nats."""
 
 
 def with_differences(static: torch.Tensor) -> torch.Tensor:
@@ -80,7 +80,7 @@ class Mixtures:
         return Mixtures(self.weights.to(device), self.means.to(device), self.variances.to(device))
 
     def scores(self, x: torch.Tensor) -> torch.Tensor:
-        """Return log p(x | state) (T, K) of values `x` (T, D)."""
+        """Return log p(x | state) = log Σ_m w_m N(x; μ_m, σ²_m) (T, K) of values `x` (T, D)."""
         states, gaussians, size = self.means.shape
         result = x.new_empty(len(x), states)
         weight, bias = self._convolution
@@ -88,6 +88,7 @@ class Mixtures:
             pairs = torch.stack((some * some, some), 1).view(1, 1, 2 * len(some), size)
             products = F.conv2d(pairs.permute(0, 3, 1, 2), weight, bias, stride=(1, 2)).permute(0, 2, 3, 1)
             joint = products.reshape(len(some), gaussians, states)
+            # log2 Σ 2^j, relative to the largest term, so that nothing overflows; in place, a cache's worth at a time
             for part, sums in zip(joint.split(ROWS_IN_CACHE), scores.split(ROWS_IN_CACHE)):
                 top = part.amax(1, keepdim=True).clamp_min_(torch.finfo(part.dtype).min)
                 shares = part.sub_(top).exp2_().sum(1)
@@ -106,8 +107,9 @@ class Mixtures:
     def _convolution(self) -> tuple[torch.Tensor, torch.Tensor]:
         """The binary logarithms of all Gaussians as a convolution over x * x and x, one beside the other.
 
-        The weight (M * K, D, 1, 2) and the bias (M * K,); a state's Gaussians are K apart. A product of matrices it is,
-        but what runs convolutions on a CPU is up to twice as fast at it, and powers of two are as those of e.
+        log w N(x; μ, σ²) = log w − ½ Σ_d (log 2πσ_d² + μ_d² / σ_d²) + Σ_d (μ_d / σ_d² · x_d − ½ x_d² / σ_d²), divided
+        by log 2. The weight is (M * K, D, 1, 2), the bias (M * K,); the Gaussians of a state are K apart. It is a
+        product of matrices, which the convolutions of a CPU compute up to twice as fast; 2^x is as fast as e^x.
         """
         precision = 1.0 / self.variances
         size = self.means.shape[2]
@@ -136,7 +138,7 @@ def from_weights(weights: Mapping[str, torch.Tensor], states: int) -> Mixtures:
     """Return the mixtures among a model's weights.
 
     Raises:
-        ValueError: there are none, or they do not fit a model of so many states.
+        ValueError: they are missing, or do not fit a model of `states` states.
     """
     parts: list[torch.Tensor] = []
     for name in ("weights", "means", "variances"):
