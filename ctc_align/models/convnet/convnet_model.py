@@ -429,7 +429,7 @@ def _check(description: ModelDescription) -> None:
     each, odd = divmod(shape.states - 1, len(vocab) - 1)
     if shape.states and (odd or each < 1 or parts not in (0, each)):
         raise ValueError(
-            f"the network has {shape.states} states, expected {parts or 'the same number'} for each token and one for silence"
+            f"the network has {shape.states} states; expected {parts or 'the same number'} for each token, and silence"
         )
 
 
