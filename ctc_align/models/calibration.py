@@ -83,7 +83,7 @@ class Calibration:
 
     @property
     def draws(self) -> bool:
-        """Whether these constants move the edges of a model without segmentation states."""
+        """True if these constants move the edges of a model without segmentation states."""
         return bool(self.offsets_ms or self.blank_cost or self.spike_gap_s)
 
     def at(self, frame_shift_s: float, vocab: Sequence[str] = ()) -> Calibration:

@@ -40,7 +40,7 @@ class CatalogueEntry:
 
     @property
     def state(self) -> str:
-        """Where the model is, or the extra that it needs."""
+        """The source of the model, or the extra that it needs."""
         if not self.extra:
             return "yours" if self.megabytes is None else INSIDE
         if EXTRAS[self.extra].missing():
