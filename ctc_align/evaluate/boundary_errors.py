@@ -83,7 +83,7 @@ class WorstEdge:
 
 @dataclass(frozen=True)
 class Measured:
-    """Pairs and boundary counts by utterance, of which all figures are made."""
+    """Pairs and boundary counts by utterance: all figures are made from them."""
 
     names: tuple[str, ...]
     pairs: tuple[tuple[Pair, ...], ...]

@@ -36,7 +36,7 @@ def labels_of(folder: Path, json_path: Path) -> Path:
     """Return the TextGrid in a folder that belongs to an alignment, by the ends of its path, the longest first.
 
     Raises:
-        InputError: there is none.
+        InputError: no such file.
     """
     name = json_path.with_suffix("")
     parts = name.parts[1 if name.anchor else 0 :]

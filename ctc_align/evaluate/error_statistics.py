@@ -152,7 +152,7 @@ class EdgeErrors:
     median_signed_ms: float | None
     mean_signed_ms: float | None
     within_ms: dict[int, float | None]
-    """Percent of edges with an error of at most so many ms."""
+    """Percent of edges with an error of at most this many ms."""
     ci95: dict[str, tuple[float, float]] = field(default_factory=dict)
     """95 % confidence interval over utterances of each figure: `mae_ms` …, and `within_20_ms` … in percent."""
 

@@ -366,7 +366,7 @@ def _name(path: Path) -> str:
 
 
 def check_paths(hypothesis: Path, reference: Path, role: str = "hypothesis") -> None:
-    """Raise UsageError unless both exist and are two files or two folders; a table goes with either."""
+    """Raise UsageError unless both exist and are two files or two folders; a table may be either."""
     for path, side in ((hypothesis, role), (reference, "reference")):
         if not path.exists():
             raise UsageError(f"{path}: no such file or folder (the {side})")

@@ -119,7 +119,7 @@ def from_dict(data: dict[str, Any], name: str | Path = "the JSON object") -> Ali
 
 
 def document_tiers(alignment: AlignmentData) -> tuple[str, ...]:
-    """Return the names of the tiers in the document that the transcript is; () where it is none."""
+    """Return the names of the tiers in the document that the transcript is; () for other transcripts."""
     if is_document(alignment.subtitles, TEXTGRID):
         return textgrid_layout(alignment.subtitles.document).names
     if is_document(alignment.subtitles, EAF):
@@ -159,26 +159,26 @@ class OutputFiles:
     @property
     def paths(self) -> list[Path]:
         """The files, in the order of the formats."""
-        return list(self._places.values())
+        return list(self._targets.values())
 
     @property
     def renamed(self) -> dict[Path, Path]:
-        """The files that are inputs, and those that are written in their place."""
-        return {path: place for path, place in self._places.items() if place != path}
+        """The files that are inputs, and what is written instead."""
+        return {path: target for path, target in self._targets.items() if target != path}
 
     @property
-    def _places(self) -> dict[Path, Path]:
+    def _targets(self) -> dict[Path, Path]:
         """The files of the name, and where they are written."""
-        places = {}
+        targets = {}
         for format in self.formats:
             for writer in FORMATS[format].writers:
-                path = place = Path(self.out_dir) / f"{self.name}{writer.extension}"
+                path = target = Path(self.out_dir) / f"{self.name}{writer.extension}"
                 name = self.name
-                while self.beside and self._is_input(place):
+                while self.beside and self._is_input(target):
                     name += ".aligned"
-                    place = Path(self.out_dir) / f"{name}{writer.extension}"
-                places[path] = place
-        return places
+                    target = Path(self.out_dir) / f"{name}{writer.extension}"
+                targets[path] = target
+        return targets
 
     def _is_input(self, path: Path) -> bool:
         return path.exists() and any(Path(source).exists() and path.samefile(source) for source in self.protect)
@@ -246,7 +246,7 @@ def check_folder(folder: Path) -> None:
     """Raise OutputError unless a folder for outputs is one, or can be made, and can be written.
 
     Raises:
-        OSError: a path that cannot be looked at, such as one with too long a name.
+        OSError: a path that cannot be read, such as one with too long a name.
     """
     with suppress(FileNotFoundError, NotADirectoryError, ValueError):
         folder.stat()  # from Python 3.14 on `exists` hides all other faults
@@ -280,7 +280,7 @@ def _write_whole(
     written: Written | None = None,
     sound: Audio | str | None = None,
 ) -> list[Path]:
-    """Write temporary files; only when all are complete do they take their places. Return what was added to the jobs.
+    """Write temporary files, which replace their targets when all are complete; return the files that were added.
 
     Files that would lose what a person has fixed are moved out of the way. What a run of a corpus writes is what was
     planned (`written`): there no file comes with another.

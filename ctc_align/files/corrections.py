@@ -119,13 +119,13 @@ class LatestWork:
         if others:
             is_alone = len(self.replaced) == 1 and self.replaced[0] == original_of(self.path)
             why = "" if is_alone else ": it is the latest with corrections"
-            yield f"{self.path} is taken in place of {others}{why}"
+            yield f"{self.path} is used instead of {others}{why}"
         for path in self.outdated:
             yield f"{path} is left aside: it is of another text, or of another recording, than {self.path.name}"
 
 
 def latest_works(files: Iterable[Path]) -> Iterator[LatestWork]:
-    """Yield the latest work of each alignment of which there are files, in the order of the first ones.
+    """Yield the latest work of each alignment in these files, in the order of its first file.
 
     Files belong together by their names (`original_of`), folder and utterance. Of an alignment that was corrected the
     last file to be changed goes first, of those of the same text and length as NAME.json, where that is there.
@@ -149,7 +149,7 @@ class LatestBeside:
         self._made: dict[Path, Mapping[Path, list[Path]]] = {}
 
     def of(self, path: Path) -> LatestWork:
-        """Return the latest work of the alignment that is in a file, or of which that file is a correction."""
+        """Return the latest work of the alignment in a file, or of the alignment that the file corrects."""
         folder, original = path.parent, original_of(path)
         if folder not in self._made:
             self._made[folder] = _made_in(folder)
@@ -174,7 +174,7 @@ def _made_in(folder: Path) -> Mapping[Path, list[Path]]:
 
 
 def _of_group(original: Path, group: list[Path]) -> Iterator[LatestWork]:
-    """Yield the latest work of files of one name; those of other utterances are alignments of their own."""
+    """Yield the latest work of files of one name; other utterances are other alignments."""
     if len(group) == 1:
         yield LatestWork(group[0])
         return
@@ -182,10 +182,10 @@ def _of_group(original: Path, group: list[Path]) -> Iterator[LatestWork]:
     corrected = sorted((path for path in group if _is_work(path, original)), key=_changed, reverse=True)
     first = original if original in objects else next(iter(corrected), group[0])
     strangers = [path for path in group if not _agree(objects[path], objects[first], ("utterance",))]
-    own = [path for path in group if path not in strangers]
-    outdated = [path for path in own if path != first and not _is_same(objects[path], objects[first])]
-    latest = next((path for path in corrected if path in own and path not in outdated), first)
-    others = [path for path in own if path != latest and (path == original or _is_work(path, original))]
+    same = [path for path in group if path not in strangers]
+    outdated = [path for path in same if path != first and not _is_same(objects[path], objects[first])]
+    latest = next((path for path in corrected if path in same and path not in outdated), first)
+    others = [path for path in same if path != latest and (path == original or _is_work(path, original))]
     replaced = tuple(path for path in others if path not in outdated)
     yield LatestWork(latest, replaced, tuple(path for path in others if path in outdated))
     of_others: dict[object, list[Path]] = {}
@@ -231,7 +231,7 @@ def _changed(path: Path) -> int:
 
 
 def _object(path: Path) -> dict[str, Any] | None:
-    """Return the JSON object of an alignment; None for what cannot be read, of which whoever reads it tells."""
+    """Return the JSON object of an alignment; None where it cannot be read: its reader reports that."""
     try:
         return read_object(path)
     except CtcAlignError:

@@ -1,13 +1,13 @@
-"""Times of cues: of a subtitle file's own cues, of words that have no time, and times that no two cues share.
+"""Times of cues: of the cues of a subtitle file, of words that have no time, and times that no two cues share.
 
-A cue of the transcript's own lasts from the start of its first aligned word to the end of its last. One without such a
+A cue of the transcript lasts from the start of its first aligned word to the end of its last. One without such a
 word (`[MUSIC]`, or no text) keeps its old times, moved as its neighbours were, where they fit between them; else it
-gets the room there is, and where there is none one frame of a film (40 ms) of the last word of the cue before it.
+gets the room that is left, at least one frame of a film (40 ms) of the last word of the cue before it.
 Where passages were read in another order the times go back from one cue to the next, and no two cues are shown at a
 time.
 
 Words without times lie beside their neighbours, or in a pause. Words that nobody says take no time from others, and
-stretch no subtitle over a pause: they are shown with the words of their line, and a direction on lines of its own
+stretch no subtitle over a pause: they are shown with the words of their line, and a direction on separate lines
 (`[DOOR SLAMS]`) alone, in the pause in which it is written.
 """
 
@@ -47,19 +47,19 @@ def apart(spans: Sequence[Span], end_s: float, units_per_s: float = MS_PER_S) ->
     >>> apart([(1.0, 2.0), (0.0, 1.0002), (2.0, 2.0)], 2.0)
     [(1000, 1999), (0, 1000), (1999, 2000)]
     """
-    order = sorted(range(len(spans)), key=lambda place: spans[place][0])
+    order = sorted(range(len(spans)), key=lambda index: spans[index][0])
     times = [(0, 0)] * len(spans)
     free = 0
-    for place in order:
-        start = max(round(spans[place][0] * units_per_s), free)
-        free = max(round(spans[place][1] * units_per_s), start + 1)
-        times[place] = (start, free)
+    for index in order:
+        start = max(round(spans[index][0] * units_per_s), free)
+        free = max(round(spans[index][1] * units_per_s), start + 1)
+        times[index] = (start, free)
     last = math.floor(end_s * units_per_s + 1e-6)
     if len(spans) <= last:
-        for place in reversed(order):
-            end = min(times[place][1], last)
-            last = min(times[place][0], end - 1)
-            times[place] = (last, end)
+        for index in reversed(order):
+            end = min(times[index][1], last)
+            last = min(times[index][0], end - 1)
+            times[index] = (last, end)
     return times
 
 
@@ -87,15 +87,15 @@ def _exact_rate(frame_rate: float) -> float:
 
 
 _LEAST_S = 0.2
-"""A cue without an aligned word is shown at least so long where there is room."""
+"""A cue without an aligned word is shown at least this long where there is room."""
 _TAKEN_S = 0.04
-"""It is shown so long, a frame of a film, at the cost of the word before it where there is none."""
+"""It is shown for this time, a frame of a film, at the cost of the word before it where there is no room."""
 _SLACK_S = 1e-6
 """Words that touch may overlap by the rounding of their times."""
 
 
 def cues_without_times(alignment: AlignmentData) -> list[int]:
-    """Return the places, from 1, of the transcript's cues that have text and no aligned word."""
+    """Return the numbers, from 1, of the transcript's cues that have text and no aligned word."""
     if alignment.subtitles is None:
         return []
     return [
@@ -134,8 +134,8 @@ def shown_times(alignment: AlignmentData, shift_s: float, frame_rate: float) -> 
                 gap = (gap[0] - min(missing_s, _TAKEN_S, last_words_s[start - 1] / 2), gap[1])
                 spans[start - 1] = before = (before[0], gap[0])
             neighbours = [
-                (cues[place].start_s, span[0] - cues[place].start_s)
-                for place, span, is_near in ((start - 1, before, True), (end, after, after and after[0] == gap[1]))
+                (cues[index].start_s, span[0] - cues[index].start_s)
+                for index, span, is_near in ((start - 1, before, True), (end, after, after and after[0] == gap[1]))
                 if span is not None and is_near
             ]
             spans[start:end] = _filled(cues[start:end], gap, neighbours)
@@ -157,12 +157,12 @@ class _Gaps:
     def between(self, before: Span | None, after: Span | None) -> Span:
         """Return the stretch after one cue, else before another, else the whole recording."""
         if before is not None:
-            place = bisect_left(self._starts, before[1] - _SLACK_S)
-            next_s = self._starts[place] if place < len(self._starts) else self._duration_s
+            index = bisect_left(self._starts, before[1] - _SLACK_S)
+            next_s = self._starts[index] if index < len(self._starts) else self._duration_s
             return before[1], max(next_s, before[1])
         if after is not None:
-            place = bisect_right(self._ends, after[0] + _SLACK_S)
-            return min(self._ends[place - 1], after[0]) if place else 0.0, after[0]
+            index = bisect_right(self._ends, after[0] + _SLACK_S)
+            return min(self._ends[index - 1], after[0]) if index else 0.0, after[0]
         return 0.0, self._duration_s
 
 
@@ -170,20 +170,20 @@ def spoken_words_by_cue(alignment: AlignmentData) -> list[list[AlignedWord]]:
     """Return the aligned words of each cue; where it was cut in two in the recording, those of the longer part."""
     aligned = [word for word in alignment.words if is_timed(word)]
     starts = [word.char_start for word in aligned]
-    by_time = {id(word): place for place, word in enumerate(words_by_time(alignment))}
-    places = [by_time[id(word)] for word in aligned]
+    by_time = {id(word): index for index, word in enumerate(words_by_time(alignment))}
+    positions = [by_time[id(word)] for word in aligned]
     edges = [
         (bisect_left(starts, cue.char_start), bisect_left(starts, cue.char_end))
         for cue in source_subtitles(alignment).cues
     ]
-    return [aligned[slice(*_longest_run(places, first, last))] for first, last in edges]
+    return [aligned[slice(*_longest_run(positions, first, last))] for first, last in edges]
 
 
-def _longest_run(places: Sequence[int], first: int, last: int) -> tuple[int, int]:
-    """Return the longest stretch of [first, last) in which the places go up by one, the first of several."""
+def _longest_run(ranks: Sequence[int], first: int, last: int) -> tuple[int, int]:
+    """Return the longest stretch of [first, last) in which the ranks go up by one, the first of several."""
     longest, start = (first, first), first
     for at in range(first + 1, last + 1):
-        if at == last or places[at] != places[at - 1] + 1:
+        if at == last or ranks[at] != ranks[at - 1] + 1:
             if at - start > longest[1] - longest[0]:
                 longest = (start, at)
             start = at
@@ -219,15 +219,15 @@ def _interpolated(anchors: Sequence[tuple[float, float]], at_s: float) -> float:
 
 
 SHORTEST_S = 0.8
-"""The least time for which a subtitle is shown where the speech allows it; a shorter pause holds none of its own."""
+"""The least time for which a subtitle is shown where the speech allows it; a shorter pause holds none."""
 _LETTER_S = 0.05
 """Words without times are placed in a gap that has this much time for each of their letters."""
 _LATER_S = 1.0
-"""A direction on lines of its own is shown at most this much after the words before it."""
+"""A direction on separate lines is shown at most this much after the words before it."""
 
 
 @dataclass(frozen=True)
-class WordPlace:
+class WordTime:
     """The time of a word in seconds; `is_alone`: nobody says it, and it is a subtitle with such words only."""
 
     start_s: float
@@ -235,8 +235,8 @@ class WordPlace:
     is_alone: bool = False
 
 
-def word_places(alignment: AlignmentData, words: Sequence[AlignedWord]) -> list[WordPlace]:
-    """Return places for words in the order of their times, ascending."""
+def word_times(alignment: AlignmentData, words: Sequence[AlignedWord]) -> list[WordTime]:
+    """Return times for words in the order of their times, ascending."""
     spans: list[Span | None] = [(word.start_s or 0.0, word.end_s or 0.0) if is_timed(word) else None for word in words]
     alone = [False] * len(words)
     start = 0
@@ -249,10 +249,10 @@ def word_places(alignment: AlignmentData, words: Sequence[AlignedWord]) -> list[
         if is_all or any(word.status != UNSPOKEN for word in words[start:end]):
             _fill(spans, words, (start, end), alignment.duration_s)
         else:
-            for at, place in enumerate(_unspoken_places(alignment, words, spans, (start, end)), start):
-                spans[at], alone[at] = (place.start_s, place.end_s), place.is_alone
+            for at, found in enumerate(_unspoken_times(alignment, words, spans, (start, end)), start):
+                spans[at], alone[at] = (found.start_s, found.end_s), found.is_alone
         start = end
-    return [WordPlace(*(span or (0.0, 0.0)), is_alone) for span, is_alone in zip(spans, alone)]
+    return [WordTime(*(span or (0.0, 0.0)), is_alone) for span, is_alone in zip(spans, alone)]
 
 
 def _fill(
@@ -278,8 +278,8 @@ def _fill(
             end, high_s = end + 1, after[1]
         weights = [max(1, columns(word.text)) for word in words[start:end]]
     at_s, step_s = low_s, (high_s - low_s) / sum(weights)
-    for place, weight in zip(range(start, end), weights):
-        spans[place] = (at_s, at_s + weight * step_s)
+    for index, weight in zip(range(start, end), weights):
+        spans[index] = (at_s, at_s + weight * step_s)
         at_s += weight * step_s
 
 
@@ -292,10 +292,10 @@ def _gap(spans: Sequence[Span | None], run: tuple[int, int], duration_s: float) 
     return before[1], max(after[0], before[1])
 
 
-def _unspoken_places(
+def _unspoken_times(
     alignment: AlignmentData, words: Sequence[AlignedWord], spans: Sequence[Span | None], run: tuple[int, int]
-) -> list[WordPlace]:
-    """Return places for the words [start, end), which nobody says and which have words with times beside them."""
+) -> list[WordTime]:
+    """Return times for the words [start, end), which nobody says and which have words with times beside them."""
     start, end = run
     low_s, high_s = _gap(spans, run, alignment.duration_s)
     # the first word of the run that does not stand on the line before it, the last that does not on that after it
@@ -310,9 +310,9 @@ def _unspoken_places(
     if not shown:  # no room: with the words before, or else after them
         first = last = last if start else first
     return [
-        *[WordPlace(low_s, low_s)] * (first - start),
+        *[WordTime(low_s, low_s)] * (first - start),
         *shown,
-        *[WordPlace(high_s, high_s)] * (end - last),
+        *[WordTime(high_s, high_s)] * (end - last),
     ]
 
 
@@ -327,18 +327,18 @@ def _ends_line(alignment: AlignmentData, words: Sequence[AlignedWord], at: int) 
 
 def _alone(
     alignment: AlignmentData, words: Sequence[AlignedWord], gap: Span, has_before: bool, has_after: bool
-) -> list[WordPlace]:
-    """Return places in a gap for words that stand on lines of their own; [] where it is too short for a subtitle.
+) -> list[WordTime]:
+    """Return times in a gap for words that stand on separate lines; [] where it is too short for a subtitle.
 
-    That of the transcript's own subtitle, moved as its neighbours are; else a second after the words before, in the
+    That of the transcript's subtitle, moved as its neighbours are; else a second after the words before, in the
     middle of a short gap, or before the first word of all.
     """
     low_s, high_s = gap
     if not words or high_s - low_s < SHORTEST_S:
         return []
-    own = _own_span(alignment, words)
-    if own is not None:
-        at_s, until_s = max(own[0], low_s), min(own[1], high_s)
+    shown = _source_span(alignment, words)
+    if shown is not None:
+        at_s, until_s = max(shown[0], low_s), min(shown[1], high_s)
     else:
         length_s = min(high_s - low_s, max(SHORTEST_S, _LETTER_S * sum(columns(word.text) + 1 for word in words)))
         room_s = high_s - low_s - length_s
@@ -346,15 +346,15 @@ def _alone(
         until_s = at_s + length_s
     weights = [max(1, columns(word.text)) for word in words]
     step_s = max(until_s - at_s, 0.0) / sum(weights)
-    places = []
+    found = []
     for weight in weights:
-        places.append(WordPlace(at_s, at_s + weight * step_s, is_alone=True))
+        found.append(WordTime(at_s, at_s + weight * step_s, is_alone=True))
         at_s += weight * step_s
-    return places
+    return found
 
 
-def _own_span(alignment: AlignmentData, words: Sequence[AlignedWord]) -> Span | None:
-    """Return when the transcript's own subtitles of words that nobody says are shown; None where there are none."""
+def _source_span(alignment: AlignmentData, words: Sequence[AlignedWord]) -> Span | None:
+    """Return when the transcript's subtitles of words that nobody says are shown; None without any."""
     if alignment.subtitles is None:
         return None
     starts = [cue.char_start for cue in alignment.subtitles.cues]

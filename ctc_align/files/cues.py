@@ -5,7 +5,7 @@ first word on, long enough to be read (`max_cps`) where silence follows, and for
 allows it. Figures: the timed-text style guides of broadcasters (42 columns, two lines, 17 to 20 characters a second,
 5/6 to 7 seconds).
 
-`word_cues` has the words of cues with times of their own, for karaoke and subtitles with the spoken word highlighted:
+`word_cues` has the words of cues with the time of each, for karaoke and subtitles with the spoken word highlighted:
 whole units that are rounded once, from the start of the recording, so that no error adds up.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from ctc_align.files.cue_times import MS_PER_S, SHORTEST_S, on_frames, shown_times, word_places
+from ctc_align.files.cue_times import MS_PER_S, SHORTEST_S, on_frames, shown_times, word_times
 from ctc_align.files.sentences import (
     CLAUSE,
     SENTENCE,
@@ -43,7 +43,7 @@ _CUE_COST, _SHORT_TEXT_COST, _INNER_SENTENCE_COST, _PAUSE_COST_PER_S = 3.0, 4.0,
 _TOO_SHORT_COST, _FAST_COST_PER_COLUMN, _MOST_FAST_COST = 30.0, 2.0, 40.0
 _SHORT_COLUMNS = 14
 _TAG_CHARS = 200
-"""A tag is looked for so far before a name."""
+"""A tag is searched this far before a name."""
 
 
 @dataclass(frozen=True)
@@ -66,18 +66,18 @@ class Cue:
         return speakers.pop() if len(speakers) == 1 else ""
 
 
-def new_cues(alignment: AlignmentData, style: Style, *, own_lines: bool = False) -> list[Cue]:
+def new_cues(alignment: AlignmentData, style: Style, *, source_lines: bool = False) -> list[Cue]:
     """Return all words of the transcript as subtitles, in order, never overlapping, never empty, none of two speakers.
 
     Names of speakers are no words of them: they are each subtitle's `speaker`. A word without times stays with its
     neighbours, or alone in a pause; a transcript without any aligned word is spread over the recording.
-    With `own_lines` each line of the transcript is one, where none of them is wider than two lines of a subtitle.
+    With `source_lines` each line of the transcript is one, where none of them is wider than two lines of a subtitle.
     """
     pieces = text_pieces([word for word in alignment.words if word.kind != SPEAKER], alignment, style.max_line)
     if not pieces:
         return []
     row = TextRow(pieces, style.max_line)
-    breaks = _own_lines(row, 2 * style.max_line) if own_lines else []
+    breaks = _source_lines(row, 2 * style.max_line) if source_lines else []
     breaks = breaks or _breaks(row, alignment.duration_s, style.max_cps)
     cues = _timed(row, breaks, alignment.duration_s, style)
     shift_s = style.shift_s(alignment)
@@ -86,17 +86,17 @@ def new_cues(alignment: AlignmentData, style: Style, *, own_lines: bool = False)
     return [Cue(*span, cue.pieces) for span, cue in zip(times, cues)]
 
 
-def _own_lines(row: TextRow, most_columns: int) -> list[tuple[int, int]]:
-    """Return the transcript's own lines as (start, end) of pieces; [] where one is wider than that."""
-    places = range(1, len(row.pieces))
-    starts = [0, *(place for place in places if row.pieces[place].starts_line or _turns(row, place))]
+def _source_lines(row: TextRow, most_columns: int) -> list[tuple[int, int]]:
+    """Return the transcript's lines as (start, end) of pieces; [] where one is wider than that."""
+    indices = range(1, len(row.pieces))
+    starts = [0, *(index for index in indices if row.pieces[index].starts_line or _turns(row, index))]
     spans = list(zip(starts, [*starts[1:], len(row.pieces)]))
     return spans if all(row.columns(*span) <= most_columns for span in spans) else []
 
 
-def _turns(row: TextRow, place: int) -> bool:
+def _turns(row: TextRow, index: int) -> bool:
     """Return whether another speaker begins with a piece, or what stands alone begins or ends."""
-    piece, before = row.pieces[place], row.pieces[place - 1]
+    piece, before = row.pieces[index], row.pieces[index - 1]
     return (piece.speaker, piece.is_alone) != (before.speaker, before.is_alone)
 
 
@@ -107,18 +107,18 @@ def text_pieces(words: Sequence[AlignedWord], alignment: AlignmentData, line_col
     words = [word for run in runs_in_time(shown) for word in run]
     followed_by = _followed_by(words)
     pieces: list[TextPiece] = []
-    for number, (word, span) in enumerate(zip(words, word_places(alignment, words))):
+    for number, (word, span) in enumerate(zip(words, word_times(alignment, words))):
         following = words[number + 1] if number + 1 < len(words) else None
         after = space_between(text, word, following)
         cost = break_cost(word.text, after, followed_by[number])
         before = space_between(text, words[number - 1], word) if number else ""
         parts = parts_of_word(without_markup(word.text), line_columns)
         step_s = (span.end_s - span.start_s) / len(parts)
-        for place, part in enumerate(parts):
-            is_last = place + 1 == len(parts)
-            times = (span.start_s + place * step_s, span.end_s if is_last else span.start_s + (place + 1) * step_s)
+        for index, part in enumerate(parts):
+            is_last = index + 1 == len(parts)
+            times = (span.start_s + index * step_s, span.end_s if is_last else span.start_s + (index + 1) * step_s)
             cost_here = cost if is_last else 2 * cost + 1
-            is_spaced, starts_line = not place and bool(before), not place and "\n" in before
+            is_spaced, starts_line = not index and bool(before), not index and "\n" in before
             said = "" if span.is_alone else word.speaker, word.status != UNSPOKEN
             text_piece = TextPiece(part, is_spaced, *times, cost_here, starts_line, word.char_start, *said)
             pieces.append(replace(text_piece, is_alone=span.is_alone) if span.is_alone else text_piece)
@@ -128,9 +128,9 @@ def text_pieces(words: Sequence[AlignedWord], alignment: AlignmentData, line_col
 def _followed_by(words: Sequence[AlignedWord]) -> list[str]:
     """Return for each word the next one that somebody says, else the next one; "" after the last."""
     found, said = [], ""
-    for place in range(len(words) - 1, -1, -1):
-        found.append(said or (words[place + 1].text if place + 1 < len(words) else ""))
-        said = words[place].text if words[place].status != UNSPOKEN else said
+    for index in range(len(words) - 1, -1, -1):
+        found.append(said or (words[index + 1].text if index + 1 < len(words) else ""))
+        said = words[index].text if words[index].status != UNSPOKEN else said
     return found[::-1]
 
 
@@ -138,17 +138,17 @@ def _is_tag(text: str, word: AlignedWord) -> bool:
     """Return whether a word is a mark of a format, or names a speaker in one (`<v Mary Ann>`)."""
     if word.kind != SPEAKER:
         return word.kind == MARKUP
-    place = (max(word.char_start - _TAG_CHARS, 0), word.char_start + 1)
-    return text.rfind("<", *place) > text.rfind(">", *place)
+    around = (max(word.char_start - _TAG_CHARS, 0), word.char_start + 1)
+    return text.rfind("<", *around) > text.rfind(">", *around)
 
 
 def _breaks(row: TextRow, duration_s: float, max_cps: float) -> list[tuple[int, int]]:
-    """Return the cheapest cut into subtitles, as (start, end) of pieces: a shortest path over the places between."""
+    """Return the cheapest cut into subtitles, as (start, end) of pieces: a shortest path over the gaps between."""
     pieces = row.pieces
     best, origin = [0.0], [0]
     for end in range(1, len(pieces) + 1):
         next_s = pieces[end].start_s if end < len(pieces) else duration_s
-        cheapest, place = math.inf, end - 1
+        cheapest, index = math.inf, end - 1
         inner = 0.0
         for start in range(end - 1, -1, -1):
             if start + 1 < end:
@@ -161,9 +161,9 @@ def _breaks(row: TextRow, duration_s: float, max_cps: float) -> list[tuple[int, 
                 inner += _inner_cost(pieces[start], pieces[start + 1])
             cost = best[start] + inner + _cost(row, (start, end), next_s, max_cps)
             if cost < cheapest:
-                cheapest, place = cost, start
+                cheapest, index = cost, start
         best.append(cheapest)
-        origin.append(place)
+        origin.append(index)
     breaks, end = [], len(pieces)
     while end:
         breaks.append((origin[end], end))
@@ -257,26 +257,26 @@ class WordCue:
 
     @property
     def spoken_start(self) -> int:
-        """The start of the first word that somebody says, that of the cue where there is none."""
+        """The start of the first word that somebody says, else of the cue."""
         return self.spoken[0].start if self.spoken else self.start
 
     @property
     def spoken_end(self) -> int:
-        """The end of the last word that somebody says, that of the cue where there is none."""
+        """The end of the last word that somebody says, else of the cue."""
         return self.spoken[-1].end if self.spoken else self.end
 
 
 def word_cues(
-    alignment: AlignmentData, style: Style, units_per_s: int = MS_PER_S, *, own_lines: bool = False
+    alignment: AlignmentData, style: Style, units_per_s: int = MS_PER_S, *, source_lines: bool = False
 ) -> list[WordCue]:
     """Return the cues in their order, each one unit long or longer, none over another.
 
-    `own_lines`: as `new_cues`. Words without times lie between their neighbours. Tags of a subtitle file are left out.
+    `source_lines`: as `new_cues`. Words without times lie between their neighbours. Tags are left out.
     """
     if style.keeps_cues(alignment):
         cues = _source_cues(alignment, style)
     else:
-        cues = new_cues(alignment, style, own_lines=own_lines)
+        cues = new_cues(alignment, style, source_lines=source_lines)
     shift_s = style.shift_s(alignment)
     found = []
     free = 0
@@ -319,11 +319,11 @@ def _source_cues(alignment: AlignmentData, style: Style) -> list[Cue]:
     times = shown_times(alignment, style.shift_s(alignment), style.frame_rate)
     pieces = sorted(text_pieces(alignment.words, alignment, style.max_line), key=lambda piece: piece.char_start)
     cues = []
-    for place, group in groupby(pieces, key=lambda piece: max(bisect_right(starts, piece.char_start) - 1, 0)):
+    for index, group in groupby(pieces, key=lambda piece: max(bisect_right(starts, piece.char_start) - 1, 0)):
         lines: list[list[TextPiece]] = []
         for piece in group:
             if piece.starts_line or not lines:
                 lines.append([])
             lines[-1].append(piece)
-        cues.append(Cue(*times[place], tuple(map(tuple, lines))))
+        cues.append(Cue(*times[index], tuple(map(tuple, lines))))
     return sorted(cues, key=lambda cue: cue.start_ms)

@@ -72,10 +72,10 @@ class ElanDocument:
     """The parts of an ELAN file that are read, and where others may be added.
 
     Attributes:
-        slots: id, milliseconds (None for one without a time) and place of each time slot, in the file's order.
-        slots_end: the place after the last slot.
+        slots: id, milliseconds (None for one without a time) and offset of each time slot, in the file's order.
+        slots_end: the offset after the last slot.
         tiers: in the file's order.
-        tiers_end: the place after the last tier.
+        tiers_end: the offset after the last tier.
         types: ids of linguistic types.
         last_id: the span of the number of the last annotation that ELAN made, where the file has it.
     """
@@ -115,16 +115,16 @@ class ElanDocument:
 
     def _times(self) -> dict[str, float]:
         """Return the seconds of each slot; those without a time lie evenly between their neighbours."""
-        known = [(place, value) for place, (_, value, _) in enumerate(self.slots) if value is not None]
+        known = [(index, value) for index, (_, value, _) in enumerate(self.slots) if value is not None]
         if not known:
             return {}
         times, after = {}, 0
-        for place, (id, value, _) in enumerate(self.slots):
+        for index, (id, value, _) in enumerate(self.slots):
             if value is None:
-                while after < len(known) and known[after][0] < place:
+                while after < len(known) and known[after][0] < index:
                     after += 1
                 (low, low_ms), (high, high_ms) = known[max(after - 1, 0)], known[min(after, len(known) - 1)]
-                share = (place - low) / (high - low) if high > low else 0.0
+                share = (index - low) / (high - low) if high > low else 0.0
                 value = round(low_ms + share * (high_ms - low_ms))
             times[id] = value / _MS_PER_S
         return times
@@ -201,15 +201,15 @@ class _Reader:
         raise self.fault("expected no document type (DOCTYPE), which ELAN never writes, got one")
 
     def start(self, tag: str, values: dict[str, str]) -> None:
-        place, found = self.parser.CurrentByteIndex, self.found
+        offset, found = self.parser.CurrentByteIndex, self.found
         if not self.path and tag != "ANNOTATION_DOCUMENT":
             raise self.fault(f"expected ANNOTATION_DOCUMENT, got {tag[:40]}")
         if len(self.path) == 1 and found.tiers and found.tiers_end < 0 and tag != "TIER":
-            found.tiers_end = place
+            found.tiers_end = offset
         if tag == "HEADER" and values.get("TIME_UNITS", "milliseconds") != "milliseconds":
             raise self.fault(f"expected times in milliseconds, got {values['TIME_UNITS'][:40]}")
         if tag == "TIME_SLOT":
-            found.slots.append((values.get("TIME_SLOT_ID", ""), self.milliseconds(values.get("TIME_VALUE")), place))
+            found.slots.append((values.get("TIME_SLOT_ID", ""), self.milliseconds(values.get("TIME_VALUE")), offset))
         elif tag == "TIER":
             name, parent, who = (values.get(key, "") for key in ("TIER_ID", "PARENT_REF", "PARTICIPANT"))
             found.tiers.append(_ElanTier(name, parent, who))
@@ -219,7 +219,7 @@ class _Reader:
         elif tag == "LINGUISTIC_TYPE":
             found.types.append(values.get("LINGUISTIC_TYPE_ID", ""))
         elif tag == "PROPERTY" and values.get("NAME") == _LAST_ID:
-            start = self.data.find(b">", place) + 1
+            start = self.data.find(b">", offset) + 1
             found.last_id = (start, self.data.find(b"<", start))
         self.text = [] if tag == "ANNOTATION_VALUE" else self.text
         self.path.append(tag)
@@ -272,7 +272,7 @@ class ElanWriter(Writer):
     one. Where speakers are named a tier `speakers` says who speaks when, unless the style's `tiers` name others.
 
     A transcript that is an ELAN file comes back as it is, with `TIER - words` and `TIER - tokens` for each tier of its
-    text behind its own tiers. The new tiers depend on no other one, so that words may lie outside old annotations.
+    text behind all others. The new tiers depend on none, so that words may lie outside old annotations.
     """
 
     extension = ".eaf"
@@ -289,25 +289,25 @@ class ElanWriter(Writer):
         )
         header = f'    <HEADER MEDIA_FILE="" TIME_UNITS="milliseconds">\n{_media(alignment.audio)}    </HEADER>\n'
         empty = f"{_NEW_FILE_HEAD}{header}    <TIME_ORDER>\n        </TIME_ORDER>\n    </ANNOTATION_DOCUMENT>\n"
-        places = [empty.index(end) for end in ("</TIME_ORDER>", "</ANNOTATION_DOCUMENT>")]
-        file.write(_added(empty, ElanDocument(slots_end=places[0], tiers_end=places[1]), tiers, _parents(tiers)))
+        ends = [empty.index(end) for end in ("</TIME_ORDER>", "</ANNOTATION_DOCUMENT>")]
+        file.write(_added(empty, ElanDocument(slots_end=ends[0], tiers_end=ends[1]), tiers, _parents(tiers)))
 
 
 def _parents(tiers: Sequence[SpokenTier]) -> list[int | None]:
-    """Return the place of the tier that each depends on; None for one of tokens that are not all within words."""
-    of_words = {tier.speaker: place for place, tier in enumerate(tiers) if tier.kind == WORDS}
-    places = [of_words.get(tier.speaker) if tier.kind == TOKENS else None for tier in tiers]
+    """Return the index of the tier that each depends on; None for one of tokens that are not all within words."""
+    of_words = {tier.speaker: index for index, tier in enumerate(tiers) if tier.kind == WORDS}
+    indices = [of_words.get(tier.speaker) if tier.kind == TOKENS else None for tier in tiers]
     return [
-        place if place is not None and _are_within(tiers[place].rows, tier.rows) else None
-        for place, tier in zip(places, tiers)
+        index if index is not None and _are_within(tiers[index].rows, tier.rows) else None
+        for index, tier in zip(indices, tiers)
     ]
 
 
 def _are_within(outer: Sequence[TimedLabel], rows: Sequence[TimedLabel]) -> bool:
     """Return whether each row lies within one of `outer`; both ascend."""
     ends = [row.end for row in outer]
-    places = [bisect_left(ends, row.end) for row in rows]
-    return all(place < len(outer) and outer[place].start <= row.start for place, row in zip(places, rows))
+    indices = [bisect_left(ends, row.end) for row in rows]
+    return all(index < len(outer) and outer[index].start <= row.start for index, row in zip(indices, rows))
 
 
 def _media(audio: str) -> str:
@@ -316,15 +316,15 @@ def _media(audio: str) -> str:
         return ""
     path = PurePath(_clean(audio))
     kind = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-    place = quote(path.as_posix(), safe="/")
-    url = f"file://{place}" if path.is_absolute() else f"./{place}"
+    quoted = quote(path.as_posix(), safe="/")
+    url = f"file://{quoted}" if path.is_absolute() else f"./{quoted}"
     return f"        <MEDIA_DESCRIPTOR MEDIA_URL={quoteattr(url)} MIME_TYPE={quoteattr(kind)}/>\n"
 
 
 def _added(document: str, found: ElanDocument, tiers: Sequence[SpokenTier], parents: Sequence[int | None]) -> str:
-    """Return a document with tiers behind its own, their slots among its own by time, and their linguistic types.
+    """Return a document with more tiers behind the others, their slots among the others by time, and their types.
 
-    `parents` has the place of the tier that each depends on; [] where none does, as in a document with its own types.
+    `parents` has the index of the tier that each depends on; [] where none does, as in a document that has types.
     """
     names = unused_names((" ".join(tier.name.split()) for tier in tiers), found.names)
     types = unused_names([_TYPE, _INNER_TYPE], found.types)
@@ -385,14 +385,14 @@ def _linguistic_type(id: str, constraint: str = "") -> str:
 
 
 def _slots_among(found: ElanDocument, slots: Sequence[tuple[int, str]]) -> list[tuple[int, int, str]]:
-    """Return where new slots go, each before the first one of the document that is later: (place, place, text)."""
+    """Return where new slots go, each before the first one of the document that is later: (offset, offset, text)."""
     at, texts = 0, dict[int, list[str]]()
     for time_ms, id in slots:
         while at < len(found.slots) and (found.slots[at][1] is None or (found.slots[at][1] or 0) <= time_ms):
             at += 1
-        place = found.slots[at][2] if at < len(found.slots) else found.slots_end
-        texts.setdefault(place, []).append(f'<TIME_SLOT TIME_SLOT_ID="{id}" TIME_VALUE="{time_ms}"/>\n        ')
-    return [(place, place, "".join(pieces)) for place, pieces in texts.items()]
+        offset = found.slots[at][2] if at < len(found.slots) else found.slots_end
+        texts.setdefault(offset, []).append(f'<TIME_SLOT TIME_SLOT_ID="{id}" TIME_VALUE="{time_ms}"/>\n        ')
+    return [(offset, offset, "".join(pieces)) for offset, pieces in texts.items()]
 
 
 def _numbered(letters: str, taken: Sequence[str]) -> Iterator[str]:

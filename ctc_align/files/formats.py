@@ -27,7 +27,7 @@ class Format:
     Attributes:
         writers: one for each file; their `extension` is the end of the file's name.
         leaves_out: what the format cannot hold, for people; "" where it holds everything.
-        reader: returns the content of a file, of which it gets the bytes and the name; raises CtcAlignError or
+        reader: returns the content of a file from its bytes and its name; raises CtcAlignError or
             ValueError where the file is not whole. None for formats that are only written.
     """
 

@@ -361,7 +361,7 @@ class Fields:
         return value
 
     def from_zero(self, key: str) -> float | None:
-        """Return a number that is not negative, None where there is none."""
+        """Return a number that is not negative, None without one."""
         value = self.number_or_none(key)
         if value is not None and value < 0:
             raise ValueError(f"{self.path(key)}: expected a number from 0, got {shown(value)}")

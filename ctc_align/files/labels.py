@@ -66,7 +66,7 @@ class TsvWriter(Writer):
     Words are shown as in CTM, without their outer punctuation unless labels are "written"; tab, line end and backslash
     in one stand as \\t, \\n, \\r and \\\\, other control characters as \\x1b. An apostrophe stands before a word that a
     spreadsheet would compute (`'=1+1`), and before one that begins with such apostrophes: take one away to have the
-    word; numbers stay. `char_start:char_end` is the word's place in the transcript, in code points.
+    word; numbers stay. `char_start:char_end` is the word's span in the transcript, in code points.
     """
 
     extension = ".tsv"
@@ -136,7 +136,7 @@ class CsvWriter(Writer):
     `tier` is "words", and "phones" or "tokens"; the style's `tiers` may name "sentences" and "speakers", too. `word` is
     the word's number in the transcript, from 1, in rows of tokens that of the word they are in, whose label is
     `word_label`; `position` is the token's number in it. Words without times have their `status` and no times. Times
-    are seconds with 3 decimals; `char_start:char_end` is the place in the transcript, in code points.
+    are seconds with 3 decimals; `char_start:char_end` is the span in the transcript, in code points.
 
     Words, names and sentences that a spreadsheet would compute have an apostrophe before them, as in TSV; tokens, which
     are the model's, are as they are ("@" is a phone of SAMPA). Control characters stand as Python's escapes.
@@ -216,8 +216,8 @@ class _Words:
 
 
 def _who_and_where(tier: str, word: AlignedWord) -> dict[str, Any]:
-    place = {"char_start": word.char_start, "char_end": word.char_end}
-    return {"tier": _cell(tier), "speaker": _cell(word.speaker), **place}
+    characters = {"char_start": word.char_start, "char_end": word.char_end}
+    return {"tier": _cell(tier), "speaker": _cell(word.speaker), **characters}
 
 
 def _times(row: TimedLabel) -> dict[str, str]:

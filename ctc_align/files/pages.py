@@ -61,7 +61,7 @@ class HtmlWriter(Writer):
 
 
 def _sound(alignment: AlignmentData, context: WritingContext) -> PageSound | None:
-    """Return the sound of an alignment that was just made, or read; None, and a warning, where there is none."""
+    """Return the sound of an alignment that was just made, or read; None, and a warning, where it cannot be read."""
     recording = context.sound if isinstance(context.sound, str) else alignment.audio
     if isinstance(context.sound, Audio):
         sound = PageSound.embedded(context.sound.samples, context.sound.sample_rate)
@@ -154,7 +154,7 @@ def channel_of(alignment: AlignmentData) -> int | None:
 SAMPLE_RATE = 16000
 """Rate of the sound that is drawn, in Hz."""
 MOST_NOTEBOOK_S = 600.0
-"""Recordings of up to so many seconds are put into notebooks: about 3 MB."""
+"""Recordings of up to this many seconds are put into notebooks: about 3 MB."""
 _FRAME_PX = 640
 _DRAWING = threading.Lock()
 """Pictures are drawn one at a time: matplotlib's settings are those of the process."""
@@ -175,7 +175,7 @@ class PngWriter(Writer):
         check_plotting()
 
     def write_bytes(self, alignment: AlignmentData, file: BinaryIO, context: WritingContext = NO_CONTEXT) -> None:
-        """Write the picture, without the sound where that cannot be read (any more), which is told in a warning."""
+        """Write the picture, without the sound where that cannot be read, with a warning."""
         from ctc_align.view.pictures import alignment_figure, rendered_figure
 
         try:

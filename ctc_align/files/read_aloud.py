@@ -45,7 +45,7 @@ _SAFE = "/!$&'()*+,;=:@~"
 
 
 class SmilWriter(Writer):
-    """A SMIL document: for each page a `seq`, in it a `par` for each element with an id of which words are read.
+    """A SMIL document: for each page a `seq`, in it a `par` for each element with an id whose words are read.
 
     Pages and elements are in the order of the book, `text` names them by their place in the book's archive; `audio` is
     the recording's file name, with the times of the element's first and last word in the recording, whatever the style
@@ -61,7 +61,7 @@ class SmilWriter(Writer):
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         clips, nameless, apart = _smil_clips(alignment)
         if not clips:
-            what = "no element that is read has an id" if alignment.places else "the transcript is none"
+            what = "no element that is read has an id" if alignment.places else "the transcript is no book"
             other = "; ctc-align book, of the book and the JSON, needs none" if alignment.places else ""
             raise OutputError(
                 f"{alignment.utterance}: SMIL needs an EPUB book, whose elements with ids it names, but {what}; leave "

@@ -44,7 +44,7 @@ def parse_json_transcript(text: str, source: str) -> Transcript | None:
         source: the file's name, for messages.
 
     Raises:
-        TranscriptError: segments of which one has no text, or times that are none; the message names it.
+        TranscriptError: segments of which one has no text, or times that are no numbers; the message names it.
 
     >>> parse_json_transcript('{"segments": [{"start": 0.5, "end": 2, "text": " Hello"}]}', "a.json").text
     'Hello'
@@ -192,8 +192,8 @@ def _segment(number: int, sentence: Sentence, row_of: dict[int, TimedLabel], spa
 def _whisper_words(sentence: Sentence, row_of: dict[int, TimedLabel], space: str) -> Iterator[dict[str, Any]]:
     """Yield the words with times; the text of others is added to the one before, at first to the one after."""
     text, timed = "", None
-    for place, each in enumerate(sentence.words):
-        piece = (" " * bool(each.space) if place else space) + each.text
+    for index, each in enumerate(sentence.words):
+        piece = (" " * bool(each.space) if index else space) + each.text
         if is_timed(each.word) and timed is not None:
             yield _whisper_word(text, timed, row_of)
             text, timed = "", None
@@ -249,7 +249,7 @@ class LabelStudioWriter(Writer):
 def _region(id: str, row: TimedLabel, label: str, of_tier: tuple[str, float, bool]) -> Sequence[dict[str, Any]]:
     """Return the two results that make up a region: its label and its text, with the same id."""
     speaker, length_s, is_sure = of_tier
-    place = {"start": row.start / _MS_PER_S, "end": row.end / _MS_PER_S, "channel": 0}
+    span = {"start": row.start / _MS_PER_S, "end": row.end / _MS_PER_S, "channel": 0}
     common = {
         "id": id,
         "to_name": "audio",
@@ -258,8 +258,8 @@ def _region(id: str, row: TimedLabel, label: str, of_tier: tuple[str, float, boo
         **({"meta": {"text": [speaker]}} if speaker else {}),
     }
     return (
-        {**common, "from_name": "tier", "type": "labels", "value": {**place, "labels": [label]}},
-        {**common, "from_name": "transcription", "type": "textarea", "value": {**place, "text": [row.label]}},
+        {**common, "from_name": "tier", "type": "labels", "value": {**span, "labels": [label]}},
+        {**common, "from_name": "transcription", "type": "textarea", "value": {**span, "text": [row.label]}},
     )
 
 

@@ -38,7 +38,7 @@ class TextPiece:
     """A word, or a part of one that is longer than a line; times are seconds.
 
     `is_spaced`: white space stands before it, `starts_line`: a line end is in that. `break_cost` says how bad it is to
-    end a line or a subtitle after it. `char_start` is the word's place in the transcript, `speaker` who says it, and
+    end a line or a subtitle after it. `char_start` is the word's index in the transcript, `speaker` who says it, and
     `is_spoken` False for what nobody says (labels, directions), `is_alone` where a subtitle has nothing else.
     """
 
@@ -116,16 +116,16 @@ class TextRow:
         return second < end and self.columns(second, end) <= self._line_columns
 
     def _full_line(self, start: int) -> int:
-        """Return the last place at which the line that begins with `start` may end."""
+        """Return the last index at which the line that begins with `start` may end."""
         return bisect_right(self._ends, self._ends[start] + self._spaces[start] + self._line_columns) - 1
 
     def lines(self, start: int, end: int) -> list[tuple[TextPiece, ...]]:
-        """Return pieces [start, end) as one line, or as two of similar width, broken at a cheap place; one where they
+        """Return pieces [start, end) as one line, or as two of similar width, broken at a cheap gap; one where they
         do not fit into two."""
-        places = [at for at in range(start + 1, end) if self._both_fit(start, at, end)]
-        if self.columns(start, end) <= self._line_columns or not places:
+        gaps = [at for at in range(start + 1, end) if self._both_fit(start, at, end)]
+        if self.columns(start, end) <= self._line_columns or not gaps:
             return [tuple(self.pieces[start:end])]
-        at = min(places, key=lambda at: self._line_break_cost(start, at, end))
+        at = min(gaps, key=lambda at: self._line_break_cost(start, at, end))
         return [tuple(self.pieces[start:at]), tuple(self.pieces[at:end])]
 
     def _both_fit(self, start: int, at: int, end: int) -> bool:
@@ -150,10 +150,10 @@ def parts_of_word(word: str, line_columns: int = LINE_COLUMNS) -> list[str]:
     if columns(word) <= line_columns:
         return [word]
     edges, width = [0], 0
-    for place, char in enumerate(word):
+    for index, char in enumerate(word):
         width += _columns_of(char)
         if width > line_columns:
-            edges.append(place)
+            edges.append(index)
             width = _columns_of(char)
     return [word[start:end] for start, end in pairwise([*edges, len(word)])]
 
@@ -234,8 +234,8 @@ def _goes_on(text: str, word: AlignedWord, following: AlignedWord) -> bool:
 def written(text: str, words: Sequence[AlignedWord]) -> list[WrittenWord]:
     """Return words with the white space before each: one space for any, a line end for that of lines, none for none."""
     found = []
-    for place, word in enumerate(words):
-        space = space_between(text, words[place - 1], word) if place else ""
+    for index, word in enumerate(words):
+        space = space_between(text, words[index - 1], word) if index else ""
         found.append(WrittenWord("\n" if "\n" in space else " " * bool(space), word))
     return found
 
@@ -243,7 +243,7 @@ def written(text: str, words: Sequence[AlignedWord]) -> list[WrittenWord]:
 def space_between(text: str, word: AlignedWord, following: AlignedWord | None) -> str:
     """Return the white space between two words; marks of a format may stand between them, and a break is a line end.
 
-    That of a paragraph's end stands for it where the text goes on elsewhere, and none after the last word.
+    A paragraph's end where the text goes on elsewhere, and none after the last word.
     """
     if following is None:
         return ""

@@ -83,7 +83,7 @@ class _TimesLine:
     end_s: float
     settings: str
     id_index: int
-    """The line of the cue's number or name; `index` where there is none."""
+    """The line of the cue's number or name; `index` for none."""
 
 
 def parse_subtitles(text: str, source: str, likely: str = SRT) -> Transcript:
@@ -107,17 +107,17 @@ def parse_subtitles(text: str, source: str, likely: str = SRT) -> Transcript:
         raise TranscriptError(f"{source}: expected subtitles with cues, got a header without any; is the file whole?")
     cues: list[SourceCue] = []
     pieces: list[str] = []
-    place = 0
+    offset = 0
     header, pending = _header(lines[: rows[0].id_index], format)
     for number, row in enumerate(rows):
         end = rows[number + 1].id_index if number + 1 < len(rows) else len(lines)
         payload, blocks = _payload(lines[row.index + 1 : end], format)
         plain = _ENTITY.sub(lambda match: _ENTITIES[match[0]], payload) if format == VTT else payload
         name = lines[row.id_index].strip() if row.id_index < row.index else ""
-        cue = SourceCue(place, place + len(plain), row.start_s, row.end_s, name, row.settings, pending)
+        cue = SourceCue(offset, offset + len(plain), row.start_s, row.end_s, name, row.settings, pending)
         cues.append(cue if plain == payload else replace(cue, payload=payload))
         pieces.append(plain)
-        place += len(plain) + 1
+        offset += len(plain) + 1
         pending = blocks
     return Transcript("\n".join(pieces), Subtitles(format, header, tuple(cues), pending))
 
@@ -239,7 +239,7 @@ class SrtWriter(Writer):
     """Numbered subtitles of at most two lines, in the words of the transcript.
 
     SRT has no escape, and players take `<b>` and `{\\an8}` for markup: in new subtitles they are written `‹b›` and
-    `(\\an8)`, and an arrow that would read as times is opened (`-- >`). Cues of a subtitle file keep their own markup.
+    `(\\an8)`, and an arrow that would read as times is opened (`-- >`). Cues of a subtitle file keep their markup.
     A control character is U+FFFD.
 
     With `highlight_words` each subtitle is one for each of its words, which is underlined (`<u>`) while it is spoken,
@@ -275,15 +275,15 @@ def _lit_cues(cue: WordCue, frame_rate: float) -> Iterator[tuple[int, int, str]]
     least_ms = MS_PER_S / frame_rate if frame_rate else 1
     texts, at = _lit_texts(cue), cue.start
     words = cue.spoken
-    for place, word in enumerate(words):
-        end = words[place + 1].start if place + 1 < len(words) else cue.end
+    for index, word in enumerate(words):
+        end = words[index + 1].start if index + 1 < len(words) else cue.end
         end = end if end - word.end < least_ms else word.end
         if end - max(word.start, at) < least_ms:
             continue
         if word.start - at >= least_ms:
             yield at, word.start, texts[-1]
             at = word.start
-        yield at, end, texts[place]
+        yield at, end, texts[index]
         at = end
     if cue.end > at:
         yield at, cue.end, texts[-1]
@@ -294,12 +294,12 @@ def _lit_texts(cue: WordCue) -> list[str]:
     text, spans = "", []
     for number, line in enumerate(cue.lines):
         text += "\n" * bool(number)
-        for place, word in enumerate(line):
-            text += " " * (word.is_spaced and place > 0)
+        for index, word in enumerate(line):
+            text += " " * (word.is_spaced and index > 0)
             spans += [(len(text), len(text) + len(word.text))] * word.is_spoken
             text += word.text
     shown = srt_text(text)
-    if len(shown) != len(text):  # an arrow was opened: places are not those of the words any more
+    if len(shown) != len(text):  # an arrow was opened: offsets no longer match the words
         return [shown] * (len(spans) + 1)
     return [
         f"{shown[:start]}{_UNDERLINED[0]}{shown[start:end]}{_UNDERLINED[1]}{shown[end:]}" for start, end in spans
@@ -334,8 +334,8 @@ def _vtt_cues(alignment: AlignmentData, style: Style) -> Iterator[tuple[int, int
         at, lines = cue.start, []
         for line in cue.lines:
             pieces = []
-            for place, word in enumerate(line):
-                pieces += [" " * (word.is_spaced and place > 0), _stamp(word, at, cue.end), _vtt_escaped(word.text)]
+            for index, word in enumerate(line):
+                pieces += [" " * (word.is_spaced and index > 0), _stamp(word, at, cue.end), _vtt_escaped(word.text)]
                 at = max(at, word.start) if word.is_spoken else at
             lines.append("".join(pieces))
         yield cue.start, cue.end, _voice(cue.speaker) + "\n".join(lines)
@@ -394,14 +394,16 @@ def source_srt(alignment: AlignmentData, shift_s: float = 0.0, frame_rate: float
     it for markup.
     """
     subtitles = source_subtitles(alignment)
-    own = subtitles.format == SRT
+    is_same = subtitles.format == SRT
     blocks = []
     for number, cue, (start_ms, end_ms) in zip(
         cue_numbers(subtitles), subtitles.cues, shown_times(alignment, shift_s, frame_rate)
     ):
         text = alignment.text[cue.char_start : cue.char_end]
-        times = f"{clock(start_ms, ',')} --> {clock(end_ms, ',')}" + (f" {cue.settings}" * bool(own and cue.settings))
-        if not own:
+        times = f"{clock(start_ms, ',')} --> {clock(end_ms, ',')}" + (
+            f" {cue.settings}" * bool(is_same and cue.settings)
+        )
+        if not is_same:
             is_vtt = subtitles.format == VTT
             text = _plain_lines(_srt_of_vtt(cue.payload or text) if is_vtt else srt_text(text))
         blocks.append(f"{number}\n{times}\n{text}\n\n")
@@ -415,13 +417,13 @@ def source_vtt(alignment: AlignmentData, shift_s: float = 0.0, frame_rate: float
     another file is its voice (`<v Ann>`).
     """
     subtitles = source_subtitles(alignment)
-    own = subtitles.format == VTT
-    blocks = [subtitles.header if own else "WEBVTT"]
+    is_same = subtitles.format == VTT
+    blocks = [subtitles.header if is_same else "WEBVTT"]
     spoken = spoken_words_by_cue(alignment)
     for cue, words, (start_ms, end_ms) in zip(subtitles.cues, spoken, shown_times(alignment, shift_s, frame_rate)):
         text = alignment.text[cue.char_start : cue.char_end]
         times = f"{clock(start_ms, '.')} --> {clock(end_ms, '.')}"
-        if own:
+        if is_same:
             blocks += [cue.before] * bool(cue.before)
             times = f"{cue.name}\n" * bool(cue.name) + times + f" {cue.settings}" * bool(cue.settings)
             text = _retimed(text, cue, words, (start_ms, end_ms), shift_s)
@@ -430,7 +432,7 @@ def source_vtt(alignment: AlignmentData, shift_s: float = 0.0, frame_rate: float
         else:
             text = f"<v {_vtt_escaped(cue.speaker)}>{_vtt_escaped(text)}" if cue.speaker else _vtt_escaped(text)
         blocks.append(f"{times}\n{_plain_lines(text)}".rstrip("\n"))
-    return "\n\n".join(blocks + [subtitles.after] * bool(own and subtitles.after)) + "\n"
+    return "\n\n".join(blocks + [subtitles.after] * bool(is_same and subtitles.after)) + "\n"
 
 
 def cue_numbers(subtitles: Subtitles) -> list[int]:
@@ -483,13 +485,13 @@ def _vtt_mark(match: re.Match[str]) -> str:
 
 
 def _retimed(text: str, cue: SourceCue, words: Sequence[AlignedWord], shown_ms: tuple[int, int], shift_s: float) -> str:
-    """Return the payload of a cue with the starts of its words in the place of the times in it."""
+    """Return the payload of a cue with the starts of its words as the times in it."""
     start_ms, end_ms = shown_ms
     payload = text if cue.payload is None else cue.payload
     times = []
     for match in _TIMESTAMP.finditer(text):
-        place = cue.char_start + match.end()
-        starts = (word.start_s for word in words if word.char_end > place and word.start_s is not None)
+        offset = cue.char_start + match.end()
+        starts = (word.start_s for word in words if word.char_end > offset and word.start_s is not None)
         start_s = next(starts, None)
         said_ms = end_ms if start_s is None else round((start_s + shift_s) * MS_PER_S)
         times.append(min(max(said_ms, start_ms), end_ms))
@@ -510,7 +512,7 @@ class AssWriter(Writer):
     most_s = _MOST_ASS_CS / _CS_PER_S
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
-        cues = word_cues(alignment, self.style(alignment), _CS_PER_S, own_lines=True)
+        cues = word_cues(alignment, self.style(alignment), _CS_PER_S, source_lines=True)
         _refuse_beyond(cues, _MOST_ASS_CS, "ASS holds times up to 9:59:59.99")
         file.write(_ASS_HEAD.format(title=_one_line(alignment.utterance)))
         for cue in cues:
@@ -531,8 +533,8 @@ def _karaoke(cue: WordCue) -> str:
     at = cue.start
     for number, line in enumerate(cue.lines):
         pieces.append(r"\N" * bool(number))
-        for place, word in enumerate(line):
-            pieces.append(" " * (word.is_spaced and place > 0))
+        for index, word in enumerate(line):
+            pieces.append(" " * (word.is_spaced and index > 0))
             if not word.is_spoken:
                 pieces.append(rf"{_UNLIT}{_ass_text(word.text)}{_LIT}")
                 continue
@@ -568,19 +570,19 @@ class LrcWriter(Writer):
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         style = self.style(alignment)
-        cues = word_cues(alignment, style, _CS_PER_S, own_lines=True)
+        cues = word_cues(alignment, style, _CS_PER_S, source_lines=True)
         _refuse_beyond(cues, _MOST_LRC_CS, "LRC holds times up to 99:59.99")
         file.write("[re:ctc-align]\n")
-        for place, cue in enumerate(cues):
+        for index, cue in enumerate(cues):
             words = cue.words
             text = _enhanced(cue) if style.highlight_words else _plain(words)
             file.write(f"[{_lrc_time(cue.spoken_start)}]{text}\n")
-            if place + 1 == len(cues) or cues[place + 1].spoken_start - cue.spoken_end >= _DARK_CS:
+            if index + 1 == len(cues) or cues[index + 1].spoken_start - cue.spoken_end >= _DARK_CS:
                 file.write(f"[{_lrc_time(cue.spoken_end)}]\n")
 
 
 def _plain(words: Sequence[CueWord]) -> str:
-    return "".join(" " * (word.is_spaced and place > 0) + _lrc_text(word.text) for place, word in enumerate(words))
+    return "".join(" " * (word.is_spaced and index > 0) + _lrc_text(word.text) for index, word in enumerate(words))
 
 
 def _enhanced(cue: WordCue) -> str:
@@ -590,10 +592,10 @@ def _enhanced(cue: WordCue) -> str:
     'A: <00:00.12>So <00:00.40>be<00:00.61>'
     """
     pieces = [
-        " " * (word.is_spaced and place > 0)
+        " " * (word.is_spaced and index > 0)
         + (f"<{_lrc_time(word.start)}>" if word.is_spoken else "")
         + _lrc_text(word.text)
-        for place, word in enumerate(cue.words)
+        for index, word in enumerate(cue.words)
     ]
     return "".join([*pieces, f"<{_lrc_time(cue.spoken_end)}>"])
 

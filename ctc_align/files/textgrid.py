@@ -88,7 +88,7 @@ def _encoding(raw: bytes) -> str:
 
 @dataclass(frozen=True)
 class TextGridLayout:
-    """The places of a TextGrid's text that change where it gets more tiers.
+    """The parts of a TextGrid's text that change where it gets more tiers.
 
     `count` and `end` are the spans of the number of tiers and of the grid's end in the text, `times` the grid's start
     and end as they are written, `names` those of all tiers; `is_long` says which format it is in.
@@ -242,9 +242,9 @@ class TextGridWriter(Writer):
     """Interval tiers `words` and `tokens` (or `phones`) that cover the recording without gaps; silence is "".
 
     The style's `tiers` may name others: `sentences`, and `speakers` (who speaks when). Where the transcript names
-    several speakers each has tiers of its own, named as MFA does: `SPEAKER - words` and `SPEAKER - tokens`; words
-    before the first name are `unnamed`. A transcript that is a TextGrid comes back as it is, in its own text
-    format, with `TIER - words` and `TIER - tokens` for each tier of its text behind its own tiers.
+    several speakers each has tiers, named as MFA does: `SPEAKER - words` and `SPEAKER - tokens`; words
+    before the first name are `unnamed`. A transcript that is a TextGrid comes back as it is, in the same text
+    format, with `TIER - words` and `TIER - tokens` for each tier of its text behind all others.
 
     In a label or a tier's name white space is a space and a control character U+FFFD; a quotation mark is doubled.
 
@@ -288,7 +288,7 @@ def write_tiers(
 
 
 def _write_with_document(file: TextIO, document: str, tiers: Sequence[tuple[str, list[TimedLabel]]]) -> None:
-    """Write a TextGrid as it is, with tiers behind its own; its end, where words end after it."""
+    """Write a TextGrid as it is, with more tiers behind the others; it ends later where words do."""
     layout = textgrid_layout(document)
     start, end = (round(float(time) * UNITS_PER_S) for time in layout.times)
     last = max([row.end for _, rows in tiers for row in rows[-1:]], default=end)
@@ -351,9 +351,9 @@ def _write_tier(file: TextIO, number: int, name: str, rows: Sequence[TimedLabel]
         f'        name = "{_escaped(name)}"\n'
         f"        xmin = {bounds.start_text}\n        xmax = {bounds.end_text}\n        intervals: size = {count}\n"
     )
-    for place, (start, end, label) in enumerate(bounds.covering(rows), 1):
+    for index, (start, end, label) in enumerate(bounds.covering(rows), 1):
         file.write(
-            f"        intervals [{place}]:\n"
+            f"        intervals [{index}]:\n"
             f"            xmin = {start}\n"
             f"            xmax = {end}\n"
             f'            text = "{label}"\n'

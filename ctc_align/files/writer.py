@@ -85,7 +85,7 @@ NO_CONTEXT = WritingContext()
 class Writer:
     """One format: its `extension`, with the dot, and `write`; opening files is not its business.
 
-    A format that is no text, or that needs the sound, has a `write_bytes` of its own in place of `write`.
+    A binary format, or one that needs the sound, overrides `write_bytes` and not `write`.
     """
 
     extension: ClassVar[str]
@@ -157,19 +157,19 @@ def runs_in_time(words: Sequence[AlignedWord]) -> list[list[AlignedWord]]:
     [['c'], ['a', 'b']]
     """
     timed = [word for word in words if is_timed(word)]
-    places = {id(word): place for place, word in enumerate(sorted(timed, key=_start_s))}
+    ranks = {id(word): rank for rank, word in enumerate(sorted(timed, key=_start_s))}
     runs: list[list[AlignedWord]] = [[]]
     expected = -1
     for word in words:
-        place = places.get(id(word), -1)
-        if place >= 0 and expected not in (-1, place):
+        rank = ranks.get(id(word), -1)
+        if rank >= 0 and expected not in (-1, rank):
             taken = len(runs[-1])
             while taken and runs[-1][taken - 1].kind == SPEAKER:
                 taken -= 1
             runs.append(runs[-1][taken:])
             del runs[-2][taken:]
-        if place >= 0:
-            expected = place + 1
+        if rank >= 0:
+            expected = rank + 1
         runs[-1].append(word)
     return sorted(runs, key=lambda run: next((_start_s(word) for word in run if is_timed(word)), 0.0))
 
@@ -177,19 +177,19 @@ def runs_in_time(words: Sequence[AlignedWord]) -> list[list[AlignedWord]]:
 def words_that_are_shown(words: Sequence[AlignedWord]) -> list[AlignedWord]:
     """Return the words without those that are not in the recording, and what is written among these.
 
-    What is not spoken goes with the words on both sides of it, the name of a speaker with the word after it.
+    Unspoken words stay with the words on both sides, the name of a speaker with the word after it.
     """
     if all(word.status != SKIPPED for word in words):
         return list(words)
     shown = []
     following = [False] * (len(words) + 1)  # whether the next word that might be spoken is shown
-    for place in range(len(words) - 1, -1, -1):
-        status = words[place].status
-        following[place] = following[place + 1] if status == UNSPOKEN else status != SKIPPED
+    for index in range(len(words) - 1, -1, -1):
+        status = words[index].status
+        following[index] = following[index + 1] if status == UNSPOKEN else status != SKIPPED
     before = False
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         if word.status == UNSPOKEN:
-            if following[place] or (before and word.kind != SPEAKER):
+            if following[index] or (before and word.kind != SPEAKER):
                 shown.append(word)
             continue
         before = word.status != SKIPPED

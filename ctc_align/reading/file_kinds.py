@@ -187,7 +187,7 @@ def _is_text(head: bytes) -> bool:
 
 
 def likely_role(head: bytes, suffix: str) -> str:
-    """Return `RECORDING_ROLE` or `TEXT_ROLE` for what a file is likely meant as, "" where that cannot be told.
+    """Return `RECORDING_ROLE` or `TEXT_ROLE` for what a file is likely meant as, "" where the start does not say.
 
     >>> likely_role(b"NIST_1A", ".txt"), likely_role(b"So be it.", ".wav"), likely_role(b"RIFF", ".wav")
     ('recording', 'text', '')

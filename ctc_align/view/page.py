@@ -34,7 +34,7 @@ _OPUS_RATES = (8000, 12000, 16000, 24000)
 _OPUS_BITS_PER_S = 32_000
 """About 16 MB an hour."""
 _OPUS_OPTIONS = {"compression_level": "5"}
-"""The coder's effort, of 10: half of it takes 25 s for an hour of speech, in place of a minute, and 12 % more bytes."""
+"""The coder's effort, of 10: half of it takes 25 s for an hour of speech, not a minute, and 12 % more bytes."""
 _AS_IT_IS_BYTES = 2_000_000
 _AS_IT_IS = {"WAV": "audio/wav", "FLAC": "audio/flac", "OGG": "audio/ogg"}
 _SUBTYPES = ("PCM_U8", "PCM_16", "PCM_24", "FLOAT", "VORBIS", "OPUS")

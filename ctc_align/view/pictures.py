@@ -45,7 +45,7 @@ _COLUMNS_AT_ONCE = 256
 Panel = Literal["waveform", "spectrogram"]
 PANELS: tuple[Panel, ...] = ("waveform", "spectrogram")
 MOST_FINE_S = 36.0
-"""Stretches of up to so many seconds are drawn with phones and a spectrogram, longer ones without."""
+"""Stretches of up to this many seconds are drawn with phones and a spectrogram, longer ones without."""
 _FINE_ROW_S, _COARSE_ROWS = 6.0, 6
 _WIDTH, _LEFT, _RIGHT, _TOP, _BOTTOM = 11.0, 0.75, 0.15, 0.45, 0.45
 _HEIGHTS = {"waveform": 0.75, "spectrogram": 1.15}
@@ -63,7 +63,7 @@ _LARGEST_PT, _SMALLEST_PT, _READABLE_PT = 9.0, 4.5, 6.0
 
 @dataclass(frozen=True)
 class PictureSound:
-    """The samples (N,) of the utterance in about [-1, 1], at `sample_rate` Hz: anything of which slices are arrays."""
+    """The samples (N,) of the utterance in about [-1, 1], at `sample_rate` Hz: anything with slices that are arrays."""
 
     samples: Any
     sample_rate: int
@@ -160,7 +160,7 @@ def rendered_figure(figure: Figure, format: str) -> bytes:
         raise UsageError(f"a picture's format: expected png or svg, got {format!r}")
     file = io.BytesIO()
     with matplotlib.rc_context({"svg.hashsalt": "ctc-align", "svg.fonttype": "path"}), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # `font_families` has told it
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")  # `font_families` has warned of it
         figure.savefig(file, format=format, metadata={"Date": None} if format == "svg" else {"Software": None})
     return file.getvalue()
 
@@ -388,10 +388,10 @@ def width_in_ems(text: str) -> float:
 
 
 def font_families(text: str) -> list[str]:
-    """Return the families in which a text can be written, matplotlib's own first; what none has is told in a warning.
+    """Return the families in which a text can be written, matplotlib's own first; a warning names what none has.
 
     Of the fonts of this machine as few as have the characters, those with the most of them first. No font is brought
-    along, and none is looked for elsewhere.
+    along, and none is searched elsewhere.
     """
     missing = {char for char in text if not char.isspace()} - _characters_of(OWN)
     families = [OWN]
@@ -495,7 +495,7 @@ def spectrogram(samples: np.ndarray, sample_rate: int, columns: int, peak: float
 
 
 def waveform_peaks(samples: np.ndarray, columns: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the least and the greatest sample (columns,) of each of so many equal parts; N >= columns.
+    """Return the least and the greatest sample (columns,) of each of `columns` equal parts; N >= columns.
 
     >>> waveform_peaks(np.array([0.0, 1.0, -1.0, 0.5]), 2)
     (array([ 0., -1.]), array([1. , 0.5]))

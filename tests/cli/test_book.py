@@ -114,7 +114,7 @@ def test_what_the_page_of_an_alignment_saved_is_taken_in_its_place(cli, folder) 
     Path("one.json").rename("one.corrected.json")
     Path("one.json").write_text("what was before")
     result = cli("book", "book.epub", ".")
-    assert "one.corrected.json is taken in place of one.json" in result.stderr
+    assert "one.corrected.json is used instead of one.json" in result.stderr
     assert opened("book.read-aloud.epub")[0][1][0] == ("Chapter One", 1.0, 2.0)
 
 
@@ -126,7 +126,7 @@ def test_of_the_downloads_of_a_page_the_last_is_taken_and_exports_are_no_alignme
     Path("one.whisper.json").write_text("{}")
     Path("book.read-aloud.epub").touch()  # nothing is made
     said = cli("book", "book.epub", ".").stderr
-    assert "one.corrected (1).json is taken in place of one.corrected.json, one.json" in said
+    assert "one.corrected (1).json is used instead of one.corrected.json, one.json" in said
     said = cli("book", "book.epub", "one.corrected.json", "two.json").stderr
     assert "one.corrected.json is taken as it is named; one.corrected (1).json beside it is later and has" in said
 

@@ -86,7 +86,7 @@ def test_folders_and_several_files(cli, here, fake_aligner) -> None:
     Path("run/summary.json").write_text("{}")
     result = cli("convert", "run", "--format", "srt", "-o", "out")
     assert result.code == 0
-    assert "one.corrected.json is taken in place of one.json" in result.stderr
+    assert "one.corrected.json is used instead of one.json" in result.stderr
     assert sorted(files_in("out")) == ["one/one.srt", "two/two.srt"]
     assert files_in("out")["one/one.srt"].startswith(b"1\n00:00:00,010")
     assert cli("convert", "run/one/one.json", "run/two/two.json", "--format", "vtt", "-o", "out").code == 0

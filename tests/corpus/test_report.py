@@ -284,7 +284,7 @@ def test_an_axis_tells_long_recordings_apart_and_few_far_values_squeeze_none():
 def test_the_latest_corrections_are_shown_and_counted(cli, tmp_path: Path) -> None:
     out_dir = run_folder(tmp_path / "out")
     alignment("u1", 0.125).save(out_dir / "u1.corrected (1).json")
-    told = f"{out_dir / 'u1.corrected (1).json'} is taken in place of u1.json"
+    told = f"{out_dir / 'u1.corrected (1).json'} is used instead of u1.json"
     shown = cli("view", out_dir, "--utterance", "u1", "--audio", "none", "-o", tmp_path)
     assert told in shown.stderr
     assert "0.125" in (tmp_path / "u1.html").read_text("utf-8")

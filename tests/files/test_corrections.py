@@ -42,7 +42,7 @@ def test_the_last_correction_goes_before_all_others(saved, name: str) -> None:
     work = latest_beside(before)
     assert (work.path, set(work.replaced)) == (latest, {before, corrected})
     (note,) = work.notes()
-    assert note == f"{latest} is taken in place of a.json, a.corrected.json: it is the latest with corrections"
+    assert note == f"{latest} is used instead of a.json, a.corrected.json: it is the latest with corrections"
     assert [each.path for each in latest_works([corrected, before, latest])] == [latest]
     mended = saved("a.json")
     assert latest_beside(latest).path == mended, "corrected in its own file, later"

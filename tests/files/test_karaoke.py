@@ -108,8 +108,8 @@ def test_who_sings_is_the_name_of_the_line():
 def test_what_nobody_says_is_not_lit_and_has_no_time():
     alignment, said = conversation(), [word for word, _ in starts(conversation())]
     lines = ["It is Dr. Brown. Is it? [coughs]", "Yes,", "yes is!", "And so"]
-    for own_lines in (True, False):
-        cues = new_cues(alignment, Style(), own_lines=own_lines)
+    for source_lines in (True, False):
+        cues = new_cues(alignment, Style(), source_lines=source_lines)
         assert all(len({piece.speaker for line in cue.pieces for piece in line}) == 1 for cue in cues)
     subs = pysubs2.SSAFile.from_string(text_of(alignment, "ass"))
     assert [line.plaintext.replace("\n", " ") for line in subs] == lines
