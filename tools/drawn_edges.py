@@ -29,11 +29,9 @@ from ctc_align.errors import InputError, UsageError
 from ctc_align.kernels import batching
 from ctc_align.models.edge_network import FILE, EdgeNetwork, EdgeNetworkShape, edge_network_bytes
 from ctc_align.text.characters import printable
-from ctc_align.training.calibrating.calibration_fitting import spoken_utterance
-from ctc_align.training.calibrating.edge_errors import SpokenUtterance
-from ctc_align.training.calibrating.labelled_edges import utterance_examples
-from ctc_align.training.calibrating.labelled_speech import LabelledUtterance
-from ctc_align.training.refining.edge_training import EdgeExamples, EdgeTraining, train_edge_network
+from ctc_align.training.calibration_fitting import spoken_utterance
+from ctc_align.training.edge_learning import EdgeExamples, EdgeTraining, train_edge_network, utterance_examples
+from ctc_align.training.labelled_speech import LabelledUtterance, SpokenUtterance
 from ctc_align.types import Interval
 from synthetic_sounds import RATE, made_worse
 

@@ -32,8 +32,8 @@ from ctc_align.errors import InputError, UsageError
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from ctc_align.training.calibrating.calibration_fitting import Report
-    from ctc_align.training.calibrating.edge_learning import LearntEdges
+    from ctc_align.training.calibration_fitting import Report
+    from ctc_align.training.edge_learning import LearntEdges
 
 _SAMPLED = 20
 """So many transcripts tell whether labels are in the model's language."""
@@ -77,8 +77,8 @@ def calibrate(
     """
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.models import EMBEDDED, check_model
-    from ctc_align.training.calibrating.calibration_fitting import calibrate as measure
-    from ctc_align.training.calibrating.labelled_speech import read_labelled
+    from ctc_align.training.calibration_fitting import calibrate as measure
+    from ctc_align.training.labelled_speech import read_labelled
 
     started_s = time.monotonic()
     talk = messages.talk()
@@ -165,7 +165,7 @@ def _folder(model: str, out_dir: str | None) -> Path:
 def _show(report: Report, took_s: float) -> None:
     """Print the figures to stdout."""
     from ctc_align.cli.printing import console_for
-    from ctc_align.training.calibrating.edge_learning import FEWEST_UTTERANCES
+    from ctc_align.training.edge_learning import FEWEST_UTTERANCES
 
     console = console_for(sys.stdout)
     alone = report.folds == 1
@@ -216,7 +216,7 @@ def _errors_table(report: Report) -> Table:
 
 def _learning_lines(report: Report, learnt: LearntEdges) -> Iterator[str]:
     """Yield what the learnt edges are worth, and how much more labels would bring."""
-    from ctc_align.training.calibrating.edge_learning import MORE_UTTERANCES, less_with_more
+    from ctc_align.training.edge_learning import MORE_UTTERANCES, less_with_more
 
     if report.edge_network is None:
         yield "learnt edges are no better than constants for speakers left out: constants alone are written"

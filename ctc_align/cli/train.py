@@ -32,8 +32,9 @@ from ctc_align.training import Watch
 
 if TYPE_CHECKING:
     from ctc_align.training.adaptation import Adaptation
-    from ctc_align.training.pipeline import Call, Result
+    from ctc_align.training.model_package import ModelPackage
     from ctc_align.training.recipe import Recipe
+    from ctc_align.training.run_folder import TrainOptions
 
     RecipeLike = TypeVar("RecipeLike", Recipe, Adaptation)
 
@@ -98,14 +99,16 @@ class LearningOptions(Group):
         training = training if self.minutes is None else replace(training, minutes=self.minutes)
         return replace(recipe, language=checked_language(recipe.language), training=training)
 
-    def call(self, corpus: str, lexicon: str | None) -> Call:
-        """Return the run of a training: its corpora, its folder, and the command line for the model's card."""
+    def run_options(self, corpus: str, lexicon: str | None) -> TrainOptions:
+        """Return the options of a run: its corpora, its folder, and the command line for the model's card."""
         from ctc_align.models import resolve_device
-        from ctc_align.training.pipeline import Call
+        from ctc_align.training.run_folder import TrainOptions
 
         command = "ctc-align " + shlex.join(sys.argv[1:])
         folder, device = Path(self.out_dir or ""), resolve_device(self.device)
-        return Call(corpus, folder, self.kind, self.dev, lexicon, device, command, force=self.force, keep=self.keep)
+        return TrainOptions(
+            corpus, folder, self.kind, self.dev, lexicon, device, command, force=self.force, keep=self.keep
+        )
 
 
 @dataclass(frozen=True)
@@ -152,11 +155,11 @@ def train(corpus: Corpus, *, given: LearningOptions, begin: StartOptions, messag
 
     overrides = {**given.recipe_values(), "start": begin.start}
     recipe = given.limited(load_config(Recipe, given.config, overrides, begin.assignments))
-    call = given.call(corpus, begin.lexicon)
+    options = given.run_options(corpus, begin.lexicon)
     note_unread_digits(recipe.language, talk)
     with TrainingProgress(talk) as watch:
-        result = run(recipe, call, watch)
-    conclude(result, talk)
+        package = run(recipe, options, watch)
+    conclude(package, talk)
 
 
 @grouped
@@ -177,11 +180,11 @@ def adapt(corpus: Corpus, *, given: LearningOptions, begin: AdaptedOptions, mess
 
     adaptation = given.limited(load_config(library.Adaptation, given.config, given.recipe_values()))
     model = begin.model or model_for(adaptation.language)
-    call = given.call(corpus, begin.lexicon)
+    options = given.run_options(corpus, begin.lexicon)
     note_unread_digits(adaptation.language or folder_settings(model).language, talk)
     with TrainingProgress(talk) as watch:
-        result = library.adapt(adaptation, model, call, watch)
-    conclude(result, talk)
+        package = library.adapt(adaptation, model, options, watch)
+    conclude(package, talk)
 
 
 def note_unread_digits(language: str, talk: Talk) -> None:
@@ -192,14 +195,13 @@ def note_unread_digits(language: str, talk: Talk) -> None:
         talk.note(f"language {language!r}: num2words does not know it, so digits in transcripts are not read")
 
 
-def conclude(result: Result, talk: Talk) -> None:
+def conclude(package: ModelPackage, talk: Talk) -> None:
     """Print the folder to stdout, and the result of the training to stderr."""
-    card = result.card
-    if card.corpus.left_out:
-        talk.say(f"{len(card.corpus.left_out)} pairs were left out: {result.folder / 'left-out.tsv'}")
-    minutes, cpu = card.seconds / 60, card.cpu_seconds / 60
-    talk.say(f"held out: {card.dev}; {minutes:.1f} minutes, {cpu:.1f} of CPU time")
-    put(str(result.folder))
+    if package.corpus.left_out:
+        talk.say(f"{len(package.corpus.left_out)} pairs were left out: {package.folder / 'left-out.tsv'}")
+    minutes, cpu = package.seconds / 60, package.cpu_seconds / 60
+    talk.say(f"held out: {package.dev}; {minutes:.1f} minutes, {cpu:.1f} of CPU time")
+    put(str(package.folder))
     sys.stdout.flush()
 
 

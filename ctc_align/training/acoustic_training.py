@@ -18,8 +18,8 @@ from ctc_align.errors import InputError
 from ctc_align.functional import ctc_loss
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
 from ctc_align.training import Watch, run_folder
-from ctc_align.training.augmentation import Augmentation
 from ctc_align.training.training_batches import (
+    Augmentation,
     Material,
     TrainingBatch,
     collate,
@@ -67,7 +67,7 @@ class Training:
 
 
 @dataclass(frozen=True)
-class Place:
+class RunTarget:
     """The place where a stage runs: the folder of its checkpoints, a device, and a listener."""
 
     folder: Path
@@ -116,7 +116,7 @@ def train(
     shape: NetworkShape,
     training: Training,
     material: Material,
-    place: Place,
+    place: RunTarget,
     start: dict[str, torch.Tensor] | None = None,
     check: Check | None = None,
 ) -> Trained:
@@ -217,7 +217,7 @@ class _Loop:
         network: AcousticNetwork,
         training: Training,
         material: Material,
-        place: Place,
+        place: RunTarget,
         check: Check | None = None,
     ) -> None:
         self.network, self.training, self.material, self.place, self.check = network, training, material, place, check

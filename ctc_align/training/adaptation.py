@@ -33,15 +33,12 @@ from ctc_align.text.phone_sets import is_ipa
 from ctc_align.tokens.phones import is_arpabet
 from ctc_align.tokens.tokenizer import Tokenizer, tokenizer_for
 from ctc_align.training import Watch, acoustic_training, frame_labels
-from ctc_align.training.adaptation_check import AdaptationCheck, CheckLimits, SegmentComparison
-from ctc_align.training.corpus_data import Corpus, Limits, gather
-from ctc_align.training.inventory import Inventory
-from ctc_align.training.model_package import Card, lexicon_lines, write_model
-from ctc_align.training.own_segments import CorpusSegmenter
-from ctc_align.training.pipeline import Call, Result, pairs_of, say_corpus
-from ctc_align.training.refining.learnt_edges import EDGES, learnt_edges
-from ctc_align.training.run_folder import check_out_dir, check_torch, run_folder
-from ctc_align.training.segmenter import chosen_of
+from ctc_align.training.adaptation_check import AdaptationCheck, CheckLimits, CorpusSegmenter, SegmentComparison
+from ctc_align.training.corpus_data import Corpus, Inventory, Limits, Spoken, gather
+from ctc_align.training.model_package import ModelPackage, write_model
+from ctc_align.training.pipeline import pairs_of, say_corpus
+from ctc_align.training.run_folder import TrainOptions, check_run, run_folder
+from ctc_align.training.starting import EDGES, learnt_edges
 from ctc_align.training.training_batches import Material
 
 SMALLEST_SHARE = 1e-3
@@ -63,7 +60,7 @@ class Adaptation:
     dev_share: float = setting(0.15, above=0.0)
     """Share of the speech that is held out, unless --dev is base."""
     edges: str = setting("english", choices=EDGES)
-    """The network of edges that the model gets: see `ctc_align.training.refining.learnt_edges`."""
+    """The network of edges that the model gets: see `ctc_align.training.starting`."""
     check: CheckLimits = field(default_factory=CheckLimits)
     """How much worse the segments may be than those before."""
     training: acoustic_training.Training = field(
@@ -91,7 +88,7 @@ class BaseModel:
         return self.weights.get("log_priors", torch.zeros(self.description.shape.states))
 
 
-def adapt(adaptation: Adaptation, model: str, call: Call, watch: Watch | None = None) -> Result:
+def adapt(adaptation: Adaptation, model: str, options: TrainOptions, watch: Watch | None = None) -> ModelPackage:
     """Read, segment, train, write. Resumable, as `ctc_align.training.pipeline.train`.
 
     Raises:
@@ -100,9 +97,8 @@ def adapt(adaptation: Adaptation, model: str, call: Call, watch: Watch | None = 
         OutputError: something cannot be written.
     """
     watch = watch or Watch()
-    check_torch()
-    check_out_dir(call.out_dir, force=call.force)
-    base = read_base_model(model, call)
+    check_run(options)
+    base = read_base_model(model, options)
     began, cpu = time.monotonic(), time.process_time()
     vocab = base.description.vocab
     tokenizer = tokenizer_for(vocab, 0, base.lexicon)
@@ -111,53 +107,50 @@ def adapt(adaptation: Adaptation, model: str, call: Call, watch: Watch | None = 
     inventory = Inventory(vocab, tokenizer, {}, units, language)
     training = replace(adaptation.training, seed=adaptation.seed, keep_best=True)
     adaptation = replace(adaptation, training=training)
-    pairs = pairs_of(call, language, watch)
+    pairs = pairs_of(options, language, watch)
     settings: dict[str, object] = {
         "command": "adapt",
         "recipe": asdict(adaptation),
         "corpus": pairs.fingerprint,
         "model": _sum_of(base.weights),
     }
-    with run_folder(call.out_dir, settings, force=call.force, keep=call.keep) as work:
+    with run_folder(options, settings) as work:
         limits = Limits(adaptation.longest_s, base.parts, adaptation.dev_share, adaptation.seed)
         corpus = gather(pairs, inventory, limits, work / "features", watch)
         say_corpus(corpus, inventory, watch)
-        corpus, trained, comparison = _trained(adaptation, base, corpus, call, work, watch)
+        corpus, trained, comparison = _trained(adaptation, base, corpus, options.device, work, watch)
         if not trained.faults:
-            name = adaptation.name or call.out_dir.resolve().name or "model"
-            mixtures = convnet_model.mixtures_of(base.description, base.weights)
-            card = Card(
-                name, call.command, call.corpus, corpus, inventory, base.description.shape, training,
-                trained, time.monotonic() - began, time.process_time() - cpu, base.description.name,
-                mixtures=0 if mixtures is None else mixtures.weights.shape[1],
-                edges=learnt_edges(adaptation.edges, vocab, base.folder), comparison=comparison,
+            name = adaptation.name or options.model_name
+            package = ModelPackage(
+                replace(base.description, name=name, language=language), options, corpus, inventory, training, trained,
+                base.log_priors, time.monotonic() - began, time.process_time() - cpu, base.lexicon,
+                convnet_model.mixtures_of(base.description, base.weights),
+                learnt_edges(adaptation.edges, vocab, base.folder), base.description.name, comparison=comparison,
             )  # fmt: skip
-            description = replace(base.description, name=name, language=language)
-            lines = lexicon_lines(base.lexicon) if base.lexicon is not None and units == "lexicon" else ()
-            write_model(call.out_dir, description, base.log_priors, card, lines, mixtures)
-            for kept in (CALIBRATION, CONFIDENCE):
-                if (base.folder / kept).exists():
-                    shutil.copyfile(base.folder / kept, call.out_dir / kept)
+            write_model(package)
+            for file in (CALIBRATION, CONFIDENCE):
+                if (base.folder / file).exists():
+                    shutil.copyfile(base.folder / file, options.out_dir / file)
     if trained.faults:
         with suppress(OSError):
-            call.out_dir.rmdir()  # where nothing else is in it
-        raise InputError(refusal(trained.faults, model, call))
-    return Result(call.out_dir, card)
+            options.out_dir.rmdir()  # unless there is something else in it
+        raise InputError(refusal(trained.faults, model, options))
+    return package
 
 
 def _trained(
-    adaptation: Adaptation, base: BaseModel, corpus: Corpus, call: Call, work: Path, watch: Watch
+    adaptation: Adaptation, base: BaseModel, corpus: Corpus, device: torch.device, work: Path, watch: Watch
 ) -> tuple[Corpus, acoustic_training.Trained, SegmentComparison | None]:
     """Return the utterances that have a path, what was trained on them, and how that differs from the base."""
     segmenter = CorpusSegmenter(base.description, convnet_model.state_scoring(base.description, base.weights))
-    labels = frame_labels.kept(work / "labels.npz", corpus, lambda: own_labels(base, segmenter, corpus, watch))
+    labels = frame_labels.load_or_make(work / "labels.npz", corpus, lambda: own_labels(base, segmenter, corpus, watch))
     corpus = _with_labels(corpus, labels)
     more = more_silence(labels, corpus.train, base.log_priors)
     material = Material(corpus.store, labels.targets, labels.states, corpus.train, corpus.dev, more)
-    place = acoustic_training.Place(work / "network", call.device, watch)
+    target = acoustic_training.RunTarget(work / "network", device, watch)
     check = _check(base, segmenter, corpus, labels, adaptation.check)
     shape = base.description.shape
-    trained = acoustic_training.train(shape, adaptation.training, material, place, base.weights, check.faults)
+    trained = acoustic_training.train(shape, adaptation.training, material, target, base.weights, check.faults)
     watch.say(outcome(trained))
     comparison = check.compared(trained.network)
     if comparison is not None and not trained.faults and trained.dev != trained.before:
@@ -179,16 +172,16 @@ def outcome(trained: acoustic_training.Trained) -> str:
     return f"{line}; better together, but {worse[0]} alone is worse" if worse else line
 
 
-def refusal(faults: Sequence[str], model: str, call: Call) -> str:
+def refusal(faults: Sequence[str], model: str, options: TrainOptions) -> str:
     """Return why no adapted model is written, and what to do."""
     return (
-        f"{call.out_dir}: no model is written, because on what is held out the adapted one was worse: "
+        f"{options.out_dir}: no model is written, because on what is held out the adapted one was worse: "
         f"{'; '.join(faults)}. Its losses fell all the same: it learnt its own mistakes. Align with --model {model} as "
         "it is, or adapt it to more speech with less silence and noise around it"
     )
 
 
-def read_base_model(model: str, call: Call) -> BaseModel:
+def read_base_model(model: str, options: TrainOptions) -> BaseModel:
     """Read the model that is to be adapted.
 
     Raises:
@@ -202,13 +195,13 @@ def read_base_model(model: str, call: Call) -> BaseModel:
             f"--model {model}: expected english, or the folder of a model that `ctc-align train` wrote: "
             "no other can be adapted"
         )
-    if call.out_dir.resolve() == folder.resolve():
-        raise UsageError(f"--out-dir {call.out_dir}: is the folder of the model that is adapted; take another one")
+    if options.out_dir.resolve() == folder.resolve():
+        raise UsageError(f"--out-dir {options.out_dir}: is the folder of the model that is adapted; take another one")
     description = convnet_model.load_folder(folder, torch.device("cpu"), Settings()).description
     if not description.shape.states:
         raise UsageError(f"--model {model}: has no segmentation states; train a model with `ctc-align train`")
     weights = {name: w.float() for name, w in load_file(str(folder / "model.safetensors")).items()}
-    path = call.lexicon or folder_settings(model).lexicon
+    path = options.lexicon or folder_settings(model).lexicon
     return BaseModel(folder, description, weights, None if path is None else read_lexicon(path))
 
 
@@ -242,7 +235,7 @@ def _check(
     base: BaseModel, segmenter: CorpusSegmenter, corpus: Corpus, labels: frame_labels.Labels, limits: CheckLimits
 ) -> AdaptationCheck:
     """Return the check of what is held out, with the pronunciations of the labels."""
-    spoken = {i: chosen_of(labels.targets[i], labels.words[i]) for i in corpus.dev.tolist()}
+    spoken = {i: Spoken.chosen(labels.targets[i], labels.words[i]) for i in corpus.dev.tolist()}
     of_dev = replace(corpus, spoken=spoken)
     network = convnet_model.network_with(base.description.shape, base.weights)
     return AdaptationCheck(segmenter, of_dev, dict(segmenter.segments(network, of_dev, corpus.dev)), limits)

@@ -1,45 +1,148 @@
 """A check that adaptation did no harm: a model's segments beside those of its start, and beside the sound's level.
 
-A model that learns from its own segments can agree with them better and better while they get worse: with bonuses of
-silence and much of it in the recordings, words shrink, and the loss on held-out segments falls. The level of the sound
-does not come from the segments. A frame is *loud* where it is past the middle between the recording's quiet frames and
-its loud ones (`ctc_align.models.convnet.features.Statistics`): pauses have nearly none, words are half of it or more,
-at 2 dB of noise too.
+A model that learns from its own segments can agree with them better and better while they get worse: with a bonus for
+silence and much silence in the recordings, words shrink, and the loss on held-out segments falls. The level of the
+sound does not depend on the segments. A frame is *loud* above the middle between the recording's quiet and loud frames
+(`ctc_align.models.convnet.features.Statistics`): hardly a frame of the pauses is, and half of the words' frames or
+more, even in noise only 2 dB below the speech.
+
+A corpus is segmented as the aligner would segment it: near CTC's path, by the same scores with the log-priors, the
+bonus for silence and its reduction in noise, and the mixtures. So a model is adapted to, and compared by, what it would
+write.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 
-from ctc_align.config import setting
+from ctc_align import units
+from ctc_align.alignment.ctc_path import Spans, token_spans
+from ctc_align.alignment.pronunciations import choose_pronunciations
+from ctc_align.alignment.segmentation import segmentation_path
+from ctc_align.config import Settings, setting
+from ctc_align.errors import InputError
+from ctc_align.kernels.requests import Steps
 from ctc_align.models.convnet import features
+from ctc_align.models.convnet.convnet_model import ModelDescription, StateScoring
+from ctc_align.models.convnet.gaussian_mixtures import share_of_weight
 from ctc_align.models.convnet.network import AcousticNetwork
-from ctc_align.training.corpus_data import Corpus
-from ctc_align.training.own_segments import CorpusSegmenter, OwnSegments
+from ctc_align.training import Watch
+from ctc_align.training.corpus_data import Corpus, Spoken
+from ctc_align.training.frame_labels import run_in_batches
+from ctc_align.training.training_batches import Material, collate
+from ctc_align.types import Emissions, Pronunciation, WordTokens
 
 TRIMMED = 0.1
-"""So many of the longest and of the shortest changes of a word are left out: some words are elsewhere altogether."""
+"""Share of the largest, and of the smallest, changes of words that a mean leaves out: a few words move far away."""
 GAINED_LOUD = 0.1
-"""Words that grow over speech gain so many loud frames, and over pauses almost none."""
+"""Of the frames that words gain over speech more than this share is loud; over pauses almost none is."""
 FRAME_MS = 1000.0 * features.FRAME_SHIFT_S
+BAND_FRAMES = units.seconds_to_frames(Settings().band_s, features.FRAME_SHIFT_S)
+
+
+@dataclass(frozen=True)
+class OwnSegments:
+    """One utterance as a model segments it.
+
+    Attributes:
+        spoken: the pronunciations that fit.
+        states: (T,) the state of each frame; the last of the model's is silence.
+        spans: the frames of its tokens.
+    """
+
+    spoken: Spoken
+    states: np.ndarray
+    spans: Spans
+
+    @property
+    def words(self) -> np.ndarray:
+        """First frame and last, exclusive, of each word (W, 2)."""
+        owners = self.spoken.owners
+        first = np.flatnonzero(np.diff(owners, prepend=-1))
+        last = np.append(first[1:], len(owners)) - 1
+        return np.stack((self.spans.start[first], self.spans.end[last]), 1)
+
+
+@dataclass(frozen=True)
+class CorpusSegmenter:
+    """A model that segments the utterances of a corpus: its description, and how it scores states."""
+
+    description: ModelDescription
+    scoring: StateScoring
+
+    @torch.inference_mode()
+    def segments(
+        self, network: AcousticNetwork, corpus: Corpus, indices: np.ndarray, watch: Watch | None = None
+    ) -> Iterator[tuple[int, OwnSegments]]:
+        """Yield the utterances that have a path, with their segments.
+
+        Args:
+            network: the model's, or one trained further; it is put into evaluation mode.
+            corpus: its frames and pronunciations.
+            indices: of utterances of the corpus.
+            watch: receives the progress.
+        """
+        network.eval()
+        steps_of = partial(self._steps, network, corpus)
+        yield from run_in_batches(corpus.store, indices, steps_of, watch or Watch(), "segmenting")
+
+    def _steps(self, network: AcousticNetwork, corpus: Corpus, part: Sequence[int]) -> list[Steps[OwnSegments | None]]:
+        none = [np.zeros(0, np.int16)] * len(corpus.store)
+        batch = collate(Material(corpus.store, none, None, corpus.train), part, network.shape.context_frames)
+        device = next(network.parameters()).device
+        tokens, states = (output.float().cpu() for output in network(batch.inputs.to(device)))
+        shares = [share_of_weight(features.statistics_of(corpus.store[i])) for i in part]
+        frames = tokens.shape[1] + 2 * network.shape.context_frames
+        scores = self.scoring.scores(states, batch.inputs[:, :frames], shares)
+        log_probs, vocab = tokens.log_softmax(-1), self.description.vocab
+        return [
+            own_segments(
+                Emissions(log_probs[b, :n], vocab, features.FRAME_SHIFT_S, states=scores[b, :n]),
+                _word_tokens(corpus.spoken[i]),
+            )
+            for b, (i, n) in enumerate(zip(part, batch.lengths.tolist()))
+        ]
+
+
+def own_segments(emissions: Emissions, word_tokens: Sequence[WordTokens]) -> Steps[OwnSegments | None]:
+    """Return the segments of an utterance, or None without a path; the blank is token 0."""
+    try:
+        chosen, path = yield from choose_pronunciations(emissions.log_probs, word_tokens, None, 0, whole_words=True)
+    except InputError:
+        return None
+    found = yield from segmentation_path(emissions, chosen, path.spans, BAND_FRAMES)
+    if found is None:
+        return None
+    states, topology = found
+    spans = token_spans(states, topology.token[0], len(chosen.ids))
+    spoken = Spoken.chosen(np.asarray(chosen.ids), np.asarray(chosen.words))
+    return OwnSegments(spoken, topology.emit[0][states], spans)
+
+
+def _word_tokens(spoken: Spoken) -> list[WordTokens]:
+    return [
+        WordTokens(tuple(Pronunciation(tuple((phones + 1).tolist()), ("",) * len(phones)) for phones in word))
+        for word in spoken.words
+    ]
 
 
 @dataclass(frozen=True)
 class CheckLimits:
-    """How much worse an adapted model may be than its start on what is held out."""
+    """How much worse than its start an adapted model may be on the held-out part."""
 
     shorter_percent: float = setting(5.0, above=0.0)
-    """Words may be so much shorter."""
+    """By which words may be shorter."""
     longer_percent: float = setting(15.0, above=0.0)
-    """Words may be so much longer, unless some of what they gain is loud: weak sounds in noise are not."""
+    """By which words may be longer; by more where what they gain is loud, which weak sounds in noise are not."""
     uncovered_percent: float = setting(2.0, above=0.0)
-    """So much of the loud sound may leave the words."""
+    """Of the loud frames, which may leave the words."""
     shift_ms: float = setting(20.0, above=0.0)
-    """Starts and ends of words may be so much later, or so much earlier, on average."""
+    """By which starts and ends of words may both be later, or earlier, on average."""
 
 
 @dataclass(frozen=True)
@@ -63,13 +166,13 @@ class SegmentComparison:
     """An adapted model beside its start.
 
     Attributes:
-        utterances, words: number of those that are compared.
-        lost: utterances in which the adapted model finds no path.
+        utterances, words: numbers of those compared.
+        lost: number of utterances in which the adapted model finds no path.
         start, adapted: figures of both.
-        longer: change of the length of words, the middle of all words; -0.1: 10 % shorter.
-        gained_loud: share of the frames in words of the adapted model alone that are loud.
-        median_ms, p90_ms: of the distances of edges of words between both.
-        starts_ms, ends_ms: mean distance, positive where those of the adapted model are later, without outliers.
+        longer: change of the length of words, a trimmed mean; -0.1: 10 % shorter.
+        gained_loud: share of loud frames among those that are in words of the adapted model alone.
+        median_ms, p90_ms: of the distances between both models' edges of words.
+        starts_ms, ends_ms: trimmed mean distances; above 0 the adapted model's are later.
     """
 
     utterances: int
@@ -85,7 +188,7 @@ class SegmentComparison:
     ends_ms: float
 
     def faults(self, limits: CheckLimits) -> tuple[str, ...]:
-        """Return what got worse, in words; () if nothing did."""
+        """Return what got worse, in words."""
         found = []
         lengths = f"{self.start.word_ms:.0f} ms to {self.adapted.word_ms:.0f} ms on average"
         if self.longer < -limits.shorter_percent / 100:
@@ -112,7 +215,7 @@ class SegmentComparison:
         )
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Return what is said of it on a model's card: name, before, after."""
+        """Return the rows of the model's card: name, before, after."""
         start, adapted = self.start, self.adapted
         return [
             ("mean length of a word", f"{start.word_ms:.0f} ms", f"{adapted.word_ms:.0f} ms ({self.longer:+.1%})"),
@@ -126,7 +229,7 @@ class SegmentComparison:
 
 @dataclass(frozen=True)
 class AdaptationCheck:
-    """The check of a model that is being adapted: held-out utterances, and their segments by its start.
+    """The check of a model during its adaptation: held-out utterances, and their segments by its start.
 
     `corpus` has one pronunciation of each word, that of the labels.
     """
@@ -137,20 +240,20 @@ class AdaptationCheck:
     limits: CheckLimits
 
     def compared(self, network: AcousticNetwork) -> SegmentComparison | None:
-        """Return how a network's segments differ from those of the start; None if nothing is held out."""
+        """Return how a network's segments differ from the start's; None if nothing is held out."""
         if not self.start:
             return None
         adapted = dict(self.segmenter.segments(network, self.corpus, np.array(sorted(self.start))))
         return compared(self.start, adapted, {i: loud_frames(self.corpus.store[i]) for i in adapted})
 
     def faults(self, network: AcousticNetwork) -> tuple[str, ...]:
-        """Return what is worse with a network than with the start."""
+        """Return what is worse than with the start."""
         comparison = self.compared(network)
         return () if comparison is None else comparison.faults(self.limits)
 
 
 def loud_frames(frames: torch.Tensor) -> np.ndarray:
-    """Return which frames (T, MELS) of a recording are loud (T,) bool: past the middle between quiet and loud ones."""
+    """Return which frames (T, MELS) of a recording are loud (T,) bool: above the middle between quiet and loud."""
     statistics = features.statistics_of(frames)
     return np.asarray((features.level(frames) > (statistics.quiet + statistics.loud) / 2).numpy())
 
@@ -162,7 +265,7 @@ def compared(
 
     Args:
         start, adapted: segments of the utterances, with the same words.
-        loud: (T,) bool, the loud frames of those that the adapted model has segments of.
+        loud: loud frames (T,) bool of the utterances in `adapted`.
     """
     both = sorted(set(start) & set(adapted))
     if not both:
@@ -203,7 +306,7 @@ def _figures(segments: Sequence[OwnSegments], loud: Sequence[np.ndarray]) -> Seg
 
 
 def _covered(words: np.ndarray, flags: np.ndarray) -> np.ndarray:
-    """Return which frames lie in words (W, 2), as many as `flags` (T,)."""
+    """Return which frames, as many as `flags` (T,), lie in words (W, 2)."""
     inside = np.zeros(len(flags), np.bool_)
     for first, last in words:
         inside[first:last] = True

@@ -20,16 +20,14 @@ from ctc_align.models.catalogue import LEXICON
 from ctc_align.models.confidence_network import FILE as CONFIDENCE
 from ctc_align.models.convnet.convnet_model import ModelDescription, save_folder
 from ctc_align.models.convnet.gaussian_mixtures import Mixtures
-from ctc_align.models.convnet.network import NetworkShape
 from ctc_align.models.edge_network import FILE as EDGES
 from ctc_align.models.edge_network import EdgeNetwork, edge_network_bytes
 from ctc_align.text.characters import json_escaped, printable, spreadsheet_cell
 from ctc_align.text.lexicon import Lexicon
 from ctc_align.training.acoustic_training import HeldOutLosses, Trained, Training
 from ctc_align.training.adaptation_check import SegmentComparison
-from ctc_align.training.corpus_data import Corpus, LeftOut
-from ctc_align.training.inventory import Inventory
-from ctc_align.training.run_folder import NAME
+from ctc_align.training.corpus_data import Corpus, Inventory, LeftOut
+from ctc_align.training.run_folder import NAME, TrainOptions
 
 LEFT_OUT = "left-out.tsv"
 
@@ -52,59 +50,75 @@ class LanguagePart:
 
 
 @dataclass(frozen=True)
-class Card:
-    """The facts on a model's card."""
+class ModelPackage:
+    """A trained model, and the facts of its card.
 
-    name: str
-    command: str
-    source: str
+    Attributes:
+        description: its name, tokens, network and scoring.
+        options: of the run that trained it.
+        corpus, inventory, training, trained: the run's data, tokens, settings and result.
+        log_priors: (K,) of the segmentation states.
+        seconds, cpu_seconds: of the run's last call.
+        lexicon: the dictionary of the call, or of the base.
+        mixtures: of the states; None for a model without.
+        edges: the network that draws edges finely; None for a model without.
+        base: the name of the adapted model; "" for a new one.
+        start: the model that the weights come from; "" for none.
+        more_epochs: number of epochs after the second segmentation.
+        by_language: the languages of a corpus of several.
+        comparison: an adapted model's segments beside its base's.
+    """
+
+    description: ModelDescription
+    options: TrainOptions
     corpus: Corpus
     inventory: Inventory
-    shape: NetworkShape
     training: Training
     trained: Trained
+    log_priors: torch.Tensor
     seconds: float
     cpu_seconds: float
-    base: str = ""
-    """The model that was adapted; "" for a new one."""
-    mixtures: int = 0
-    """Gaussians of each state; 0 without mixtures."""
-    more_epochs: int = 0
-    """Epochs after the second segmentation."""
+    lexicon: Lexicon | None = None
+    mixtures: Mixtures | None = None
     edges: EdgeNetwork | None = None
-    """The network that draws edges finely, if it has one."""
-
+    base: str = ""
     start: str = ""
-    """The model that it began with; "" for none."""
+    more_epochs: int = 0
     by_language: tuple[LanguagePart, ...] = ()
-    """The languages, where there are several."""
-
     comparison: SegmentComparison | None = None
-    """An adapted model's segments beside its base's."""
+
+    @property
+    def folder(self) -> Path:
+        """The model's folder."""
+        return self.options.out_dir
 
     @property
     def dev(self) -> HeldOutLosses:
         """Losses on the held-out part."""
         return self.trained.dev
 
-    def text(self) -> str:
+    def card(self) -> str:
         """Return the card in Markdown."""
-        corpus, training = self.corpus, self.training
+        corpus, training, inventory, shape = self.corpus, self.training, self.inventory, self.description.shape
         weights = sum(weight.numel() for weight in self.trained.network.parameters())
+        kind = "letters" if inventory.units == "letters" else "phones"
+        gaussians = f", with {self.mixtures.weights.shape[1]} Gaussians each" if self.mixtures else ""
+        more_epochs = f" and {self.more_epochs} on a second segmentation" if self.more_epochs else ""
+        left_out = Counter(pair.kind for pair in corpus.left_out).most_common()
         lines = [
             *self._front_matter(),
-            f"# The model `{self.name}`",
+            f"# The model `{self.description.name}`",
             "",
-            f"An acoustic model of ctc-align {__version__}, {self._made()}. To align with it:",
+            f"An acoustic model of ctc-align {__version__}, {self._origin()}. To align with it:",
             "",
             "    ctc-align AUDIO TRANSCRIPT --model DIR",
             "",
-            *self._settings(),
+            *self._implied_settings(),
             "| | |",
             "|---|---|",
-            f"| tokens | {self.inventory.tokens} {self._kind()}: {_escaped(' '.join(self.inventory.vocab[1:]))} |",
+            f"| tokens | {inventory.tokens} {kind}: {_escaped(' '.join(inventory.vocab[1:]))} |",
             "| output 1 | CTC log-probs over the blank and the tokens, every 10 ms |",
-            f"| output 2 | scores of {self.shape.states} segmentation states, every 10 ms{self._mixed()} |",
+            f"| output 2 | scores of {shape.states} segmentation states, every 10 ms{gaussians} |",
             f"| network | {weights / 1e6:.2f} million weights |",
             f"| edges | {self._edges()} |",
             "",
@@ -112,35 +126,21 @@ class Card:
             "",
             "| | |",
             "|---|---|",
-            f"| corpus | {_escaped(self.source)} |",
+            f"| corpus | {_escaped(self.options.corpus)} |",
             f"| trained on | {len(corpus.train)} utterances, {60 * corpus.hours(corpus.train):.1f} min |",
             f"| held out | {len(corpus.dev)} utterances, {60 * corpus.hours(corpus.dev):.1f} min |",
             f"| speakers named | {corpus.speakers} |",
-        ]
-        for kind, number in Counter(pair.kind for pair in corpus.left_out).most_common():
-            lines.append(f"| left out: {_escaped(kind)} | {number} |")
-        lines += [
+            *(f"| left out: {_escaped(reason)} | {number} |" for reason, number in left_out),
             "",
             "## Figures",
             "",
-            f"On what was held out: CTC loss {self.dev.ctc:.3f} nats a token, cross-entropy {self.dev.frame:.3f} nats "
-            f"a frame ({self.shape.states} states, labels of the training's own segmentation).",
-        ]
-        before = self.trained.before
-        if before is not None:
-            lines.append(f"Before: {before.ctc:.3f} and {before.frame:.3f}.")
-        lines += self._comparison()
-        lines += self._languages()
-        if self.inventory.rare:
-            rare = ", ".join(f"{letter} ({number})" for letter, number in list(self.inventory.rare.items())[:40])
-            lines += ["", f"Letters that are too rare to learn: {_escaped(rare)}."]
-        lines += [
+            *self._figures(),
             "",
             "## Recipe",
             "",
-            f"    {self.command or 'ctc_align.training.pipeline.train'}",
+            f"    {self.options.command or 'ctc_align.training.pipeline.train'}",
             "",
-            f"{training.epochs} epochs at most{self._refined()}, batches of {training.batch_s:g} s, learning rate "
+            f"{training.epochs} epochs at most{more_epochs}, batches of {training.batch_s:g} s, learning rate "
             f"{training.learning_rate:g}, seed {training.seed}; torch {torch.__version__}; "
             f"{self.seconds / 60:.1f} minutes in the last call, {self.cpu_seconds / 60:.1f} minutes of CPU time.",
             "",
@@ -149,7 +149,7 @@ class Card:
 
     def _front_matter(self) -> list[str]:
         """Return what hubs of models read: YAML, in which each text is written as JSON, a part of YAML."""
-        dataset = {"type": "held-out", "name": f"held-out part of {self.source}"}
+        dataset = {"type": "held-out", "name": f"held-out part of {self.options.corpus}"}
         losses = {"CTC loss, nats a token": self.dev.ctc, "cross-entropy, nats a frame": self.dev.frame}
         metrics = [
             {"type": "loss", "name": name, "value": round(value, 3)}
@@ -162,87 +162,73 @@ class Card:
             "library_name": "ctc-align",
             "tags": ["forced-alignment", "ctc", "speech"],
             **({"language": languages} if any(languages) else {}),
-            "model-index": [{"name": self.name, "results": [result]}],
+            "model-index": [{"name": self.description.name, "results": [result]}],
         }
-        return [
-            "---",
-            *(f"{name}: {json_escaped(json.dumps(value, ensure_ascii=False))}" for name, value in fields.items()),
-            "---",
-            "",
-        ]
+        rows = (f"{name}: {json_escaped(json.dumps(value, ensure_ascii=False))}" for name, value in fields.items())
+        return ["---", *rows, "---", ""]
 
-    def _made(self) -> str:
-        begun = f"begun with the weights of {_escaped(self.start)}" if self.start else "trained from nothing"
-        return "adapted from " + self.base if self.base else begun
+    def _origin(self) -> str:
+        if self.base:
+            return "adapted from " + self.base
+        return f"begun with the weights of {_escaped(self.start)}" if self.start else "trained from nothing"
 
-    def _languages(self) -> list[str]:
-        """Return the table of languages, where there are several."""
-        head = "| language | hours | utterances | held out | its CTC loss, nats a token |"
-        rows = [part.row for part in self.by_language]
-        return ["", head, "|---|---|---|---|---|", *rows] if rows else []
-
-    def _comparison(self) -> list[str]:
-        """Return how words lie beside those of the base, in the same utterances."""
-        if self.comparison is None:
-            return []
-        about = "Its words in the same utterances; a frame is loud past the middle between quiet and loud ones:"
-        rows = [f"| {name} | {before} | {after} |" for name, before, after in self.comparison.rows()]
-        return ["", about, "", "| | before | adapted |", "|---|---|---|", *rows]
+    def _implied_settings(self) -> list[str]:
+        """Return the settings that the model's folder implies."""
+        inventory = self.inventory
+        implied = [f"transcripts are read in `{inventory.language}` (`--language`)"] if inventory.language else []
+        implied += [f"words are looked up in `{LEXICON}` (`--lexicon`)"] if inventory.units == "lexicon" else []
+        return [f"Unless the call says otherwise, {' and '.join(implied)}.", ""] if implied else []
 
     def _edges(self) -> str:
-        """Return how edges are drawn."""
+        """Return how the model draws edges."""
         if self.edges is None:
             return "medians over all segmentations"
-        knows = "and knows their phones" if self.edges.shape.labels else "and is not told what the sounds are"
+        knows = "and knows their phones" if self.edges.shape.labels else "and does not know their phones"
         return f"drawn finely by a network that learnt from English edges drawn by eye, {knows}"
 
-    def _refined(self) -> str:
-        return f" and {self.more_epochs} on a second segmentation" if self.more_epochs else ""
+    def _figures(self) -> list[str]:
+        """Return the losses on the held-out part, the base's segments beside the model's, and tables of several."""
+        states = self.description.shape.states
+        lines = [
+            f"On what was held out: CTC loss {self.dev.ctc:.3f} nats a token, cross-entropy {self.dev.frame:.3f} nats "
+            f"a frame ({states} states, labels of the training's own segmentation)."
+        ]
+        if self.trained.before is not None:
+            lines.append(f"Before: {self.trained.before.ctc:.3f} and {self.trained.before.frame:.3f}.")
+        if self.comparison is not None:
+            about = "Its words in the same utterances; a frame is loud past the middle between quiet and loud ones:"
+            rows = [f"| {name} | {before} | {after} |" for name, before, after in self.comparison.rows()]
+            lines += ["", about, "", "| | before | adapted |", "|---|---|---|", *rows]
+        if self.by_language:
+            head = "| language | hours | utterances | held out | its CTC loss, nats a token |"
+            lines += ["", head, "|---|---|---|---|---|", *(part.row for part in self.by_language)]
+        if self.inventory.rare:
+            rare = ", ".join(f"{letter} ({number})" for letter, number in list(self.inventory.rare.items())[:40])
+            lines += ["", f"Letters that are too rare to learn: {_escaped(rare)}."]
+        return lines
 
-    def _mixed(self) -> str:
-        return f", with {self.mixtures} Gaussians each" if self.mixtures else ""
 
-    def _kind(self) -> str:
-        return "letters" if self.inventory.units == "letters" else "phones"
-
-    def _settings(self) -> list[str]:
-        """Return the settings that the model's folder implies."""
-        says = (
-            [f"transcripts are read in `{self.inventory.language}` (`--language`)"] if self.inventory.language else []
-        )
-        says += [f"words are looked up in `{LEXICON}` (`--lexicon`)"] if self.inventory.units == "lexicon" else []
-        return [f"Unless the call says otherwise, {' and '.join(says)}.", ""] if says else []
-
-
-def lexicon_lines(lexicon: Lexicon) -> Sequence[str]:
-    """Return the lines of a dictionary, for the folder of a model whose tokens are its phones."""
-    return [f"{word}\t{' '.join(e.labels)}" for word, entries in lexicon.entries.items() for e in entries]
-
-
-def write_model(
-    folder: Path,
-    description: ModelDescription,
-    log_priors: torch.Tensor,
-    card: Card,
-    lexicon: Sequence[str] = (),
-    mixtures: Mixtures | None = None,
-) -> None:
-    """Write all files of a model into `folder`; `model.toml`, which makes it a model, comes last.
+def write_model(package: ModelPackage) -> None:
+    """Write all files of a model into its folder; `model.toml`, which makes it a model, comes last.
 
     Raises:
-        OutputError: the system refused.
+        OutputError: the system refused to write them.
     """
+    folder, left_out = package.folder, package.corpus.left_out
     part = folder / NAME / "model"
     try:
         shutil.rmtree(part, ignore_errors=True)
-        save_folder(part, description, card.trained.network.cpu(), log_priors, torch.float16, mixtures)
-        (part / "README.md").write_text(card.text(), "utf-8", newline="\n")
-        if lexicon:
-            (part / LEXICON).write_text("\n".join(lexicon) + "\n", "utf-8", newline="\n")
-        if card.edges is not None:
-            (part / EDGES).write_bytes(edge_network_bytes(card.edges))
-        if card.corpus.left_out:
-            (part / LEFT_OUT).write_text(_table(card.corpus.left_out), "utf-8", newline="\n")
+        network = package.trained.network.cpu()
+        save_folder(part, package.description, network, package.log_priors, torch.float16, package.mixtures)
+        (part / "README.md").write_text(package.card(), "utf-8", newline="\n")
+        if package.lexicon is not None and package.inventory.units == "lexicon":
+            entries = [(word, entry) for word, several in package.lexicon.entries.items() for entry in several]
+            lines = [f"{word}\t{' '.join(entry.labels)}\n" for word, entry in entries]
+            (part / LEXICON).write_text("".join(lines), "utf-8", newline="\n")
+        if package.edges is not None:
+            (part / EDGES).write_bytes(edge_network_bytes(package.edges))
+        if left_out:
+            (part / LEFT_OUT).write_text(_table(left_out), "utf-8", newline="\n")
         # files of an earlier model belong to other weights
         for name in ("model.toml", CALIBRATION, CONFIDENCE, EDGES, LEXICON, LEFT_OUT):
             (folder / name).unlink(missing_ok=True)
@@ -253,8 +239,7 @@ def write_model(
 
 
 def _table(left_out: Sequence[LeftOut]) -> str:
-    rows = [list(asdict(pair).values()) for pair in left_out]
-    rows.insert(0, ["utterance", "origin", "reason", "met"])
+    rows = [["utterance", "origin", "reason", "met"], *(list(asdict(pair).values()) for pair in left_out)]
     cells = ([spreadsheet_cell(printable(" ".join(str(cell).split()))) for cell in row] for row in rows)
     return "".join("\t".join(row) + "\n" for row in cells)
 

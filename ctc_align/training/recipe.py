@@ -11,8 +11,8 @@ from ctc_align.config import setting
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.network import NetworkShape
 from ctc_align.training.acoustic_training import Training
-from ctc_align.training.inventory import UNITS
-from ctc_align.training.refining.learnt_edges import EDGES
+from ctc_align.training.corpus_data import UNITS
+from ctc_align.training.starting import EDGES
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class Recipe:
     name: str = setting("", may_be_empty=True)
     """The model's name; "": that of its folder."""
     units: str = setting("letters", choices=UNITS)
-    """See `ctc_align.training.inventory`."""
+    """See `ctc_align.training.corpus_data`."""
     language: str = setting("", may_be_empty=True)
     """The language of transcripts whose corpus names none: digits and signs are read by it, and words pronounced
     ("de", "pt-BR"); "": they are not read, and words are pronounced as in most languages."""
@@ -87,7 +87,7 @@ class Recipe:
     noise_malus: float = setting(0.0, above=-1.0)
     """Nats of these that are taken from silence again in noise."""
     edges: str = setting("english", choices=EDGES)
-    """The network of edges that the model gets: see `ctc_align.training.refining.learnt_edges`."""
+    """The network of edges that the model gets: see `ctc_align.training.starting`."""
     network: NetworkSizes = field(default_factory=NetworkSizes)
     segmenter: SegmenterPlan = field(default_factory=SegmenterPlan)
     training: Training = field(default_factory=Training)

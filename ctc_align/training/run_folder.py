@@ -1,4 +1,4 @@
-"""The folder of a training run, `.training` below the model's: its lock, its settings, its checkpoints.
+"""The options of a training run, and its folder `.training` in the model's: its lock, its settings, its checkpoints.
 
 A run that was stopped continues from this folder; a finished run removes it.
 """
@@ -10,6 +10,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -27,35 +28,60 @@ NAME = ".training"
 Result = TypeVar("Result")
 
 
-def check_out_dir(folder: Path, *, force: bool) -> None:
-    """Raise UsageError if there is a finished model in `folder`, unless it may be replaced."""
+@dataclass(frozen=True)
+class TrainOptions:
+    """The options of `ctc-align train` and `adapt` besides the recipe.
+
+    Attributes:
+        corpus: path of a corpus, of any kind that `open_source` knows.
+        out_dir: the model's folder.
+        kind: of the corpus; None: recognised.
+        dev: path of a corpus to hold out; None: a part of `corpus`.
+        lexicon: path of a pronunciation dictionary.
+        command: the command line, for the card.
+        force: replace a model, or what a run of other settings left.
+        keep: keep frames, labels and checkpoints.
+    """
+
+    corpus: str
+    out_dir: Path
+    kind: str | None = None
+    dev: str | None = None
+    lexicon: str | None = None
+    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
+    command: str = ""
+    force: bool = False
+    keep: bool = False
+
+    @property
+    def model_name(self) -> str:
+        """The name of a model that the recipe does not name: that of its folder."""
+        return self.out_dir.resolve().name or "model"
+
+
+def check_run(options: TrainOptions) -> None:
+    """Raise UsageError if torch is too old to read back what a run saves, or the folder must not be written."""
+    if not reads_torch_files():
+        raise UsageError(f"training needs PyTorch 2.10 or newer, this is {torch.__version__}: {install_line('train')}")
+    folder = options.out_dir
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--out-dir {folder}: expected a folder, got a file")
     there = [name for name in FOLDER_FILES if (folder / name).exists()]
-    if there and not force and not (folder / NAME).exists():
+    if there and not options.force and not (folder / NAME).exists():
         raise UsageError(f"--out-dir {folder}: there is a model already ({there[0]}); give --force to replace it")
 
 
-def check_torch() -> None:
-    """Raise UsageError if this version of torch does not read back, safely, what a run saves."""
-    if not reads_torch_files():
-        raise UsageError(f"training needs PyTorch 2.10 or newer, this is {torch.__version__}: {install_line('train')}")
-
-
 @contextmanager
-def run_folder(folder: Path, settings: dict[str, object], *, force: bool, keep: bool) -> Iterator[Path]:
-    """Hold `folder/.training` for this process alone; remove it when the block ends without an error.
+def run_folder(options: TrainOptions, settings: dict[str, object]) -> Iterator[Path]:
+    """Lock the folder `.training` for this process, yield it, and remove it after a block without errors.
 
-    Args:
-        folder: the model's.
-        settings: of the run; a run of other settings cannot be continued.
-        force: what another run left there may be removed.
-        keep: do not remove the folder.
+    A run of other `settings` cannot be continued; it is removed with `options.force`.
 
     Raises:
         UsageError: another process works there, or a run of other settings was stopped there.
         OutputError: the folder cannot be written.
     """
+    folder = options.out_dir
     work = folder / NAME
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -64,15 +90,16 @@ def run_folder(folder: Path, settings: dict[str, object], *, force: bool, keep: 
     except OSError as error:
         raise OutputError(f"--out-dir {folder}: the folder cannot be made ({error.strerror})") from error
     with FolderLock(folder, Shard()):
-        for path in filter(is_link, work.rglob("*")):  # none is ours, and what is written here would follow it
+        for path in filter(is_link, work.rglob("*")):  # a run makes no links, and writing would follow them
             path.unlink()
-        _check_settings(work, settings, force)
+        _check_settings(work, settings, force=options.force)
         yield work
-        if not keep:
+        if not options.keep:
             shutil.rmtree(work, ignore_errors=True)
 
 
-def _check_settings(work: Path, settings: dict[str, object], force: bool) -> None:
+def _check_settings(work: Path, settings: dict[str, object], *, force: bool) -> None:
+    """Write the settings of a new run, or raise UsageError where they are not those of the run that was stopped."""
     path = work / "run.json"
     wanted = json.loads(json.dumps(settings))
     if path.exists():
@@ -104,7 +131,7 @@ def save_checkpoint(path: Path, state: object) -> None:
     """Write a state, whole or not at all.
 
     Raises:
-        OutputError: the system refused.
+        OutputError: the system refused to write it.
     """
     part = path.with_suffix(".part")
     try:
@@ -116,16 +143,16 @@ def save_checkpoint(path: Path, state: object) -> None:
 
 
 def restore_checkpoint(path: Path, put_back: Callable[[Any], Result]) -> Result:
-    """Call `put_back` with a saved state and return its result.
+    """Return the result of `put_back` of a saved state.
 
     Raises:
-        InputError: damaged, or the state of something else.
+        InputError: the file is damaged, or holds the state of something else.
     """
     try:
         return put_back(load_torch_file(path))
     except EmissionsError:
         raise
-    except Exception as error:  # torch and pickle have many kinds, and all mean that this is not our state
+    except Exception as error:  # torch and pickle raise many kinds; all mean that this is not the state of this run
         raise InputError(
             f"{path}: expected the state of this recipe's network, got another or a damaged one ({one_line(error)}); "
             "remove it, or take another folder"

@@ -1,70 +1,95 @@
 """Segmentation of the training data by a generative model, from a flat start: edges lie where the sound changes.
 
-Every token (a phone or a letter) is a few states in a row, silence is one state, each a mixture of Gaussians. Viterbi
-training (Juang and Rabiner 1990) begins with states of equal length between the first and the last loud frame, and
-alternates: Gaussians from the labels, labels from the Gaussians; the number of Gaussians doubles from round to round.
+Every token (a phone or a letter) is a few states in a row, silence is one state, each a mixture of diagonal Gaussians.
+Viterbi training (Juang and Rabiner 1990) begins with states of equal length between the first and the last loud frame,
+and alternates: Gaussians from the labels by EM within each state, labels from the Gaussians; the number of Gaussians
+doubles from round to round.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from ctc_align import kernels, lattice
 from ctc_align.models.convnet import features
-from ctc_align.models.convnet.gaussian_mixtures import Mixtures
+from ctc_align.models.convnet.gaussian_mixtures import VALUES, Mixtures, cepstra_of, with_differences
 from ctc_align.training import Watch
-from ctc_align.training.feature_store import FeatureStore, spread
-from ctc_align.training.mixture_fitting import cepstra, estimate
-from ctc_align.types import WordTokens
+from ctc_align.training.corpus_data import FeatureStore, Spoken, spread
 
+SMALLEST_VARIANCE = 0.05
+"""Of values with deviation 1: a Gaussian of few frames does not collapse onto them."""
+FEWEST_FRAMES = 10
 PARTS = 3
 """Default number of states of a phone."""
-
 QUIET_NATS = 7.0
+"""A flat start takes frames at most this far below the loud ones for speech: 30 dB."""
 BATCH = 16
+Labelled = tuple[torch.Tensor, torch.Tensor]
+"""Values (T, D) of the frames of an utterance, and their states (T,) int64."""
 
 
-@dataclass(frozen=True)
-class Spoken:
-    """The words of an utterance: for each its pronunciations (phone indices), and which one is chosen."""
-
-    words: tuple[tuple[np.ndarray, ...], ...]
-    choice: tuple[int, ...]
-
-    @staticmethod
-    def of(words: Sequence[WordTokens]) -> Spoken:
-        """Return the words that have pronunciations; token 0, the blank, is not counted here."""
-        said = [tuple(np.asarray(p.ids) - 1 for p in word.pronunciations) for word in words if word.pronunciations]
-        return Spoken(tuple(said), (0,) * len(said))
-
-    @property
-    def phones(self) -> np.ndarray:
-        """Phone indices (L,)."""
-        return np.concatenate([word[k] for word, k in zip(self.words, self.choice)])
-
-    @property
-    def owners(self) -> np.ndarray:
-        """Word of each phone (L,)."""
-        return np.concatenate([np.full(len(word[k]), w) for w, (word, k) in enumerate(zip(self.words, self.choice))])
+def cepstra(frames: torch.Tensor) -> torch.Tensor:
+    """Return 13 cepstra of log-mel frames (T, MELS) with first and second differences (T, 39): mean 0, deviation 1."""
+    floor = features.floor_of(features.statistics_of(frames).loud)
+    values = with_differences(cepstra_of(torch.maximum(frames, floor)))
+    return (values - values.mean(0)) / values.std(0).clamp_min(1e-3)
 
 
-def chosen_of(targets: np.ndarray, owners: np.ndarray) -> Spoken:
-    """Return words with one pronunciation each, from token ids (L,), the blank 0, and the word of each (L,)."""
-    words = tuple((targets[owners == word].astype(np.int64) - 1,) for word in np.unique(owners))
-    return Spoken(words, (0,) * len(words))
+def grow_mixtures(
+    labelled: Sequence[Labelled], states: int, mixtures: int, steps: int, old: Mixtures | None = None
+) -> Mixtures:
+    """Return `mixtures` Gaussians a state, doubled from `old`, or from one each, with `steps` of EM each time."""
+    fitted = old or estimate(labelled, states)
+    while fitted.means.shape[1] < mixtures:
+        fitted = fitted.doubled()
+        for _ in range(steps):
+            fitted = estimate(labelled, states, fitted)
+    return fitted
 
 
-@dataclass(frozen=True)
-class Round:
-    """A round of training: `realignments` with `mixtures` Gaussians a state, on the first `utterances` in the order."""
+def estimate(labelled: Sequence[Labelled], states: int, old: Mixtures | None = None) -> Mixtures:
+    """Return the mixtures after one step of EM within each of K `states`; without `old`, a single Gaussian each.
 
-    mixtures: int
-    realignments: int
-    utterances: int
+    The responsibilities come from `old`, whose Gaussians of fewer than `FEWEST_FRAMES` frames stay as they are.
+    """
+    mixtures = old.means.shape[1] if old else 1
+    gaussians = states * mixtures
+    sums = torch.zeros(gaussians, 1 + 2 * VALUES, dtype=torch.float64)
+
+    def sums_of(pair: Labelled) -> torch.Tensor:
+        """Return sums over frames of responsibility × (1, x, x²)."""
+        x, state = pair
+        share = torch.zeros(len(x), gaussians)
+        gaussian = state[:, None] * mixtures + torch.arange(mixtures)
+        share.scatter_(1, gaussian, _responsibility(x, state, old) if old else torch.ones(len(x), 1))
+        return share.T @ torch.cat((torch.ones(len(x), 1), x, x * x), 1)
+
+    for part in spread(sums_of, labelled):
+        sums += part
+    count = sums[:, 0].view(states, mixtures)
+    first, second = sums[:, 1 : VALUES + 1], sums[:, VALUES + 1 :]
+    number = count.view(-1, 1).clamp_min(1e-3)
+    means = (first / number).view(states, mixtures, VALUES)
+    variances = (second / number).view(states, mixtures, VALUES) - means**2
+    variances = variances.clamp_min(SMALLEST_VARIANCE)
+    if old is not None:
+        rare = (count < FEWEST_FRAMES)[:, :, None]
+        means = torch.where(rare, old.means.double(), means)
+        variances = torch.where(rare, old.variances.double(), variances)
+    # one more frame for each Gaussian: none gets the weight 0
+    weights = ((count + 1.0) / (count + 1.0).sum(1, keepdim=True)).log()
+    return Mixtures(weights.float(), means.float(), variances.float())
+
+
+def _responsibility(x: torch.Tensor, state: torch.Tensor, mixtures: Mixtures) -> torch.Tensor:
+    """Return the posterior (T, M) of each Gaussian of the frame's state."""
+    means, variances = mixtures.means[state], mixtures.variances[state]
+    constant = mixtures.weights - 0.5 * mixtures.variances.log().sum(-1)
+    joint = constant[state] - 0.5 * ((x[:, None] - means) ** 2 / variances).sum(-1)
+    return joint.softmax(-1)
 
 
 class Segmenter:
@@ -78,32 +103,29 @@ class Segmenter:
         self.states = self.silence + 1
         self.mixtures: Mixtures | None = None
 
-    def train(self, order: Sequence[int], rounds: Sequence[Round]) -> None:
-        """Run the rounds, the first from a flat start, on the first utterances of `order`."""
-        for number, plan in enumerate(rounds):
-            indices, score = list(order[: plan.utterances]), float("nan")
+    def train(self, order: Sequence[int], rounds: Sequence[tuple[int, int, int]]) -> None:
+        """Run the rounds, the first one from a flat start.
+
+        Args:
+            order: indices of utterances.
+            rounds: (Gaussians a state, realignments, number of utterances, the first of `order`).
+        """
+        for number, (gaussians, realignments, utterances) in enumerate(rounds):
+            indices, score = list(order[:utterances]), float("nan")
             data = self._cepstra(indices)
-            if self.mixtures is None:
-                labels = {i: self._flat(i) for i in indices}
-                self.mixtures = estimate(((data[i], labels[i]) for i in indices), self.states)
-            else:
-                labels = self._realigned(indices, data)[0]
-            while self.mixtures.means.shape[1] < plan.mixtures:
-                self.mixtures = self.mixtures.doubled()
-                for _ in range(3):
-                    self.mixtures = estimate(((data[i], labels[i]) for i in labels), self.states, self.mixtures)
-            for turn in range(plan.realignments):
-                line = f"round {number + 1} of {len(rounds)}, {plan.mixtures} Gaussians a state"
-                self.watch.progress("segmenting", (number + turn / plan.realignments) / len(rounds), line)
+            labels = self._realigned(indices, data)[0] if self.mixtures else {i: self._flat(i) for i in indices}
+            labelled = [(data[i], labels[i]) for i in labels]
+            self.mixtures = grow_mixtures(labelled, self.states, gaussians, 3, self.mixtures)
+            for turn in range(realignments):
+                line = f"round {number + 1} of {len(rounds)}, {gaussians} Gaussians a state"
+                self.watch.progress("segmenting", (number + turn / realignments) / len(rounds), line)
                 labels, score = self._realigned(indices, data)
-                old = self.mixtures if plan.mixtures > 1 else None
-                self.mixtures = estimate(((data[i], labels[i]) for i in labels), self.states, old)
-            self.watch.say(
-                f"segments: {plan.mixtures} Gaussians a state, {len(indices)} utterances: {score:.3f} per frame"
-            )
+                labelled = [(data[i], labels[i]) for i in labels]
+                self.mixtures = estimate(labelled, self.states, self.mixtures if gaussians > 1 else None)
+            self.watch.say(f"segments: {gaussians} Gaussians a state, {len(indices)} utterances: {score:.3f} per frame")
 
     def label(self, indices: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
-        """Yield utterances and the state of every frame (T,), of those that have a path."""
+        """Yield the utterances that have a path, and the state of every frame (T,)."""
         for begin in range(0, len(indices), BATCH):
             part = list(indices[begin : begin + BATCH])
             for i, labels, _, _ in self._paths(part, self._cepstra(part)):
@@ -122,6 +144,7 @@ class Segmenter:
         return changed
 
     def _best_choice(self, i: int, x: torch.Tensor, tokens: np.ndarray) -> tuple[int, ...]:
+        """Return the pronunciation of each word whose best path over the word's present frames scores highest."""
         assert self.mixtures is not None
         spoken, owners = self.spoken[i], self.spoken[i].owners
         word_of_frame = np.where(tokens >= 0, owners[tokens], -1)
@@ -149,6 +172,7 @@ class Segmenter:
         return dict(zip(indices, spread(lambda i: cepstra(self.store[i]), indices)))
 
     def _flat(self, i: int) -> torch.Tensor:
+        """Return states of equal length between the first and the last loud frame, silence around them."""
         frames = self.store[i]
         level = features.level(frames)
         loud = torch.nonzero(level > features.statistics_of(frames).loud - QUIET_NATS)[:, 0]

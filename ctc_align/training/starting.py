@@ -1,8 +1,13 @@
-"""The weights that a new model begins with, where it begins with those of another one.
+"""The parts of a new model that come from another one: the weights that it begins with, and its edge network.
 
-Weights of equal shape are taken as they are. A token's rows of the output layers are those of the token that sounds
-most like it: the one of the same name, or the nearest phone of the other set, for a letter that of the phone which it
-is in most languages.
+Weights of equal shape are copied. The rows of the output layers for a token are those of the token that sounds most
+like it: the one of the same name, or the nearest phone of the other set; a letter is matched by the phone of
+most languages.
+
+An edge network that learnt from a model's own edges would hardly draw better ones, and few languages have hand labels.
+How the sound changes at an edge, however, English edges drawn by eye have taught: a model of IPA phones gets the
+English network with each phone replaced by the most similar English one, a model of other tokens the English network
+without any knowledge of single sounds.
 """
 
 from __future__ import annotations
@@ -15,19 +20,23 @@ import torch
 
 from ctc_align.config import Settings
 from ctc_align.errors import UsageError
-from ctc_align.models import EMBEDDED, FOLDER_FILES, embedded_folder
+from ctc_align.models import EMBEDDED, ENGLISH, FOLDER_FILES, embedded_folder
 from ctc_align.models.convnet import convnet_model
 from ctc_align.models.convnet.convnet_model import ModelDescription
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
+from ctc_align.models.edge_network import EdgeNetwork, load_edge_network
 from ctc_align.reading import content_hash
-from ctc_align.text.phone_sets import IPA_OF_ARPABET, IPA_PHONES, NEAREST_ARPABET, is_ipa
+from ctc_align.text.phone_sets import ARPABET_PHONES, IPA_OF_ARPABET, IPA_PHONES, NEAREST_ARPABET, is_ipa
 from ctc_align.text.sounds.pieces import pieces
 from ctc_align.tokens.phones import is_arpabet
+
+EDGES = ("english", "none")
+"""The edge network of a new model."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """The model that a new one begins with: its name or folder, description, weights (float32) and their hash."""
+    """The model that a new one begins with: name or folder, description, weights (float32), and their hash."""
 
     model: str
     description: ModelDescription
@@ -35,20 +44,20 @@ class Start:
     fingerprint: str
 
     def weights_for(self, shape: NetworkShape, vocab: Sequence[str], units: str, seed: int) -> dict[str, torch.Tensor]:
-        """Return the weights that a network begins with; those that are not there begin at random.
+        """Return weights for a network to begin with; weights that are not among them begin at random.
 
         Args:
             shape: of the new network.
             vocab: its tokens, the blank first.
-            units: see `ctc_align.training.inventory`.
-            seed: of the rows of tokens that the other model has nothing for.
+            units: see `ctc_align.training.corpus_data`.
+            seed: of the rows for tokens without a similar one.
 
         Raises:
-            UsageError: none of its weights fits.
+            UsageError: no weights fit.
         """
         torch.manual_seed(seed)
-        own = AcousticNetwork(shape).state_dict()
-        fitting = {name: w for name, w in self.weights.items() if name in own and w.shape == own[name].shape}
+        random = AcousticNetwork(shape).state_dict()
+        fitting = {name: w for name, w in self.weights.items() if name in random and w.shape == random[name].shape}
         if not any(name.startswith("body.") for name in fitting):
             old = self.description.shape
             raise UsageError(
@@ -58,19 +67,19 @@ class Start:
             )
         if self.description.shape.head != shape.head:
             return fitting
-        known = [0, *(self._nearest(token, units) for token in vocab[1:])]
-        rows = {"tokens": known}
+        nearest = [0, *(self._nearest(token, units) for token in vocab[1:])]
+        rows = {"tokens": nearest}
         if shape.states and self.description.shape.states:
-            rows["states"] = self._states(known[1:], (shape.states - 1) // (len(vocab) - 1))
-        for layer, places in rows.items():
+            rows["states"] = self._nearest_states(nearest[1:], (shape.states - 1) // (len(vocab) - 1))
+        for layer, sources in rows.items():
             for name in (f"{layer}.weight", f"{layer}.bias"):
                 fitting[name] = torch.stack(
-                    [own[name][row] if place < 0 else self.weights[name][place] for row, place in enumerate(places)]
+                    [random[name][row] if old < 0 else self.weights[name][old] for row, old in enumerate(sources)]
                 )
         return fitting
 
     def _nearest(self, token: str, units: str) -> int:
-        """Return the place of the token that sounds most like a token of the new model; -1 where there is none."""
+        """Return the index of the token that sounds most like a token of the new model; -1 without one."""
         vocab = self.description.vocab
         phone = _phone(token, units)
         if is_ipa(vocab):
@@ -81,12 +90,12 @@ class Start:
             name = token
         return vocab.index(name) if name in vocab[1:] else -1
 
-    def _states(self, known: Sequence[int], parts: int) -> list[int]:
-        """Return the place of each state of the new model's tokens, and of silence."""
+    def _nearest_states(self, nearest: Sequence[int], parts: int) -> list[int]:
+        """Return the old index of each state of the new model's tokens (-1 without one), and of silence."""
         states = self.description.shape.states
         old_parts = (states - 1) // (len(self.description.vocab) - 1)
         each = [part * old_parts // parts for part in range(parts)]
-        return [*((place - 1) * old_parts + part if place > 0 else -1 for place in known for part in each), states - 1]
+        return [*((old - 1) * old_parts + part if old > 0 else -1 for old in nearest for part in each), states - 1]
 
 
 def read_start(model: str, out_dir: Path) -> Start | None:
@@ -113,7 +122,7 @@ def read_start(model: str, out_dir: Path) -> Start | None:
 
 
 def _phone(token: str, units: str) -> str:
-    """Return the phone of IPA that a token of a new model is most like; "" where none is known.
+    """Return the IPA phone that is most like a token of a new model; "" without one.
 
     >>> _phone("x", "letters"), _phone("x", "ipa"), _phone("tʃʰ", "lexicon"), _phone("AY", "arpabet")
     ('k', 'x', 'tʃ', 'a')
@@ -121,6 +130,32 @@ def _phone(token: str, units: str) -> str:
     if units == "arpabet":
         return IPA_OF_ARPABET[token][0]
     if units == "letters":
-        said = [phone for piece in pieces(token, "") for phone in piece.phones]
-        return said[0] if said and said[0] in IPA_PHONES else ""
+        phones = [phone for piece in pieces(token, "") for phone in piece.phones]
+        return phones[0] if phones and phones[0] in IPA_PHONES else ""
     return next((token[:length] for length in (3, 2, 1) if token[:length] in IPA_PHONES), "")
+
+
+def learnt_edges(edges: str, vocab: Sequence[str], base: Path | None = None) -> EdgeNetwork | None:
+    """Return the edge network for a new model; None for none.
+
+    Args:
+        edges: one of `EDGES`. With "english" the network is the one of the `base`, if it has one, else the English one:
+            whole for the same phones, for IPA phones with its knowledge of the nearest ones, and for other tokens
+            without its knowledge of single phones.
+        vocab: of the new model, the blank first.
+        base: the folder of the model that is adapted.
+
+    Raises:
+        ConfigError: the base's network is not one that training wrote.
+    """
+    if edges == "none":
+        return None
+    inherited = None if base is None else load_edge_network(base)
+    if inherited is not None:
+        return inherited
+    english = load_edge_network(embedded_folder(ENGLISH))
+    if english is None or set(english.shape.labels) == set(vocab[1:]):
+        return english
+    if is_ipa(vocab) and set(english.shape.labels) == set(ARPABET_PHONES):
+        return english.for_ipa()
+    return english.without_sounds()

@@ -24,8 +24,8 @@ from ctc_align.files import Alignment
 from ctc_align.models import embedded_folder, load_model
 from ctc_align.models.convnet.convnet_model import ConvNet, save_folder
 from ctc_align.models.convnet.network import AcousticNetwork
-from ctc_align.training.calibrating.calibration_fitting import calibrate
-from ctc_align.training.calibrating.labelled_speech import read_labelled
+from ctc_align.training.calibration_fitting import calibrate
+from ctc_align.training.labelled_speech import read_labelled
 from ctc_align.types import Interval
 
 pytestmark = pytest.mark.data

@@ -13,7 +13,7 @@ from ctc_align.alignment.refined_edges import SILENT, edges_of, medians_of, refi
 from ctc_align.kernels import batching
 from ctc_align.lattice import WILDCARD
 from ctc_align.models.edge_network import FARTHEST, INSIDE, POSITIONS, WORD_END, WORD_START, EdgeNetwork
-from ctc_align.training.calibrating.edge_errors import SpokenUtterance
+from ctc_align.training.labelled_speech import SpokenUtterance
 
 
 def habitual(place: int) -> EdgeNetwork:

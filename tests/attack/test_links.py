@@ -193,20 +193,18 @@ def test_a_file_beside_its_target_replaces_a_link_alone(tmp_path: Path) -> None:
 
 
 def test_no_link_in_the_folder_of_a_training_is_followed(tmp_path):
-    from ctc_align.training.run_folder import NAME, run_folder, save_checkpoint
+    from ctc_align.training.run_folder import NAME, TrainOptions, run_folder, save_checkpoint
 
     (tmp_path / "file").write_text("mine")
     work = tmp_path / "model" / NAME
     work.mkdir(parents=True)
     for name in ("run.part", "checkpoint.part", "frames.f16.part"):
         (work / name).symlink_to(tmp_path / "file")
-    with run_folder(tmp_path / "model", {}, force=False, keep=False):
+    options = TrainOptions("", tmp_path / "model")
+    with run_folder(options, {}):
         save_checkpoint(work / "checkpoint.pt", {})
         assert not (work / "frames.f16.part").is_symlink()
     work.symlink_to(tmp_path)
-    with (
-        pytest.raises(CtcAlignError, match="is a link"),
-        run_folder(tmp_path / "model", {}, force=False, keep=False),
-    ):
+    with pytest.raises(CtcAlignError, match="is a link"), run_folder(options, {}):
         pass
     assert (tmp_path / "file").read_text() == "mine"

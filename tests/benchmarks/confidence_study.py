@@ -31,7 +31,7 @@ from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import CtcAlignError
 from ctc_align.files import Alignment
-from ctc_align.training.calibrating.calibration_fitting import rank_auc
+from ctc_align.training.calibration_fitting import rank_auc
 from mismatches import KINDS, RATE, Mismatch
 
 RIGHT_S, NEAR_S, WRONG_S, SURE = 0.2, 0.1, 0.5, 0.5

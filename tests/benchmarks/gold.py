@@ -29,9 +29,8 @@ from ctc_align.errors import CtcAlignError
 from ctc_align.evaluate import EdgeErrors, Evaluation, Options, evaluate_intervals, read_intervals
 from ctc_align.files import Alignment
 from ctc_align.kernels import batching
-from ctc_align.training.calibrating.calibration_fitting import PlacedUtterances
-from ctc_align.training.calibrating.edge_errors import PairedEdges
-from ctc_align.training.calibrating.labelled_speech import read_labelled
+from ctc_align.training.calibration_fitting import PlacedUtterances
+from ctc_align.training.labelled_speech import PairedEdges, read_labelled
 from ctc_align.types import Interval
 
 BY_SPEAKER = Options(interval_by="folder")

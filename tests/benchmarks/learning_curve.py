@@ -15,9 +15,9 @@ import numpy as np
 from measuring import parser_of
 
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.training.calibrating.calibration_fitting import PlacedUtterances
-from ctc_align.training.calibrating.edge_learning import learn_edges
-from ctc_align.training.calibrating.labelled_speech import read_labelled
+from ctc_align.training.calibration_fitting import PlacedUtterances
+from ctc_align.training.edge_learning import learn_edges
+from ctc_align.training.labelled_speech import read_labelled
 
 
 def main() -> None:

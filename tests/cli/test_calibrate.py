@@ -14,7 +14,7 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
 from ctc_align.files import Alignment
 from ctc_align.models.calibration import read_calibration
-from ctc_align.training.calibrating import calibration_fitting, edge_learning
+from ctc_align.training import calibration_fitting, edge_learning
 
 DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"
 LATE_S = 0.03

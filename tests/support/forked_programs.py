@@ -25,7 +25,7 @@ from importlib import import_module
 from pathlib import Path
 
 LOADED = ("torch", "numba", "soundfile", "av", "rich", "ctc_align.alignment.aligner", "ctc_align.corpus.run")
-LOADED += ("ctc_align.training.calibrating.calibration_fitting", "ctc_align.kernels.cpu.cpu_backend")
+LOADED += ("ctc_align.training.calibration_fitting", "ctc_align.kernels.cpu.cpu_backend")
 
 
 def call(address: str, program: str, arguments: list[str]) -> int:

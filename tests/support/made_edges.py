@@ -7,8 +7,7 @@ import torch
 
 from ctc_align.alignment.ctc_path import Spans
 from ctc_align.models.edge_network import EdgeNetwork, EdgeNetworkShape
-from ctc_align.training.calibrating.edge_errors import SpokenUtterance
-from ctc_align.training.calibrating.labelled_speech import LabelledUtterance
+from ctc_align.training.labelled_speech import LabelledUtterance, SpokenUtterance
 from ctc_align.types import Audio, Emissions, Interval, Tokens, Word
 
 RATE = 16000

@@ -16,10 +16,9 @@ from ctc_align.errors import InputError
 from ctc_align.models.convnet.features import MELS
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
 from ctc_align.training import acoustic_training
-from ctc_align.training.acoustic_training import HeldOutLosses, Place, Training, evaluate, train
-from ctc_align.training.augmentation import Augmentation
-from ctc_align.training.feature_store import build
-from ctc_align.training.training_batches import Material
+from ctc_align.training.acoustic_training import HeldOutLosses, RunTarget, Training, evaluate, train
+from ctc_align.training.corpus_data import build_store
+from ctc_align.training.training_batches import Augmentation, Material
 
 PHONES = 39
 SHAPE = NetworkShape(MELS, PHONES + 1, PHONES * 3 + 1, stem=8, body=8, head=8, dilations=(1,))
@@ -31,7 +30,7 @@ CALM = Augmentation(noise=0.0, warp=0.0, band_limit=0.0, mask_channels=0)
 def material(tmp_path_factory: pytest.TempPathFactory) -> Material:
     folder = tmp_path_factory.mktemp("corpus")
     made = make_corpus(folder, utterances=12, dev=0)
-    store = build(utterances_of(folder), folder / "features")
+    store = build_store(utterances_of(folder), folder / "features")
     labels = []
     for length, one in zip(store.lengths, made):
         row = np.full(int(length), PHONES * 3, np.int16)
@@ -48,7 +47,7 @@ def weights(network: AcousticNetwork) -> dict[str, torch.Tensor]:
 def run(
     shape: NetworkShape, training: Training, material: Material, folder: Path, lines: Lines | None = None, start=None
 ) -> AcousticNetwork:
-    return train(shape, training, material, Place(folder, watch=lines or Lines()), start).network
+    return train(shape, training, material, RunTarget(folder, watch=lines or Lines()), start).network
 
 
 def assert_same(one: AcousticNetwork, two: AcousticNetwork) -> None:
@@ -129,14 +128,14 @@ def test_figures_are_means_over_tokens_and_frames(material: Material) -> None:
 def test_the_best_weights_are_kept_and_those_given_are_among_them(material: Material, tmp_path: Path) -> None:
     start = weights(AcousticNetwork(SHAPE))
     ruin = replace(QUICK, keep_best=True, learning_rate=3.0, epochs=2, warmup_steps=0)
-    trained = train(SHAPE, ruin, material, Place(tmp_path / "ruined"), start)
+    trained = train(SHAPE, ruin, material, RunTarget(tmp_path / "ruined"), start)
     assert trained.before == trained.dev
     assert torch.equal(trained.network.tokens.weight, start["tokens.weight"])
     # … and without it the weights are what became of them.
-    worse = train(SHAPE, replace(ruin, keep_best=False), material, Place(tmp_path / "kept"), start)
+    worse = train(SHAPE, replace(ruin, keep_best=False), material, RunTarget(tmp_path / "kept"), start)
     assert worse.dev.ctc > trained.dev.ctc
     good = replace(QUICK, keep_best=True, learning_rate=1e-2, epochs=4)
-    better = train(SHAPE, good, material, Place(tmp_path / "good"), start)
+    better = train(SHAPE, good, material, RunTarget(tmp_path / "good"), start)
     assert better.before == trained.before
     assert better.dev.ctc < trained.dev.ctc
 
@@ -145,12 +144,12 @@ def test_a_run_that_keeps_the_best_goes_on_as_if_it_had_not_been_stopped(
     material: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     best = replace(QUICK, keep_best=True, freeze_norms=True, layers="head")
-    straight = train(SHAPE, best, material, Place(tmp_path / "straight"))
+    straight = train(SHAPE, best, material, RunTarget(tmp_path / "straight"))
     often = replace(best, checkpoint_s=-1.0)
     stop_at_saves(monkeypatch, 3)
     with pytest.raises(StoppedError):
-        train(SHAPE, often, material, Place(tmp_path / "stopped"))
-    resumed = train(SHAPE, often, material, Place(tmp_path / "stopped"))
+        train(SHAPE, often, material, RunTarget(tmp_path / "stopped"))
+    resumed = train(SHAPE, often, material, RunTarget(tmp_path / "stopped"))
     assert_same(straight.network, resumed.network)
     assert (straight.before, straight.dev) == (resumed.before, resumed.dev)
 

@@ -19,11 +19,10 @@ from ctc_align.models import embedded_folder
 from ctc_align.models.convnet import features
 from ctc_align.text.phone_sets import IPA_PHONES
 from ctc_align.training.adaptation import Adaptation, adapt, more_silence
-from ctc_align.training.adaptation_check import CheckLimits, SegmentComparison, compared, loud_frames
+from ctc_align.training.adaptation_check import CheckLimits, OwnSegments, SegmentComparison, compared, loud_frames
+from ctc_align.training.corpus_data import Spoken
 from ctc_align.training.frame_labels import Labels
-from ctc_align.training.own_segments import OwnSegments
-from ctc_align.training.pipeline import Call
-from ctc_align.training.segmenter import Spoken
+from ctc_align.training.run_folder import TrainOptions
 
 FRAMES, WORDS = 1000, 20
 STARTS = np.arange(WORDS) * 50
@@ -107,9 +106,9 @@ def test_a_model_of_the_phones_of_all_languages_is_checked(tmp_path: Path) -> No
     make_letters(tmp_path, 12)
     loose = CheckLimits(1e6, 1e6, 1e6, 1e6)
     quick = Adaptation(language="it", check=loose, training=replace(Adaptation().training, epochs=1))
-    result = adapt(quick, str(model), Call(str(tmp_path / "manifest.jsonl"), tmp_path / "mine"))
-    comparison = result.card.comparison
-    assert result.card.inventory.units == "ipa"
+    result = adapt(quick, str(model), TrainOptions(str(tmp_path / "manifest.jsonl"), tmp_path / "mine"))
+    comparison = result.comparison
+    assert result.inventory.units == "ipa"
     assert (result.folder / network.name).read_bytes() == network.read_bytes()
     assert comparison is not None
     assert comparison.words == 3 * comparison.utterances

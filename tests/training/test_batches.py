@@ -12,9 +12,8 @@ from made_corpus import make_corpus, utterances_of
 
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.features import MELS
-from ctc_align.training.augmentation import Augmentation, augment, mask
-from ctc_align.training.feature_store import FeatureStore, build
-from ctc_align.training.training_batches import Material, collate, plan, prefetched
+from ctc_align.training.corpus_data import FeatureStore, build_store
+from ctc_align.training.training_batches import Augmentation, Material, augment, collate, mask, plan, prefetched
 
 NONE = Augmentation(noise=0.0, warp=0.0, band_limit=0.0, mask_channels=0)
 CONTEXT = 6
@@ -24,7 +23,7 @@ CONTEXT = 6
 def store(tmp_path_factory: pytest.TempPathFactory) -> FeatureStore:
     folder = tmp_path_factory.mktemp("corpus")
     make_corpus(folder, utterances=4, dev=0)
-    return build(utterances_of(folder), folder / "features")
+    return build_store(utterances_of(folder), folder / "features")
 
 
 def generator(seed: int = 0) -> torch.Generator:

@@ -11,7 +11,7 @@ from made_sounds import babble
 
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.gaussian_mixtures import VALUES, Mixtures
-from ctc_align.training.mixture_fitting import SMALLEST_VARIANCE, cepstra, estimate
+from ctc_align.training.segmenter import SMALLEST_VARIANCE, cepstra, estimate
 
 
 def data(frames: int = 400, states: int = 3, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:

@@ -15,9 +15,10 @@ from ctc_align.errors import ConfigError
 from ctc_align.models import embedded_folder, resolve_device
 from ctc_align.models.convnet.convnet_model import load_folder
 from ctc_align.training.acoustic_training import Training
-from ctc_align.training.augmentation import Augmentation
-from ctc_align.training.pipeline import Call, train
+from ctc_align.training.pipeline import train
 from ctc_align.training.recipe import NetworkSizes, Recipe, Refining, SegmenterPlan
+from ctc_align.training.run_folder import TrainOptions
+from ctc_align.training.training_batches import Augmentation
 
 CALM = Augmentation(noise=0.0, warp=0.0, band_limit=0.0, mask_channels=0)
 TONES = Recipe(
@@ -39,8 +40,8 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Made]]:
     return folder, make_corpus(folder, utterances=50, dev=4)
 
 
-def call(folder: Path, out: Path) -> Call:
-    return Call(str(folder / "manifest.jsonl"), out, dev=str(folder / "dev.jsonl"))
+def call(folder: Path, out: Path) -> TrainOptions:
+    return TrainOptions(str(folder / "manifest.jsonl"), out, dev=str(folder / "dev.jsonl"))
 
 
 @pytest.mark.long
@@ -48,7 +49,7 @@ def test_english_phones_from_recordings_to_a_model_that_aligns(corpus: tuple[Pat
     folder, made = corpus
     lines = Lines()
     result = train(TONES, call(folder, tmp_path / "m"), lines)
-    assert result.card.corpus.dev.tolist() == [46, 47, 48, 49]
+    assert result.corpus.dev.tolist() == [46, 47, 48, 49]
     aligner = Aligner(str(result.folder), device="cpu")
     assert aligner.model is not None
     assert (aligner.model.name, aligner.model.token_kind, len(aligner.model.vocab)) == ("tones", "phones", 40)

@@ -23,8 +23,9 @@ from ctc_align.models.catalogue import FolderSettings, folder_settings
 from ctc_align.text import words_of
 from ctc_align.training.acoustic_training import Training
 from ctc_align.training.adaptation import Adaptation, adapt
-from ctc_align.training.pipeline import Call, train
+from ctc_align.training.pipeline import train
 from ctc_align.training.recipe import NetworkSizes, Recipe, SegmenterPlan
+from ctc_align.training.run_folder import TrainOptions
 
 TINY = Recipe(
     language="de",
@@ -45,7 +46,7 @@ def sounds(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def letters(sounds: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return train(TINY, Call(str(sounds / "manifest.jsonl"), tmp_path_factory.mktemp("letters") / "m")).folder
+    return train(TINY, TrainOptions(str(sounds / "manifest.jsonl"), tmp_path_factory.mktemp("letters") / "m")).folder
 
 
 @pytest.fixture(scope="module")
@@ -53,7 +54,7 @@ def phones(sounds: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("phones")
     lines = [f"{word.lower()}\t{' '.join('P' + letter for letter in word.lower())}" for word in WORDS]
     (folder / "tones.dict").write_text("\n".join([*lines, "zwei\tPt Pe", "two\tPo Po"]) + "\n", "utf-8")
-    call = Call(str(sounds / "manifest.jsonl"), folder / "m", lexicon=str(folder / "tones.dict"))
+    call = TrainOptions(str(sounds / "manifest.jsonl"), folder / "m", lexicon=str(folder / "tones.dict"))
     return train(TINY, call).folder
 
 
@@ -134,12 +135,12 @@ def test_emissions_of_another_vocabulary_are_not_the_lexicons(phones: Path) -> N
 def test_adapting_inherits(letters: Path, phones: Path, sounds: Path, tmp_path: Path) -> None:
     training = replace(Adaptation().training, epochs=1)
     for base, kept in ((letters, "de"), (phones, "de")):
-        call = Call(str(sounds / "manifest.jsonl"), tmp_path / base.parent.name)
-        card = adapt(Adaptation(training=training), str(base), call).card
+        call = TrainOptions(str(sounds / "manifest.jsonl"), tmp_path / base.parent.name)
+        card = adapt(Adaptation(training=training), str(base), call)
         assert card.inventory.language == kept
         mine = folder_settings(str(call.out_dir))
         assert (mine.language, mine.lexicon is None) == (kept, base == letters)
-    other = Call(str(sounds / "manifest.jsonl"), tmp_path / "other")
+    other = TrainOptions(str(sounds / "manifest.jsonl"), tmp_path / "other")
     adapt(Adaptation(language="nl", training=training), str(letters), other)
     assert folder_settings(str(other.out_dir)).language == "nl"
 

@@ -20,14 +20,12 @@ from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
 from ctc_align.training import Watch
 from ctc_align.training.acoustic_training import Training
 from ctc_align.training.adaptation import Adaptation, adapt
-from ctc_align.training.augmentation import Augmentation
-from ctc_align.training.corpus_data import Corpus
-from ctc_align.training.feature_store import FeatureStore
-from ctc_align.training.frame_labels import Labels
-from ctc_align.training.pipeline import Call, train
+from ctc_align.training.corpus_data import Corpus, FeatureStore, Spoken
+from ctc_align.training.frame_labels import Labels, StateScorer, inputs_of, learn_mixtures, resegmented
+from ctc_align.training.pipeline import train
 from ctc_align.training.recipe import NetworkSizes, Recipe, Refining, SegmenterPlan
-from ctc_align.training.resegmentation import StateScorer, inputs_of, learn_mixtures, resegmented
-from ctc_align.training.segmenter import Spoken
+from ctc_align.training.run_folder import TrainOptions
+from ctc_align.training.training_batches import Augmentation
 
 RECIPE = Recipe(
     fewest=3,
@@ -128,7 +126,7 @@ def test_a_refined_model_has_mixtures_is_resumable_and_can_be_adapted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = make_letters(tmp_path / "letters", 30)
-    call = Call(str(tmp_path / "letters" / "manifest.jsonl"), tmp_path / "straight" / "m", keep=True)
+    call = TrainOptions(str(tmp_path / "letters" / "manifest.jsonl"), tmp_path / "straight" / "m", keep=True)
     lines = Lines()
     straight = train(RECIPE, call, lines)
     assert "segments: by the network and mixtures together" in lines.lines

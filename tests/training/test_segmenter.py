@@ -11,14 +11,14 @@ from ctc_align.text.phone_sets import ARPABET_PHONES
 from ctc_align.tokens.phones import PhoneTokenizer
 from ctc_align.tokens.tokenizer import tokenize
 from ctc_align.training import Watch
-from ctc_align.training.feature_store import FeatureStore, build
-from ctc_align.training.segmenter import PARTS, Round, Segmenter, Spoken
+from ctc_align.training.corpus_data import FeatureStore, Spoken, build_store
+from ctc_align.training.segmenter import PARTS, Segmenter
 
 pytestmark = pytest.mark.long
 
 SILENCE = len(ARPABET_PHONES) * PARTS
 OTHER = ARPABET_PHONES.index("OW")
-ROUNDS = [Round(1, 6, 30), Round(2, 2, 30)]
+ROUNDS = [(1, 6, 30), (2, 2, 30)]
 
 
 def spoken_of(one: Made) -> Spoken:
@@ -31,7 +31,7 @@ def spoken_of(one: Made) -> Spoken:
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Made], FeatureStore]:
     folder = tmp_path_factory.mktemp("corpus")
     made = make_corpus(folder, utterances=30, dev=0, slow=2)
-    return made, build(utterances_of(folder), folder / "features")
+    return made, build_store(utterances_of(folder), folder / "features")
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +102,7 @@ def test_realignment_raises_the_likelihood(corpus: tuple[list[Made], FeatureStor
     lines = Lines()
     spoken = {i: spoken_of(one) for i, one in enumerate(corpus[0][:12])}
     segmenter = Segmenter(corpus[1], spoken, len(ARPABET_PHONES), lines)
-    segmenter.train(range(12), [Round(1, 1, 12)] * 4)
+    segmenter.train(range(12), [(1, 1, 12)] * 4)
     scores = [float(line.split()[-3]) for line in lines.lines]
     assert scores[-1] > scores[0] + 0.1
     assert scores[1] >= scores[0] - 0.01
@@ -129,6 +129,6 @@ def test_an_utterance_without_room_for_its_phones_is_left_out(
 def test_a_round_without_realignment(corpus: tuple[list[Made], FeatureStore]) -> None:
     lines = Lines()
     segmenter = Segmenter(corpus[1], {0: spoken_of(corpus[0][0])}, len(ARPABET_PHONES), lines)
-    segmenter.train([0], [Round(1, 0, 5)])
+    segmenter.train([0], [(1, 0, 5)])
     assert lines.lines == ["segments: 1 Gaussians a state, 1 utterances: nan per frame"]
     assert segmenter.mixtures is not None

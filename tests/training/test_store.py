@@ -13,15 +13,15 @@ from made_corpus import make_corpus, utterances_of
 
 from ctc_align.audio.loading import load_audio, load_segment
 from ctc_align.models.convnet import features
-from ctc_align.training import feature_store as stores
-from ctc_align.training.feature_store import build
+from ctc_align.training import corpus_data as stores
+from ctc_align.training.corpus_data import build_store
 
 
 def test_frames_come_back_in_half_precision(tmp_path: Path) -> None:
     make_corpus(tmp_path, utterances=3, dev=0)
     utterances = utterances_of(tmp_path)
     seen: list[int] = []
-    store = build(utterances, tmp_path / "features", seen.append)
+    store = build_store(utterances, tmp_path / "features", seen.append)
     assert seen == [1, 2, 3]
     assert len(store) == 3
     assert store.faults == {}
@@ -36,7 +36,7 @@ def test_frames_come_back_in_half_precision(tmp_path: Path) -> None:
 def test_a_part_of_a_recording(tmp_path: Path) -> None:
     (made,) = make_corpus(tmp_path, utterances=1, dev=0)
     part = replace(utterances_of(tmp_path)[0], offset_s=0.2, duration_s=0.3)
-    store = build([part], tmp_path / "features")
+    store = build_store([part], tmp_path / "features")
     samples = load_segment(made.path, offset_s=0.2, duration_s=0.3).samples
     assert store.lengths.tolist() == [30]
     torch.testing.assert_close(store[0], features.log_mel(samples, 0, 30), atol=0.01, rtol=1e-3)
@@ -48,7 +48,7 @@ def test_what_cannot_be_read_has_no_frames_and_a_reason(tmp_path: Path) -> None:
     (tmp_path / "u002.wav").unlink()
     soundfile.write(tmp_path / "u003.wav", np.zeros(48000), 16000)
     every = [replace(one, duration_s=None) for one in utterances_of(tmp_path)]
-    store = build(every, tmp_path / "features")
+    store = build_store(every, tmp_path / "features")
     assert list(store.faults) == [0, 2, 3]
     assert "u000.wav" in store.faults[0]
     assert "silence" in store.faults[3]
@@ -60,7 +60,7 @@ def test_what_cannot_be_read_has_no_frames_and_a_reason(tmp_path: Path) -> None:
 def test_nothing_that_can_be_read(tmp_path: Path) -> None:
     make_corpus(tmp_path, utterances=1, dev=0)
     (tmp_path / "u000.wav").unlink()
-    store = build(utterances_of(tmp_path), tmp_path / "features")
+    store = build_store(utterances_of(tmp_path), tmp_path / "features")
     assert store[0].shape == (0, features.MELS)
 
 
@@ -77,9 +77,9 @@ def test_what_is_there_is_used_and_what_was_broken_off_is_not(tmp_path: Path, mo
 
     monkeypatch.setattr(stores, "_frames_of", stopping)
     with pytest.raises(KeyboardInterrupt):
-        build(utterances, tmp_path / "features")
-    first = build(utterances, tmp_path / "features")
+        build_store(utterances, tmp_path / "features")
+    first = build_store(utterances, tmp_path / "features")
     count = len(done)
-    second = build(utterances, tmp_path / "features")
+    second = build_store(utterances, tmp_path / "features")
     assert len(done) == count
     assert all(torch.equal(first[i], second[i]) for i in range(3))

@@ -11,26 +11,27 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from ctc_align.models.convnet.model_folder import EMBEDDED
 from made_corpus import Lines
 from made_letters import LETTERS, Said, make_letters
 from stopped_training import StoppedError, model_files, stop_at_saves
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.errors import InputError, OutputError, UsageError
-from ctc_align.models import embedded_folder, load_model
+from ctc_align.models import load_model
 from ctc_align.models.calibration import KINDS
 from ctc_align.models.edge_network import FILE, EdgeNetwork, EdgeNetworkShape, edge_network_bytes
 from ctc_align.text.phone_sets import ARPABET_PHONES, IPA_PHONES
-from ctc_align.training import adaptation, frame_labels
+from ctc_align.training import adaptation, frame_labels, starting
 from ctc_align.training.acoustic_training import Training
 from ctc_align.training.adaptation import Adaptation, adapt
 from ctc_align.training.adaptation_check import CheckLimits
-from ctc_align.training.augmentation import Augmentation
 from ctc_align.training.frame_labels import Labels
-from ctc_align.training.pipeline import Call, train
+from ctc_align.training.pipeline import train
 from ctc_align.training.recipe import NetworkSizes, Recipe, SegmenterPlan
-from ctc_align.training.refining import learnt_edges as learnt_edges_module
-from ctc_align.training.refining.learnt_edges import learnt_edges
+from ctc_align.training.run_folder import TrainOptions
+from ctc_align.training.starting import learnt_edges
+from ctc_align.training.training_batches import Augmentation
 
 CALM = Augmentation(noise=0.0, warp=0.0, band_limit=0.0, mask_channels=0)
 TINY = Recipe(
@@ -46,8 +47,8 @@ TINY = Recipe(
 QUICK = replace(TINY, training=replace(TINY.training, epochs=2, dropout=0.2, augmentation=Augmentation()))
 
 
-def call(folder: Path, out: Path, **more) -> Call:
-    return Call(str(folder / "manifest.jsonl"), out, **more)
+def call(folder: Path, out: Path, **more) -> TrainOptions:
+    return TrainOptions(str(folder / "manifest.jsonl"), out, **more)
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +99,7 @@ def test_the_model_says_what_it_is(model: Path) -> None:
         assert part in card
     assert card.startswith("---\nlibrary_name: ")
     assert 'model-index: [{"name": "tones", "results": [{"task": ' in card
-    edges = [FILE] if (embedded_folder("english") / FILE).is_file() else []
+    edges = [FILE] if (EMBEDDED / FILE).is_file() else []
     assert sorted(path.name for path in model.iterdir()) == ["README.md", *edges, "model.safetensors", "model.toml"]
 
 
@@ -112,7 +113,7 @@ def test_a_model_gets_the_network_of_edges_that_fits_its_tokens(
     for folder, labels in ((english, ARPABET_PHONES), (base, ("a", "e"))):
         folder.mkdir()
         (folder / FILE).write_bytes(edge_network_bytes(EdgeNetwork(EdgeNetworkShape(tuple(labels)))))
-    monkeypatch.setattr(learnt_edges_module, "embedded_folder", lambda name: tmp_path / name)
+    monkeypatch.setattr(starting, "embedded_folder", lambda name: english)
     whole = learnt_edges("english", ("<blank>", *reversed(ARPABET_PHONES)))
     hidden = learnt_edges("english", ("<blank>", *ARPABET_PHONES, "X"), tmp_path)
     own = learnt_edges("english", ("<blank>", *ARPABET_PHONES), base)
@@ -166,7 +167,7 @@ def test_a_run_that_was_stopped_goes_on_and_gives_the_same_model(
     resumed = train(often, call(spoken[0], out), lines)
     assert any(line.startswith("goes on from step ") for line in lines.lines)
     assert model_files(resumed.folder) == model_files(straight.folder)
-    assert resumed.card.dev == straight.card.dev
+    assert resumed.dev == straight.dev
 
 
 @pytest.mark.long
@@ -196,7 +197,7 @@ def test_an_old_torch_is_refused_before_the_work(tmp_path: Path, monkeypatch: py
     """It could not read back, safely, what the run saves; that is found after hours where it is not asked first."""
     monkeypatch.setattr(torch, "__version__", "2.9.1+cu128")
     with pytest.raises(UsageError, match=r"needs PyTorch 2\.10 or newer, this is 2\.9\.1\+cu128: pip install"):
-        train(Recipe(), Call(str(tmp_path), tmp_path / "model"))
+        train(Recipe(), TrainOptions(str(tmp_path), tmp_path / "model"))
     assert not (tmp_path / "model").exists()
 
 
@@ -213,7 +214,7 @@ def test_bad_pairs_are_left_out_counted_and_listed(tmp_path: Path) -> None:
     manifest.write_text("".join(json.dumps(row) + "\n" for row in rows) + "{\n")
     lines = Lines()
     result = train(QUICK, call(tmp_path, tmp_path / "m"), lines)
-    corpus = result.card.corpus
+    corpus = result.corpus
     assert len(corpus.train) + len(corpus.dev) == 16
     kinds = {
         "a transcript too long for its audio": "u000",
@@ -242,7 +243,7 @@ def test_audio_that_holds_more_than_its_transcript_is_left_out(tmp_path: Path) -
     samples = np.tile(soundfile.read(tmp_path / "u000.wav")[0], 20)
     soundfile.write(tmp_path / "u000.wav", samples, 16000)
     result = train(QUICK, call(tmp_path, tmp_path / "m"))
-    assert [one.kind for one in result.card.corpus.left_out] == ["a transcript too short for its audio"]
+    assert [one.kind for one in result.corpus.left_out] == ["a transcript too short for its audio"]
 
 
 def test_corpora_of_which_nothing_can_be_used(tmp_path: Path) -> None:
@@ -261,21 +262,21 @@ def test_corpora_of_which_nothing_can_be_used(tmp_path: Path) -> None:
     unreadable = told(audio="no.wav", text="salé salé salé")
     assert "two utterances or more that can be used, got 0: 3 × unreadable audio" in unreadable
     with pytest.raises(UsageError, match="there is no such"):
-        train(TINY, Call(str(tmp_path / "absent"), tmp_path / "m"))
+        train(TINY, TrainOptions(str(tmp_path / "absent"), tmp_path / "m"))
 
 
 @pytest.mark.long
 def test_speakers_are_held_out_whole(tmp_path: Path) -> None:
     make_letters(tmp_path, 24, speakers=("a", "b", "c", "d", "e", "f"))
     result = train(QUICK, call(tmp_path, tmp_path / "m"))
-    dev = result.card.corpus.dev
+    dev = result.corpus.dev
     assert {i % 6 for i in dev.tolist()} == {int(dev[0]) % 6}
     assert len(dev) == 4
-    other = train(replace(QUICK, seed=5), call(tmp_path, tmp_path / "n")).card.corpus.dev
+    other = train(replace(QUICK, seed=5), call(tmp_path, tmp_path / "n")).corpus.dev
     assert len(other) == 4
     make_letters(tmp_path / "held", 3, seed=9)
     given = train(QUICK, call(tmp_path, tmp_path / "o", dev=str(tmp_path / "held" / "manifest.jsonl")))
-    assert given.card.corpus.dev.tolist() == [24, 25, 26]
+    assert given.corpus.dev.tolist() == [24, 25, 26]
 
 
 @pytest.mark.long
@@ -289,7 +290,7 @@ def test_phones_of_a_lexicon(tmp_path: Path) -> None:
     lines.insert(0, "mola\t0.9\tPm Pé Pl Pé")
     lexicon.write_text("\n".join(lines) + "\n", "utf-8")
     result = train(TINY, call(tmp_path, tmp_path / "m", lexicon=str(lexicon)))
-    left = result.card.corpus.left_out
+    left = result.corpus.left_out
     assert {one.kind for one in left} == {"words that are not in the lexicon"}
     assert {one.details for one in left} <= {"salé", "salé salé", "salé salé salé"}
     model = load_model(str(result.folder), device="cpu")
@@ -316,7 +317,7 @@ def test_adapting_lowers_the_loss_on_another_voice(model: Path, tmp_path: Path) 
     lines = Lines()
     before = model_files(model)
     result = adapt(Adaptation(), str(model), call(tmp_path, tmp_path / "mine"), lines)
-    trained = result.card.trained
+    trained = result.trained
     assert trained.before is not None
     assert trained.dev.ctc < 0.9 * trained.before.ctc
     assert any(line.startswith("held out: ") and ", before ctc" in line for line in lines.lines)

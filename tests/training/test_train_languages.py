@@ -26,8 +26,9 @@ from ctc_align.files import Alignment
 from ctc_align.models.convnet.network import NetworkShape
 from ctc_align.text.phone_sets import IPA_PHONES
 from ctc_align.training.acoustic_training import Training
-from ctc_align.training.pipeline import Call, train
+from ctc_align.training.pipeline import train
 from ctc_align.training.recipe import NetworkSizes, Recipe, SegmenterPlan
+from ctc_align.training.run_folder import TrainOptions
 from ctc_align.training.starting import read_start
 from ctc_align.types import Transcript
 
@@ -42,8 +43,8 @@ LETTERS = Recipe(
 IPA = replace(LETTERS, units="ipa", language="it")
 
 
-def call(folder: Path, out: Path) -> Call:
-    return Call(str(folder / "manifest.jsonl"), out)
+def call(folder: Path, out: Path) -> TrainOptions:
+    return TrainOptions(str(folder / "manifest.jsonl"), out)
 
 
 @pytest.fixture(scope="module")

@@ -11,10 +11,17 @@ from made_edges import FRAME_S, VOCAB, made_utterance, roughly, untrained
 
 from ctc_align.alignment.refined_edges import edges_of, utterance_sounds
 from ctc_align.models.edge_network import edge_network_bytes
-from ctc_align.training.calibrating import edge_learning
-from ctc_align.training.calibrating.edge_errors import SpokenUtterance
-from ctc_align.training.calibrating.edge_learning import LabelledSet, LearntEdges, learn_edges, less_with_more
-from ctc_align.training.calibrating.labelled_edges import UNLABELLED_WEIGHT, edge_examples, labelled_places
+from ctc_align.training import edge_learning
+from ctc_align.training.edge_learning import (
+    UNLABELLED_WEIGHT,
+    LabelledSet,
+    LearntEdges,
+    edge_examples,
+    labelled_edges_s,
+    learn_edges,
+    less_with_more,
+)
+from ctc_align.training.labelled_speech import SpokenUtterance
 
 LATE_S = 0.02
 
@@ -23,7 +30,7 @@ def places(utterance: SpokenUtterance, begin: np.ndarray) -> np.ndarray:
     """Where labels put the edges: starts of words, inner edges, ends of words, in the order of time."""
     drawn = roughly(begin, 1)
     words = utterance_sounds(utterance.tokens.ids, utterance.tokens.words)[2]
-    return labelled_places(utterance, drawn, edges_of(drawn.start, drawn.end, words))
+    return labelled_edges_s(utterance, drawn, edges_of(drawn.start, drawn.end, words))
 
 
 def test_words_and_phones_say_where_edges_are() -> None:
@@ -44,7 +51,7 @@ def test_what_has_no_label_says_as_it_is_drawn() -> None:
     examples = edge_examples([bare], [roughly(begin, 1)], untrained())
     light = examples.weight < 1
     assert examples.weight[light].tolist() == pytest.approx([UNLABELLED_WEIGHT] * 6)
-    assert examples.place[light].abs().max() <= 0.5
+    assert examples.offset[light].abs().max() <= 0.5
 
 
 def test_phones_that_do_not_pair_or_leave_a_gap_say_nothing() -> None:

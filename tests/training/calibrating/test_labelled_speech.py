@@ -11,7 +11,7 @@ import pytest
 import soundfile
 from sample_alignments import aligned, make_alignment
 
-from ctc_align.training.calibrating.labelled_speech import read_labelled
+from ctc_align.training.labelled_speech import read_labelled
 
 
 def test_of_the_downloads_of_a_page_the_last_is_a_label(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -24,8 +24,17 @@ from ctc_align.evaluate.sanity_checks import PairedUtterance, find_time_doubts
 from ctc_align.kernels import batching
 from ctc_align.models.calibration import Calibration
 from ctc_align.models.edge_network import EdgeNetwork
-from ctc_align.training.calibrating.edge_errors import (
+from ctc_align.training.edge_learning import (
+    FEWEST_UTTERANCES,
+    SHARES,
+    LabelledSet,
+    LearntEdges,
+    learn_edges,
+    network_labels,
+)
+from ctc_align.training.labelled_speech import (
     Candidate,
+    LabelledUtterance,
     PairedEdges,
     SpokenUtterance,
     best_of,
@@ -34,15 +43,6 @@ from ctc_align.training.calibrating.edge_errors import (
     left_out,
     offsets_of,
 )
-from ctc_align.training.calibrating.edge_learning import (
-    FEWEST_UTTERANCES,
-    SHARES,
-    LabelledSet,
-    LearntEdges,
-    learn_edges,
-)
-from ctc_align.training.calibrating.labelled_edges import network_labels
-from ctc_align.training.calibrating.labelled_speech import LabelledUtterance
 from ctc_align.types import ALIGNED, Interval
 from ctc_align.units import seconds_to_ms
 

@@ -1,1 +1,0 @@
-"""Calibration of a model on hand-labelled speech."""

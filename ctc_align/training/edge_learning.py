@@ -1,0 +1,514 @@
+"""Learning of an edge network from hand-labelled utterances, with its errors for speakers it did not learn from.
+
+An example is a window around a drawn edge, and where in it the label puts the edge. Labels of words alone say nothing
+about the edges inside words: these are examples, too, of a small weight and labelled as they are drawn, so that the
+network learns to leave them where they are.
+
+For each group of speakers that is left out, everything comes from the others: the constants with which edges are drawn,
+and the network. Networks that learn from a quarter and from half of the others give a curve, whose fall shows what more
+labels would bring.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import nn
+
+from ctc_align.alignment.ctc_path import Spans
+from ctc_align.alignment.refined_edges import SIGMA, Edges, EdgeScene, edges_of, refine_edges, utterance_sounds
+from ctc_align.evaluate import Evaluation, evaluate_intervals
+from ctc_align.kernels import batching
+from ctc_align.models.calibration import MOST_SPREAD
+from ctc_align.models.edge_network import (
+    FARTHEST,
+    FINE_MELS,
+    FINE_SHIFT_S,
+    POSITIONS,
+    WINDOW,
+    EdgeNetwork,
+    EdgeNetworkShape,
+    EdgeWindows,
+)
+from ctc_align.training.labelled_speech import PairedEdges, SpokenUtterance, phones_of, words_of
+from ctc_align.types import Emissions, Interval
+
+MARGIN = 4
+"""Fine frames by which the windows of examples are wider on either side, so that training can shift them."""
+UNLABELLED_WEIGHT = 0.2
+"""Weight of an edge without a label."""
+ONE_EDGE_S = 0.011
+"""Labels of a phone's end and the next one's start that are at most this far apart are of one edge."""
+FEWEST_UTTERANCES = 8
+"""A network needs this many labelled utterances."""
+SHARES = (0.25, 0.5)
+"""Parts of the utterances for the curve …"""
+FEWEST_ON_CURVE = 4
+"""… where they have this many utterances or more."""
+MORE_UTTERANCES = 30
+"""By which the curve is extrapolated."""
+FEWEST_STEPS, MOST_STEPS = 300, 6000
+"""Limits of the steps of a training, and so of its epochs."""
+MOST_AT_ONCE = 8
+"""Networks that are trained at the same time."""
+Row = tuple[str, Sequence[Interval], Sequence[Interval]]
+"""A name, intervals and labels, as `evaluate_intervals` expects them."""
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeExamples:
+    """Windows, `MARGIN` wider than the network's, and where the edges are in them.
+
+    Attributes:
+        windows: of E edges; values may be float16.
+        offset: (E,) float32, of the edges from their windows' centres, in fine frames.
+        weight: (E,) float32, of each in the loss.
+    """
+
+    windows: EdgeWindows
+    offset: torch.Tensor
+    weight: torch.Tensor
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    @staticmethod
+    def joined(parts: Sequence[EdgeExamples]) -> EdgeExamples:
+        """Return the examples of all parts."""
+        return EdgeExamples(
+            EdgeWindows.joined([part.windows for part in parts]),
+            torch.cat([part.offset for part in parts]),
+            torch.cat([part.weight for part in parts]),
+        )
+
+
+@dataclass(frozen=True)
+class EdgeTraining:
+    """Settings of an edge network's training.
+
+    Attributes:
+        epochs: passes over all examples.
+        batch: number of examples.
+        learning_rate: the peak of a one-cycle schedule.
+        weight_decay: of AdamW.
+        dropout: share of the hidden values that are set to 0.
+        hidden_sounds: share of the edges whose neighbouring sounds are replaced by unknown ones of their kind.
+        hidden_kinds: share of the edges whose sounds' kinds are hidden, too, so that the network can draw edges
+            between sounds of any language.
+        shift_frames: the largest shift of a window, in fine frames.
+        level: standard deviation of a random change of level, in units of the features.
+        width_frames: standard deviation of the Gaussian target, in fine frames.
+    """
+
+    epochs: int = 15
+    batch: int = 64
+    learning_rate: float = 2e-3
+    weight_decay: float = 1e-3
+    dropout: float = 0.1
+    hidden_sounds: float = 0.15
+    hidden_kinds: float = 0.0
+    shift_frames: int = 2
+    level: float = 0.1
+    width_frames: float = 1.0
+
+
+GOING_ON = EdgeTraining(epochs=10, learning_rate=1e-3)
+"""The further training of a model's own network."""
+
+
+def examples_of(scene: EdgeScene, edge_s: np.ndarray, weight: np.ndarray) -> EdgeExamples:
+    """Return the examples of one utterance's edges that are known and within reach of their windows.
+
+    Args:
+        scene: of the utterance.
+        edge_s: (E,) labelled edges, in seconds from the audio's start; NaN where unknown.
+        weight: (E,) of each in the loss.
+    """
+    offset = edge_s / FINE_SHIFT_S - scene.centres()
+    near = torch.from_numpy(np.flatnonzero(np.abs(offset) <= FARTHEST + 0.5))  # False where NaN
+    windows = scene.windows(0, len(scene.edges), MARGIN).to("cpu").part(near)
+    return EdgeExamples(
+        replace(windows, values=windows.values.half()),
+        torch.from_numpy(offset).float()[near],
+        torch.from_numpy(weight).float()[near],
+    )
+
+
+def train_edge_network(
+    examples: EdgeExamples,
+    labels: Sequence[str],
+    training: EdgeTraining,
+    seed: int = 1,
+    begin: EdgeNetwork | None = None,
+    say: Callable[[str], None] | None = None,
+) -> EdgeNetwork:
+    """Return a network trained on examples; the same for the same seed, machine and number of threads.
+
+    Args:
+        examples: their sounds are indices into `labels`.
+        labels: the tokens that the network knows.
+        training: the settings.
+        seed: of the weights and the order of the examples.
+        begin: a network to train further; None: a new one.
+        say: called with a line after every epoch.
+    """
+    # all randomness is this generator's: calibration trains several networks in several threads
+    generator = torch.Generator().manual_seed(seed)
+    network = EdgeNetwork(EdgeNetworkShape(tuple(labels)))
+    if begin is not None:
+        network.load_state_dict(begin.members()[0].state_dict())
+    else:
+        _initialise(network, generator)
+    network.train()
+    count = len(examples)
+    batches = max(1, count // training.batch)
+    optimizer = torch.optim.AdamW(
+        network.parameters(), training.learning_rate, weight_decay=training.weight_decay, fused=True
+    )
+    schedule = torch.optim.lr_scheduler.OneCycleLR(
+        optimizer, training.learning_rate, total_steps=training.epochs * batches + 1, pct_start=0.2
+    )
+    for epoch in range(training.epochs):
+        order = torch.randperm(count, generator=generator)
+        total = 0.0
+        for batch in order[: batches * training.batch].split(training.batch):
+            loss = _loss(network, examples, batch, training, generator)
+            optimizer.zero_grad()
+            loss.backward()
+            nn.utils.clip_grad_norm_(network.parameters(), 1.0)
+            optimizer.step()
+            schedule.step()
+            total += loss.item()
+        if say is not None:
+            say(f"epoch {epoch + 1} of {training.epochs}: {total / batches:.4f} nats an edge")
+    return network.eval()
+
+
+def _initialise(network: EdgeNetwork, generator: torch.Generator) -> None:
+    """Initialise the weights: almost no bias by label, and kinds of sounds weigh more than single sounds."""
+    with torch.no_grad():
+        for each in (*network.layers, network.output, network.habit):
+            assert isinstance(each, (nn.Conv1d, nn.Linear))
+            assert each.bias is not None
+            bound = each.weight[0].numel() ** -0.5
+            each.weight.uniform_(-bound, bound, generator=generator)
+            each.bias.uniform_(-bound, bound, generator=generator)
+        network.role.weight.normal_(generator=generator)
+        network.sound.weight.normal_(0.0, 0.3, generator=generator)
+        network.kind.weight.normal_(0.0, 0.7, generator=generator)
+        network.habit.weight.normal_(0.0, 0.02, generator=generator)
+        for layer in network.modulation:
+            assert isinstance(layer, nn.Linear)
+            layer.weight.normal_(0.0, 0.1, generator=generator)
+            layer.bias.zero_()
+
+
+def _loss(
+    network: EdgeNetwork,
+    examples: EdgeExamples,
+    batch: torch.Tensor,
+    training: EdgeTraining,
+    generator: torch.Generator,
+) -> torch.Tensor:
+    """Return the mean cross-entropy of a batch of examples, with random shifts, levels and hidden sounds."""
+    windows, offset, weight = examples.windows.part(batch), examples.offset[batch], examples.weight[batch]
+    count, most = len(batch), training.shift_frames
+    shift = torch.randint(-most, most + 1, (count,), generator=generator)
+    column = MARGIN + shift[:, None] + torch.arange(WINDOW)
+    values = windows.values.float()
+    values = values.gather(2, column[:, None, :].expand(-1, values.shape[1], -1))
+    values[:, :FINE_MELS] += training.level * torch.randn(count, 1, 1, generator=generator)
+    sounds, others = (torch.rand(count, generator=generator) < training.hidden_sounds for _ in range(2))
+    kinds = torch.rand(count, generator=generator) < training.hidden_kinds
+    left, right = network.hidden(windows.left, sounds, kinds), network.hidden(windows.right, others, kinds)
+    shifted = EdgeWindows(values, left, right, windows.role)
+    logits = network(shifted, _Dropout(training.dropout, generator))
+    # the target is a Gaussian around the edge: an edge that is one fine frame off is nearly as good
+    positions = torch.arange(POSITIONS) - FARTHEST
+    target = torch.softmax(-0.5 * ((positions - (offset - shift)[:, None]) / training.width_frames).square(), 1)
+    losses = -(target * logits.log_softmax(1)).sum(1)
+    return (weight * losses).sum() / weight.sum().clamp_min(1e-6)
+
+
+@dataclass(frozen=True, eq=False)
+class _Dropout:
+    """Dropout that draws from a generator, which torch's own cannot."""
+
+    share: float
+    generator: torch.Generator
+
+    def __call__(self, hidden: torch.Tensor) -> torch.Tensor:
+        stays = torch.rand(hidden.shape, generator=self.generator) >= self.share
+        return hidden * stays / (1.0 - self.share)
+
+
+def network_labels(emissions: Emissions, separator: int | None = None) -> tuple[str, ...]:
+    """Return the tokens that an edge network knows: all but the blank and the word separator.
+
+    >>> import torch
+    >>> network_labels(Emissions(torch.zeros(1, 4), ("-", "|", "a", "b"), 0.01), 1)
+    ('a', 'b')
+    """
+    others = (emissions.blank, separator)
+    return tuple(label for index, label in enumerate(emissions.vocab) if label and index not in others)
+
+
+def edge_examples(utterances: Sequence[SpokenUtterance], drawn: Sequence[Spans], network: EdgeNetwork) -> EdgeExamples:
+    """Return the examples of one utterance or more; the arguments are those of `utterance_examples`."""
+    return EdgeExamples.joined(
+        [utterance_examples(utterance, edges, network) for utterance, edges in zip(utterances, drawn)]
+    )
+
+
+def utterance_examples(
+    utterance: SpokenUtterance, drawn: Spans, network: EdgeNetwork, word_weights: np.ndarray | None = None
+) -> EdgeExamples:
+    """Return the examples of one utterance.
+
+    Args:
+        utterance: its emissions have their sound.
+        drawn: its edges before a network refines them.
+        network: of the same labels as the one that will learn.
+        word_weights: (W, 2) of the start and the end of each labelled word, all other edges weighing as unlabelled
+            ones; None: 1 for every labelled edge.
+    """
+    spoken, ids, words = utterance_sounds(utterance.tokens.ids, utterance.tokens.words)
+    of_words = drawn.of(spoken)
+    edges = edges_of(of_words.start, of_words.end, words)
+    edge_s = labelled_edges_s(utterance, drawn, edges)
+    unknown = np.isnan(edge_s)
+    emissions = utterance.emissions
+    edge_s[unknown] = edges.frames[unknown] * emissions.frame_shift_s + emissions.first_frame_s
+    if word_weights is None:
+        weight = np.where(unknown, UNLABELLED_WEIGHT, 1.0)
+    else:
+        weight = _weights_of_words(utterance, drawn, edges, word_weights)
+    return examples_of(EdgeScene(emissions, ids, edges, network), edge_s, weight)
+
+
+def _weights_of_words(utterance: SpokenUtterance, drawn: Spans, edges: Edges, word_weights: np.ndarray) -> np.ndarray:
+    weight = np.full(len(edges), UNLABELLED_WEIGHT)
+    of_label = {id(label): row for label, row in zip(utterance.labelled.words, word_weights)}
+    words = words_of(utterance, drawn)
+    for w, label in words.labels:
+        if id(label) in of_label:
+            start, end = edges.begins[words.begins[w]], edges.ends[words.begins[w + 1] - 1]
+            weight[start], weight[end] = of_label[id(label)]
+    return weight
+
+
+def labelled_edges_s(utterance: SpokenUtterance, drawn: Spans, edges: Edges) -> np.ndarray:
+    """Return the edges (E,) by the labels, in seconds from the audio's start; NaN where they do not say.
+
+    Labelled words give their starts and ends; two labelled phones that touch give the edge between them.
+
+    Args:
+        utterance: with its labels.
+        drawn: the edges of all its tokens.
+        edges: of its sounds, from `drawn`.
+    """
+    edge_s = np.full(len(edges), np.nan)
+    start_s, end_s = np.full((2, len(edges.begins)), np.nan)
+    for k, phone in phones_of(utterance, drawn).labels:
+        start_s[k], end_s[k] = phone.start_s, phone.end_s
+    shared = edges.ends[:-1] == edges.begins[1:]
+    agree = shared & (np.abs(start_s[1:] - end_s[:-1]) <= ONE_EDGE_S)  # False where one is NaN
+    edge_s[edges.ends[:-1][agree]] = ((start_s[1:] + end_s[:-1]) / 2)[agree]
+    words = words_of(utterance, drawn)
+    for w, word in words.labels:
+        edge_s[edges.begins[words.begins[w]]] = word.start_s
+        edge_s[edges.ends[words.begins[w + 1] - 1]] = word.end_s
+    return edge_s
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledSet:
+    """Labelled utterances from which a network learns.
+
+    Attributes:
+        utterances: U of them, with their sound.
+        folds: (U,) the group of each; the utterances of a group are left out together.
+        draw: returns the edges of all utterances, drawn with constants from some of them (U,) bool.
+        labels: the tokens that the network is to know.
+        begin: a network of the same labels to train further; None: a new one.
+        shares: parts of the other groups' utterances for the curve, besides all of them.
+    """
+
+    utterances: Sequence[SpokenUtterance]
+    folds: np.ndarray
+    draw: Callable[[np.ndarray], list[Spans]]
+    labels: tuple[str, ...]
+    begin: EdgeNetwork | None = None
+    shares: tuple[float, ...] = SHARES
+
+
+@dataclass(frozen=True)
+class LearntEdges:
+    """An edge network, and its errors for speakers left out.
+
+    Attributes:
+        network: trained on all utterances.
+        words, phones: edges drawn by networks trained on other folds, with their errors and standard deviations.
+        evaluation: of the words between these edges.
+        within_sd: share of the edges within their standard deviation, scaled by the spread of other folds; 0.68 is
+            right.
+        curve: (number of training utterances, mean absolute error in ms), fewest first.
+    """
+
+    network: EdgeNetwork
+    words: PairedEdges
+    phones: PairedEdges
+    evaluation: Evaluation
+    within_sd: float
+    curve: tuple[tuple[float, float], ...]
+
+
+def learn_edges(given: LabelledSet, progress: Callable[[float], None] | None = None) -> LearntEdges:
+    """Return an edge network trained on labelled utterances of two folds or more.
+
+    As many networks are trained at once as torch would use threads; the result does not depend on the number.
+
+    Args:
+        given: the utterances.
+        progress: called with the share of finished trainings, in [0, 1].
+    """
+    folds = range(int(given.folds.max()) + 1)
+    jobs = [_Job(given.folds != fold, given.folds == fold) for fold in folds]
+    everything = np.ones(len(given.folds), np.bool_)
+    curve_jobs = [[_part(job, share) for job in jobs] for share in given.shares]
+    lists = [*(part for part in curve_jobs if _mean_size(part) >= FEWEST_ON_CURVE), jobs]
+    whole = _Job(everything, ~everything)
+    trained = _trained(given, [job for part in lists for job in part] + [whole], progress)
+    curve = []
+    for part in lists:
+        words, phones, rows = PairedEdges(), PairedEdges(), list[Row]()
+        for _ in part:
+            rows += _left_out_edges(given, *next(trained), words, phones)
+        curve.append((_mean_size(part), float(np.abs(words.errors_ms).mean())))
+    # words, phones and rows are those of the last list: the networks of all other utterances
+    network = next(trained)[2]
+    ratios = np.abs(words.errors_ms) / np.maximum(words.spreads_ms, 1e-3)
+    network.spread = spread_of(ratios)
+    within_sd = _within_sd(ratios, given.folds[words.utterances])
+    return LearntEdges(network, words, phones, evaluate_intervals(rows), within_sd, tuple(curve))
+
+
+def spread_of(ratios: np.ndarray) -> float:
+    """Return the factor of standard deviations with which a share `SIGMA` of the edges lies within them.
+
+    Args:
+        ratios: (E,) of errors to standard deviations, both above 0.
+
+    >>> spread_of(np.array([0.5, 1.0, 1.5, 2.0, 2.5]))
+    1.865
+    """
+    return round(min(max(float(np.quantile(ratios, SIGMA)), 1e-3), MOST_SPREAD), 3)
+
+
+def less_with_more(curve: Sequence[tuple[float, float]], utterances: int) -> float | None:
+    """Return by how many ms the error falls with `MORE_UTTERANCES` more, if it goes on as a + b / sqrt(n).
+
+    Args:
+        curve: (number of training utterances, error in ms), fewest first.
+        utterances: number of those that the final network learnt from.
+
+    Returns:
+        None where the curve has fewer than two points, or does not fall.
+
+    >>> round(less_with_more([(16, 15.0), (64, 12.5)], 70) or 0, 2)
+    0.39
+    """
+    if len(curve) < 2:
+        return None
+    counts, errors_ms = np.array(curve).T
+    falls = np.polyfit(counts**-0.5, errors_ms, 1)[0]
+    if falls <= 0 or errors_ms[-1] >= errors_ms[0]:
+        return None
+    return float(falls * (utterances**-0.5 - (utterances + MORE_UTTERANCES) ** -0.5))
+
+
+@dataclass(frozen=True, eq=False)
+class _Job:
+    """A training: the utterances that it learns from (U,) bool, and those that its errors are measured on."""
+
+    learnt: np.ndarray
+    left_out: np.ndarray
+
+
+def _part(job: _Job, share: float) -> _Job:
+    """Return the training on a share of a job's utterances, of all speakers, the same share at every call."""
+    learnt = np.flatnonzero(job.learnt)
+    chosen = np.random.default_rng(0).permutation(learnt)[: max(1, round(share * len(learnt)))]
+    part = np.zeros_like(job.learnt)
+    part[chosen] = True
+    return replace(job, learnt=part)
+
+
+def _mean_size(jobs: Sequence[_Job]) -> float:
+    return float(np.mean([job.learnt.sum() for job in jobs]))
+
+
+def training_for(examples: int, begin: EdgeNetwork | None = None) -> EdgeTraining:
+    """Return the settings of a training on a number of examples.
+
+    >>> training_for(2880).epochs, training_for(320).epochs
+    (15, 60)
+    """
+    usual = EdgeTraining() if begin is None else GOING_ON
+    batches = max(1, examples // usual.batch)
+    steps = min(max(usual.epochs * batches, FEWEST_STEPS), MOST_STEPS)
+    return replace(usual, epochs=max(1, round(steps / batches)))
+
+
+def _trained(
+    given: LabelledSet, jobs: Sequence[_Job], progress: Callable[[float], None] | None
+) -> Iterator[tuple[_Job, list[Spans], EdgeNetwork]]:
+    """Yield each job, in order, with all drawn edges and its network; finished jobs leave no examples in memory."""
+    index = EdgeNetwork(EdgeNetworkShape(given.labels))
+    workers = min(torch.get_num_threads(), MOST_AT_ONCE)
+    pending: deque[tuple[_Job, list[Spans], Future[EdgeNetwork]]] = deque()
+    done = 0
+    with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+        try:
+            for job in jobs:
+                drawn = given.draw(job.learnt)
+                learnt: list[int] = np.flatnonzero(job.learnt).tolist()
+                examples = edge_examples([given.utterances[k] for k in learnt], [drawn[k] for k in learnt], index)
+                training = training_for(len(examples), given.begin)
+                future = pool.submit(train_edge_network, examples, given.labels, training, begin=given.begin)
+                pending.append((job, drawn, future))
+                while len(pending) > (workers if job is not jobs[-1] else 0):
+                    first, edges, network = pending.popleft()
+                    finished = first, edges, network.result()
+                    done += 1
+                    if progress is not None:
+                        progress(done / len(jobs))
+                    yield finished
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _left_out_edges(
+    given: LabelledSet, job: _Job, drawn: list[Spans], network: EdgeNetwork, words: PairedEdges, phones: PairedEdges
+) -> list[Row]:
+    """Add a job's left-out edges, refined by its network, to `words` and `phones`; return rows to evaluate."""
+    left_out: list[int] = np.flatnonzero(job.left_out).tolist()
+    chosen = [(given.utterances[k], drawn[k]) for k in left_out]
+    final = batching.run([refine_edges(u.emissions, u.tokens, before, network) for u, before in chosen])
+    rows: list[Row] = []
+    for k, (utterance, before), after in zip(left_out, chosen, final):
+        words.add_words(k, utterance, before, after)
+        phones.add_phones(k, utterance, before, after)
+        rows.append((utterance.labelled.name, utterance.labelled_intervals(after), list(utterance.labelled.words)))
+    return rows
+
+
+def _within_sd(ratios: np.ndarray, folds: np.ndarray) -> float:
+    """Return the share of edges within their standard deviation, scaled by the spread of other folds (E,)."""
+    within = [ratios[folds == fold] <= spread_of(ratios[folds != fold]) for fold in np.unique(folds)]
+    return float(np.concatenate(within).mean())
