@@ -11,14 +11,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from ctc_align.models.convnet.model_folder import EMBEDDED
 from made_corpus import Lines
 from made_letters import LETTERS, Said, make_letters
 from stopped_training import StoppedError, model_files, stop_at_saves
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.errors import InputError, OutputError, UsageError
-from ctc_align.models import load_model
+from ctc_align.models import embedded_folder, load_model
 from ctc_align.models.calibration import KINDS
 from ctc_align.models.edge_network import FILE, EdgeNetwork, EdgeNetworkShape, edge_network_bytes
 from ctc_align.text.phone_sets import ARPABET_PHONES, IPA_PHONES
@@ -99,7 +98,7 @@ def test_the_model_says_what_it_is(model: Path) -> None:
         assert part in card
     assert card.startswith("---\nlibrary_name: ")
     assert 'model-index: [{"name": "tones", "results": [{"task": ' in card
-    edges = [FILE] if (EMBEDDED / FILE).is_file() else []
+    edges = [FILE] if (embedded_folder("english") / FILE).is_file() else []
     assert sorted(path.name for path in model.iterdir()) == ["README.md", *edges, "model.safetensors", "model.toml"]
 
 
