@@ -40,7 +40,7 @@ from ctc_align.types import Emissions, Pronunciation, WordTokens
 TRIMMED = 0.1
 """Share of the largest, and of the smallest, changes of words that a mean leaves out: a few words move far away."""
 GAINED_LOUD = 0.1
-"""Of the frames that words gain over speech more than this share is loud; over pauses almost none is."""
+"""More than this share of the frames that words gain over speech is loud; almost none over pauses."""
 FRAME_MS = 1000.0 * features.FRAME_SHIFT_S
 BAND_FRAMES = units.seconds_to_frames(Settings().band_s, features.FRAME_SHIFT_S)
 
@@ -136,13 +136,13 @@ class CheckLimits:
     """How much worse than its start an adapted model may be on the held-out part."""
 
     shorter_percent: float = setting(5.0, above=0.0)
-    """By which words may be shorter."""
+    """Largest shortening of words."""
     longer_percent: float = setting(15.0, above=0.0)
-    """By which words may be longer; by more where what they gain is loud, which weak sounds in noise are not."""
+    """Largest growth of words over quiet sound; weak sounds in noise are as quiet as pauses."""
     uncovered_percent: float = setting(2.0, above=0.0)
-    """Of the loud frames, which may leave the words."""
+    """Share of the loud frames that may leave the words."""
     shift_ms: float = setting(20.0, above=0.0)
-    """By which starts and ends of words may both be later, or earlier, on average."""
+    """Largest mean shift of starts and ends of words in the same direction."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from ctc_align.training import Watch
 from ctc_align.training.corpus_data import FeatureStore, Spoken, spread
 
 SMALLEST_VARIANCE = 0.05
-"""Of values with deviation 1: a Gaussian of few frames does not collapse onto them."""
+"""Least variance, of values with deviation 1, so that a Gaussian of few frames does not collapse onto them."""
 FEWEST_FRAMES = 10
 PARTS = 3
 """Default number of states of a phone."""
