@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 from ctc_align.text.characters import word_set
+from ctc_align.text.tables import text_table, word_list
 
 
 class Context(NamedTuple):
@@ -75,37 +76,17 @@ def apply(rules: tuple[Rule, ...], scan: Scan) -> bool:
 
 # Units of measure and currencies
 
-_UNITS = {
-    "kg": "kilogram", "g": "gram", "mg": "milligram", "µg": "microgram", "lb": "pound", "lbs": "pound", "oz": "ounce",
-    "km": "kilometer", "m": "meter", "cm": "centimeter", "mm": "millimeter", "µm": "micrometer", "nm": "nanometer",
-    "mi": "mile", "ft": "foot", "in": "inch", "yd": "yard", "yds": "yard", "ha": "hectare",
-    "l": "liter", "L": "liter", "ml": "milliliter", "mL": "milliliter", "cl": "centiliter", "gal": "gallon",
-    "km/h": "kilometer per hour", "kph": "kilometer per hour", "kmh": "kilometer per hour", "mph": "mile per hour",
-    "m/s": "meter per second", "mi/h": "mile per hour", "fps": "frame per second", "bps": "bit per second",
-    "kbps": "kilobit per second", "Mbps": "megabit per second", "Gbps": "gigabit per second",
-    "Hz": "hertz", "kHz": "kilohertz", "MHz": "megahertz", "GHz": "gigahertz", "THz": "terahertz", "dB": "decibel",
-    "kB": "kilobyte", "KB": "kilobyte", "MB": "megabyte", "GB": "gigabyte", "TB": "terabyte", "PB": "petabyte",
-    "W": "watt", "kW": "kilowatt", "MW": "megawatt", "GW": "gigawatt", "kWh": "kilowatt hour", "Wh": "watt hour",
-    "V": "volt", "mV": "millivolt", "kV": "kilovolt", "mA": "milliamp", "kPa": "kilopascal", "hPa": "hectopascal",
-    "kcal": "kilocalorie", "cal": "calorie", "kJ": "kilojoule",
-    "h": "hour", "hr": "hour", "hrs": "hour", "min": "minute", "mins": "minute", "sec": "second", "secs": "second",
-    "ms": "millisecond", "µs": "microsecond", "ns": "nanosecond",
-    "°": "degree", "°C": "degree celsius", "°F": "degree fahrenheit", "°K": "degree kelvin", "%": "percent",
-}  # fmt: skip
+_UNITS = text_table("english", "units")
 _POWERS = {"2": "square", "3": "cubic"}
 _NOT_SPACED = frozenset(("in", "ha", "W", "V", "L", "l", "mi", "g", "%"))
-_ALONE = word_set(
-    """kg mg km cm mm lbs km/h kph mph kHz MHz GHz Hz dB kWh kW kcal Mbps kbps ml mL kB KB MB GB TB °C °F µm µg µs"""
-)
+_ALONE = word_list("lone-units", "english")
 _IRREGULAR = {"foot": "feet", "inch": "inches", "percent": "percent"}
 _UNIT = re.compile(r"(?P<unit>[A-Za-zµ°%]+(?:/[a-z]+)?)(?:⁺?(?P<power>[23]))?")
 
 CURRENCIES = {
-    "$": ("dollar", "dollars"), "£": ("pound", "pounds"), "€": ("euro", "euros"), "¥": ("yen", "yen"),
-    "₹": ("rupee", "rupees"), "₩": ("won", "won"), "₽": ("ruble", "rubles"), "₺": ("lira", "lira"),
-    "₪": ("shekel", "shekels"), "₫": ("dong", "dong"), "₦": ("naira", "naira"), "₴": ("hryvnia", "hryvnias"),
-    "₿": ("bitcoin", "bitcoins"), "฿": ("baht", "baht"), "¢": ("cent", "cents"),
-}  # fmt: skip
+    sign: (one, many) for sign, names in text_table("english", "currencies").items() for one, many in [names.split(",")]
+}
+"""The names of a sum of one and of other sums, by the sign."""
 CENTS = {"$": ("cent", "cents"), "€": ("cent", "cents"), "£": ("penny", "pence")}
 
 
@@ -173,13 +154,9 @@ _DENOMINATORS = frozenset((*range(2, 11), 12, 16, 20, 32, 64, 100, 1000))
 _ROMAN = re.compile(r"(?=[IVX]{2}|[IVXL]{3})(X{0,3}|XL|LX{0,3})(IX|IV|V?I{0,3})")
 _ROMAN_LETTER = re.compile(r"[IVX]")
 _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50}
-_NUMBERED = word_set("chapter act scene volume vol book part war phase type stage section title appendix")
-_NUMBERED_BEFORE_I = word_set("chapter act scene volume vol war part phase type stage")
-_REIGNING = word_set(
-    """alexander alfonso benedict carlos catherine charles christian clement edward elizabeth ferdinand francis
-    frederick george gregory gustav henry innocent ivan james john leo louis mary mehmed napoleon nicholas otto paul
-    peter philip pius ptolemy ramses richard umberto urban wilhelm william"""
-)
+_NUMBERED = word_list("numbered", "english")
+_NUMBERED_BEFORE_I = _NUMBERED - word_set("book section title appendix")
+_REIGNING = word_list("reigning-names", "english")
 
 
 def digits(text: str) -> str:
@@ -336,10 +313,7 @@ def _words(value: int, form: str) -> str:
 # Digits with the signs and units around them
 
 _SYMBOLS = "[" + "".join(CURRENCIES) + "]"
-_SCALES = {
-    "k": "thousand", "m": "million", "mn": "million", "mio": "million", "b": "billion", "bn": "billion",
-    "t": "trillion", "tn": "trillion",
-}  # fmt: skip
+_SCALES = text_table("english", "scales")
 SCALE_WORDS = frozenset(("hundred", "thousand", "million", "billion", "trillion"))
 _SCALE = rf"(?:(?P<scale>mio|[mbt]n|[kmbtKMBT])|-?(?P<scale_word>{'|'.join(sorted(SCALE_WORDS))}))?(?![A-Za-z])"
 _REGION = r"(?P<region>US|AU|CA|NZ|HK|A|C|S)?"
@@ -347,10 +321,7 @@ _HALF_DAY = r"(?:[- ]?(?P<half>[AaPp])\.?[Mm]\b\.?)"
 _MEASURE = r"(?P<gap>-?)(?P<unit>(?:°[A-Za-z]?|[A-Za-zµ%]+(?:/[a-z]+)?)(?:⁺?[23])?)(?![A-Za-z0-9])"
 _MONEY_WORD = re.compile(rf"\W*?(?:{_SYMBOLS}?{NUMBER}[-–])?{_REGION}(?P<symbol>{_SYMBOLS}){NUMBER}\W*")
 _YEAR_FOLLOWS = word_set("in since until year ad")
-_MONTHS = word_set(
-    """january february march april may june july august september october november december
-    jan feb mar apr jun jul aug sep sept oct nov dec"""
-)
+_MONTHS = word_list("months", "english")
 
 
 def money_before(word: str) -> str:

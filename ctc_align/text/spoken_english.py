@@ -31,54 +31,25 @@ from ctc_align.text.english_numbers import (
     spaced_units,
     unit_name,
 )
+from ctc_align.text.tables import text_table, word_list
 
-_WITHOUT_DOT = {
-    "mr": "mister", "mrs": "missus", "ms": "ms", "dr": "doctor", "jr": "junior", "sr": "senior",
-    "vs": "versus", "etc": "et cetera", "messrs": "messrs", "mme": "madame",
-}  # fmt: skip
+_WITHOUT_DOT = text_table("english", "without-dot")
 _ANYWHERE = {"vs", "etc"}
-_DOTTED = {
-    "inc": "incorporated", "ltd": "limited", "corp": "corporation", "dept": "department", "govt": "government",
-    "approx": "approximately", "assn": "association", "misc": "miscellaneous", "incl": "including",
-    "blvd": "boulevard", "hwy": "highway",
-}  # fmt: skip
-_CAPITALISED = {
-    "co": "company", "bros": "brothers", "esq": "esquire", "univ": "university", "rd": "road", "ave": "avenue",
-    "jan": "january", "feb": "february", "apr": "april", "aug": "august", "sept": "september", "sep": "september",
-    "oct": "october", "nov": "november", "dec": "december", "mon": "monday", "tue": "tuesday", "tues": "tuesday",
-    "wed": "wednesday", "thu": "thursday", "thur": "thursday", "thurs": "thursday", "fri": "friday",
-}  # fmt: skip
-_BEFORE_NAME = {
-    "prof": "professor", "capt": "captain", "gen": "general", "gov": "governor", "sgt": "sergeant",
-    "lt": "lieutenant", "lieut": "lieutenant", "col": "colonel", "maj": "major", "cpl": "corporal", "pvt": "private",
-    "adm": "admiral", "cmdr": "commander", "rev": "reverend", "hon": "honorable", "sen": "senator",
-    "rep": "representative", "pres": "president", "supt": "superintendent", "msgr": "monsignor", "fr": "father",
-    "mt": "mount", "ft": "fort", "st": "saint",
-}  # fmt: skip
-_BEFORE_NUMBER = {
-    "no": "number", "nos": "numbers", "fig": "figure", "figs": "figures", "vol": "volume", "p": "page", "pp": "pages",
-    "ch": "chapter", "apt": "apartment", "ext": "extension", "ca": "circa", "c": "circa", "mar": "march",
-    "jun": "june", "jul": "july", "sat": "saturday", "sun": "sunday",
-}  # fmt: skip
+_DOTTED = text_table("english", "dotted")
+_CAPITALISED = text_table("english", "capitalised")
+_BEFORE_NAME = text_table("english", "before-name")
+_BEFORE_NUMBER = text_table("english", "before-number")
 _CAPITAL_BEFORE_NUMBER = {"mar", "jun", "jul", "sat", "sun"}
 _SMALL_BEFORE_NUMBER = {"c", "ca", "p", "pp"}
 _NUMERIC = re.compile(r"\W*\d")
 
-_SPELLED = word_set(
-    """AAA ABC AC AD ADHD AI AKA AMA AOL API ATM BCE BMI CE CEO CFO CIA COO CPU CTO DIY DNA DOA DOD DOJ ECG EKG EPA ESL
-    ETA EU FBI FDA GOP GPU HIV IBM ICU ID IMF IOU IP IPO IQ IRA IRS ISP IVF LA MBA MIA MIT NAACP NBA NSA NY NYC NYPD
-    OECD OJ PA PE POW PTA RNA SOS SUV TBA UAE UCLA UFC UFO UI UK UN UPS URL US USA USB USC USSR UV UX VIP VOA"""
-)
+_SPELLED = word_list("acronyms", "english")
 _CONSONANTS = re.compile(r"[B-DF-HJ-NP-TV-XZ]{2,5}")
-_SOUNDS = word_set("HM HMM MM MMM SH SHH SHHH PST PSST TSK BRR BRRR GRR GRRR PFFT ZZZ NTH MR MRS MS DR ST JR SR")
+_SOUNDS = word_list("interjections", "english")
 
 _ELISIONS = word_set("tis tisn't twas twasn't twill twould twere twixt em til n s re ll ve d m")
 _ELISIONS_UNLESS_QUOTED = word_set("cause bout round course cuz cos gainst neath kay till im er")
-_NEVER_IN_G = word_set(
-    """basin begin berlin bulletin cabin coffin coin cousin dolphin franklin goblin join kevin latin lenin margin marlin
-    martin merlin muffin napkin origin penguin pumpkin puffin putin raisin resin robin rubin ruin satin skin stalin
-    thin turin twin urchin vein violin virgin vitamin within"""
-)
+_NEVER_IN_G = word_list("no-dropped-g", "english")
 
 SPECIAL = frozenset(
     {*_WITHOUT_DOT, *_DOTTED, *_CAPITALISED, *_BEFORE_NAME, *_BEFORE_NUMBER, *spaced_units(), "am", "pm"}
@@ -279,16 +250,9 @@ _LONGEST_WHOLE = 80
 _LONGEST = 1000
 """A longer run is not a word, and is read in pieces: some rules take the square of its length."""
 _WORD = rf"{LETTER}+(?:'{LETTER}+)*"
-_SIGNS = {
-    "&": "and", "+": "plus", "=": "equals", "@": "at", "%": "percent", "×": "times", "÷": "divided by",
-    "±": "plus or minus", "≈": "about", "§": "section", "№": "number", "°": "degrees", "$": "dollars",
-    "£": "pounds", "€": "euros", "¥": "yen", "¢": "cents", "−": "minus",
-}  # fmt: skip
+_SIGNS = text_table("english", "signs")
 _RATES = {"day": "day", "week": "week", "month": "month", "year": "year", "hour": "hour", "mo": "month", "yr": "year"}
-_READ_WHOLE = {
-    "24/7": "twenty four seven", "w/": "with", "w/o": "without", "&c": "et cetera",
-    **dict.fromkeys(("wwi", "ww1"), "world war one"), **dict.fromkeys(("wwii", "ww2"), "world war two"),
-}  # fmt: skip
+_READ_WHOLE = text_table("english", "read-whole")
 _SPECIAL = SPECIAL | set(_READ_WHOLE)
 _CLOSED = re.compile(r"[,;:!?)]\W*$")
 _POSSESSIVE = re.compile(rf"'s(?!{LETTER})")
@@ -299,9 +263,7 @@ _DOMAINS = "com|org|net|edu|gov|mil|info|biz|io|tv|fm|co\\.uk|ac\\.uk|org\\.uk|u
 _HOST = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _URL_TAIL = r"(?::\d+)?(?:[/?#](?:[^\s,;!\"()]*[A-Za-z0-9/])?)?"
 _URL_SPELLED = word_set("www edu io tv fm uk de fr eu ca au jp html php http https")
-_URL_SIGNS = {
-    ".": "dot", "@": "at", "/": "slash", "?": "question mark", "=": "equals", "&": "and", "#": "hash", "+": "plus",
-}  # fmt: skip
+_URL_SIGNS = text_table("english", "address-signs")
 _URL_PIECE = re.compile(r"[A-Za-z]+|\d+|[.@/?=&#+]")
 
 

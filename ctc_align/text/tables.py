@@ -1,4 +1,4 @@
-"""Tables in text files: lists of words, and letters with their phones.
+"""Tables in text files: lists of words, abbreviations and units, letters with their phones.
 
 A file is UTF-8 and has sections, whose entries are separated by white space:
 
@@ -9,6 +9,7 @@ A file is UTF-8 and has sections, whose entries are separated by white space:
                             has the option "hiatus"
     [lb over de]            a section over another one, which `ctc_align.text.sounds.spelling_rules` explains
     U+064E=a                an entry with a character by its code point
+    mph=mile_per_hour       an entry whose value has spaces
 
 Sections are named by the codes of languages, or by nouns.
 """
@@ -17,7 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,10 +69,22 @@ def sections(file: str) -> dict[str, Section]:
     return found
 
 
-def word_list(name: str) -> frozenset[str]:
-    """Return the words of a section of `words.txt`.
+@lru_cache(maxsize=512)
+def text_table(file: str, *names: str) -> dict[str, str]:
+    """Return the values of the entries key=value of sections, later ones first; a section may be missing.
+
+    >>> text_table("sounds/letter-names", "fr")["w"], text_table("english", "units")["mph"], text_table("english", "xx")
+    ('doublevé', 'mile per hour', {})
+    """
+    found = sections(file)
+    entries = (entry.rpartition("=") for name in names if name in found for entry in found[name].entries.split())
+    return {key: value.replace("_", " ") for key, _, value in entries}
+
+
+def word_list(name: str, file: str = "words") -> frozenset[str]:
+    """Return the entries of a section as a set.
 
     >>> "dr" in word_list("titles")
     True
     """
-    return frozenset(sections("words")[name].entries.split())
+    return frozenset(sections(file)[name].entries.split())

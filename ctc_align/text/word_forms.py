@@ -14,6 +14,7 @@ from functools import lru_cache
 from ctc_align.text.characters import LETTER, lower, plain
 from ctc_align.text.english_numbers import Context
 from ctc_align.text.spoken_english import drops_g, is_elision, speak, telephone_words
+from ctc_align.text.tables import text_table
 
 _ENGLISH = ("en", "eng", "english")
 _WORD = re.compile(rf"(?P<letters>{LETTER}+(?:['·]{LETTER}+)*)|(?P<number>[-−]?\d[\d.,']*)|(?P<sign>[%&€+])")
@@ -25,23 +26,6 @@ _LONG_CODES = {
     "nb": "no", "nor": "no", "pol": "pl", "por": "pt", "ron": "ro", "rus": "ru", "slk": "sk", "slv": "sl", "spa": "es",
     "srp": "sr", "swe": "sv", "tel": "te", "tgk": "tg", "tha": "th", "tur": "tr", "ukr": "uk", "vie": "vi",
 }  # fmt: skip
-_SIGNS: dict[str, dict[str, str]] = {
-    "de": {"%": "prozent", "&": "und", "€": "euro", "+": "plus"},
-    "es": {"%": "por ciento", "&": "y", "€": "euros", "+": "más"},
-    "fr": {"%": "pour cent", "&": "et", "€": "euros", "+": "plus"},
-    "it": {"%": "per cento", "&": "e", "€": "euro", "+": "più"},
-    "nl": {"%": "procent", "&": "en", "€": "euro", "+": "plus"},
-    "pt": {"%": "por cento", "&": "e", "€": "euros", "+": "mais"},
-    "ar": {"%": "بالمئة"}, "ca": {"%": "per cent"}, "cs": {"%": "procent"}, "da": {"%": "procent"}, "fa": {"%": "درصد"},
-    "fi": {"%": "prosenttia"}, "he": {"%": "אחוז"}, "hu": {"%": "százalék"}, "id": {"%": "persen"},
-    "is": {"%": "prósent"}, "ja": {"%": "パーセント"}, "ko": {"%": "퍼센트"}, "lt": {"%": "procentų"},
-    "lv": {"%": "procenti"}, "no": {"%": "prosent"}, "pl": {"%": "procent"}, "ro": {"%": "la sută"},
-    "ru": {"%": "процентов"}, "sk": {"%": "percent"}, "sl": {"%": "odstotkov"}, "sr": {"%": "posto"},
-    "sv": {"%": "procent"}, "th": {"%": "เปอร์เซ็นต์"}, "tr": {"%": "yüzde"}, "uk": {"%": "відсотків"},
-    "vi": {"%": "phần trăm"},
-}  # fmt: skip
-_POINTS = {"ar": "فاصلة", "cy": "pwynt", "es": "coma", "id": "koma", "it": "virgola", "tr": "virgül", "vi": "phẩy"}
-"""The decimal point in languages whose fractions num2words reads wrongly, or not at all."""
 _NO_YEARS = ("bn", "ja", "ko")
 """Languages in which num2words adds the word for year, or an era."""
 _LONGEST = 18
@@ -99,7 +83,7 @@ def _other_language(word: str, language: str) -> str:
         elif match["number"]:
             spoken.append(_number(match["number"], match.start() == 0, code))
         else:
-            spoken.append(_SIGNS.get(_base(code), {}).get(match["sign"], ""))
+            spoken.append(text_table("numbers", _base(code)).get(match["sign"], ""))
     return " ".join(filter(None, spoken))
 
 
@@ -144,11 +128,12 @@ def _in_words(number: str, code: str, bare: bool) -> str | None:
     if name is None or len(number) > _LONGEST or re.match(r"0\d", number):
         return None
     whole, point, fraction = number.partition(".")
-    if point and _base(code) in _POINTS:
+    spoken_point = text_table("numbers", _base(code)).get(".")
+    if point and spoken_point:
         if whole == "-0":
             return None  # num2words has no zero below zero
         read = [_in_words(part, code, False) or part for part in (whole, *fraction)]
-        return " ".join([read[0], _POINTS[_base(code)], *read[1:]])
+        return " ".join([read[0], spoken_point, *read[1:]])
     is_year = bare and _base(code) not in _NO_YEARS and re.fullmatch(r"1[1-9]\d\d", number)
     for attempt in ("year" if is_year else "cardinal", "cardinal"):
         try:

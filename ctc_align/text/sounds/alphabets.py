@@ -20,7 +20,8 @@ from ctc_align.text.characters import word_set
 from ctc_align.text.letter_to_phone import letter_to_phone
 from ctc_align.text.phone_sets import IPA_OF_ARPABET, IPA_VOWELS
 from ctc_align.text.sounds.pieces import Piece, pieces
-from ctc_align.text.sounds.spelling_rules import spelling_rules, text_table
+from ctc_align.text.sounds.spelling_rules import spelling_rules
+from ctc_align.text.tables import text_table
 
 _NOT_LATIN = word_set(
     """en ru uk be bg mk el ka hy ar fa ur ps ckb ug he yi hi bn as pa gu or ta te kn ml si mr ne sa th lo my km bo dz
@@ -173,6 +174,6 @@ def _spelled_out(part: str, code: str) -> tuple[str, ...] | None:
 
 @lru_cache(maxsize=64)
 def _letter_names(code: str) -> dict[str, str]:
-    latin = text_table("letter-names", code) or text_table("letter-names", "Latin")
-    others = text_table("letter-names", f"{code}:other") or text_table("letter-names", "Other")
+    latin = text_table("sounds/letter-names", code) or text_table("sounds/letter-names", "Latin")
+    others = text_table("sounds/letter-names", f"{code}:other") or text_table("sounds/letter-names", "Other")
     return {**latin, **others, **{letter: letter for letter in "äöüåæøõ"}}

@@ -19,7 +19,8 @@ from functools import lru_cache
 from pathlib import Path
 
 from ctc_align.text.sounds.pieces import Piece, unknown, without_repeats
-from ctc_align.text.sounds.spelling_rules import phone_table, split_phones, text_table
+from ctc_align.text.sounds.spelling_rules import phone_table, split_phones
+from ctc_align.text.tables import text_table
 
 _TABLES = "east-asia"
 
@@ -245,14 +246,14 @@ def _with_plain_final(reading: str) -> str:
 
 def _unlisted(character: str, column: str) -> tuple[str, ...]:
     """Return the readings of a character that Unihan gives none."""
-    written = text_table(_TABLES, f"{column}:characters").get(character)
+    written = text_table(f"sounds/{_TABLES}", f"{column}:characters").get(character)
     return (written,) if written else ()
 
 
 @lru_cache(maxsize=1)
 def _chinese_words() -> dict[str, list[tuple[str, ...]]]:
     """Return the phones of each character of words with a reading that is not the most frequent."""
-    words = text_table(_TABLES, f"{MANDARIN}:words")
+    words = text_table(f"sounds/{_TABLES}", f"{MANDARIN}:words")
     return {
         word: [chinese_syllable(reading, MANDARIN) for reading in pinyin.split(".")] for word, pinyin in words.items()
     }
@@ -277,7 +278,7 @@ def roman_kana(character: str) -> str:
     words = unicodedata.name(unicodedata.normalize("NFKC", character)[0], "").split()
     if words[:1] not in (["HIRAGANA"], ["KATAKANA"]) or "LETTER" not in words or "MINNAN" in words:
         return ""
-    return text_table(_TABLES, "kana:names").get(words[-1], words[-1].lower())
+    return text_table(f"sounds/{_TABLES}", "kana:names").get(words[-1], words[-1].lower())
 
 
 def as_hiragana(text: str) -> str:
@@ -367,7 +368,7 @@ def _mora(text: str, roman: str, index: int) -> tuple[tuple[str, ...], int]:
     if glide and vowel == "i":
         own = onset if onset in ("sh", "ch", "j") else f"{onset}y"
         return _kana_syllable(own, other), index + 1
-    before_small_vowels = text_table(_TABLES, "kana:before-small-vowels")
+    before_small_vowels = text_table(f"sounds/{_TABLES}", "kana:before-small-vowels")
     if not glide and roman in before_small_vowels and (roman != "chi" or other == "e"):
         own = "ch" if roman == "chi" else before_small_vowels[roman]
         return _kana_syllable(own, other), index + 1
@@ -560,4 +561,4 @@ def _chinese_readings(character: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=2)
 def _japanese_words(section: str) -> dict[str, tuple[str, ...]]:
-    return {word: tuple(roman.split(".")) for word, roman in text_table(_TABLES, section).items()}
+    return {word: tuple(roman.split(".")) for word, roman in text_table(f"sounds/{_TABLES}", section).items()}

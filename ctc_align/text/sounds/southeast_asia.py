@@ -14,7 +14,8 @@ from functools import lru_cache
 
 from ctc_align.text.phone_sets import ipa_class
 from ctc_align.text.sounds.pieces import Piece, unknown
-from ctc_align.text.sounds.spelling_rules import phone_table, split_phones, text_table
+from ctc_align.text.sounds.spelling_rules import phone_table, split_phones
+from ctc_align.text.tables import text_table
 
 _FROM_LAO = {
     code: chr(code - 0x80) for code in range(0x0E81, 0x0ECE) if code not in (0x0EBB, 0x0EBC, 0x0EBD, 0x0ECD)
@@ -30,7 +31,7 @@ _BEGINS_ANOTHER = (
 """Letters that rather begin a syllable than close the one before."""
 _CODA = f"(?!{_BEGINS_ANOTHER})(?P<coda>[ก-รลวศ-สฬ]){_FREE}"
 _ONSET = f"(?P<onset>{_CLUSTERS}|{_C})"
-_RHYMES = text_table("southeast-asia", "th:rhymes")
+_RHYMES = text_table("sounds/southeast-asia", "th:rhymes")
 _SILENT, _SILENT_TWO = re.compile("[ก-ฮ][ิุ]?์"), re.compile("[ก-ฮ]?[ก-ฮ][ิุ]?์")
 _TRUE_S = {"ทร": ("s",), "สร": ("s",), "ศร": ("s",), "ซร": ("s",), "จร": ("tʃ",)}
 _REPEAT, _SHORTENED = "ๆ", "ฯ"
@@ -223,5 +224,5 @@ def _syllables(text: str, pattern: re.Pattern[str], piece: Callable[[re.Match[st
 @lru_cache(maxsize=1)
 def _khmer_vowels() -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
     """Return the phones of vowel signs after consonants of the first and of the second series."""
-    both = {sign: phones.split(",") for sign, phones in text_table("southeast-asia", "km:vowels").items()}
+    both = {sign: phones.split(",") for sign, phones in text_table("sounds/southeast-asia", "km:vowels").items()}
     return {sign: (split_phones(first), split_phones(second)) for sign, (first, second) in both.items()}

@@ -23,7 +23,7 @@ from functools import lru_cache
 
 from ctc_align.text.phone_sets import IPA_PHONES, IPA_VOWELS
 from ctc_align.text.sounds.pieces import Piece, unknown
-from ctc_align.text.tables import EVERY, Section, sections
+from ctc_align.text.tables import EVERY, Section, sections, text_table
 
 VOICELESS = {"b": "p", "d": "t", "ɡ": "k", "v": "f", "z": "s", "ʒ": "ʃ", "dz": "ts", "dʒ": "tʃ", "ɣ": "x", "ð": "θ"}
 _VOICED = {voiceless: voiced for voiced, voiceless in VOICELESS.items()}
@@ -72,27 +72,13 @@ def spelling_rules(file: str, language: str) -> SpellingRules:
 
 
 @lru_cache(maxsize=256)
-def text_table(file: str, *names: str) -> dict[str, str]:
-    """Return what is written for letters, syllables or words in sections without contexts, later ones first.
-
-    A section that the file does not have is empty.
-
-    >>> text_table("letter-names", "fr")["w"], text_table("letter-names", "xx")
-    ('doublevé', {})
-    """
-    found = table(file)
-    rules = (rule.rpartition("=") for name in names if name in found for rule in found[name].entries.split())
-    return {letters: written for letters, _, written in rules}
-
-
-@lru_cache(maxsize=256)
 def phone_table(file: str, *names: str) -> dict[str, tuple[str, ...]]:
     """Return the phones of letters, syllables or words of sections without contexts, later ones first.
 
     >>> phone_table("abjads", "Hebrew-consonants")["צ"]
     ('ts',)
     """
-    return {letters: split_phones(phones) for letters, phones in text_table(file, *names).items()}
+    return {letters: split_phones(phones) for letters, phones in text_table(f"sounds/{file}", *names).items()}
 
 
 @lru_cache(maxsize=4096)
