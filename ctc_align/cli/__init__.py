@@ -21,13 +21,13 @@ import typer
 from typer.core import TyperCommand
 
 from ctc_align._version import __version__
-from ctc_align.cli.align import align, demo
+from ctc_align.cli.align import align
 from ctc_align.cli.bench import bench
 from ctc_align.cli.book import book
 from ctc_align.cli.calibrate import calibrate
 from ctc_align.cli.convert import convert
 from ctc_align.cli.corpus import corpus
-from ctc_align.cli.doctor import doctor
+from ctc_align.cli.doctor import demo, doctor
 from ctc_align.cli.evaluate import evaluate
 from ctc_align.cli.models import models
 from ctc_align.cli.options import GENERAL, PANELS

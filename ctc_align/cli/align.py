@@ -1,9 +1,8 @@
-"""ctc-align align: one recording and its transcript; ctc-align demo: the one that comes with the package."""
+"""ctc-align align: one recording and its transcript; where alignments are written, and what is said of them."""
 
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from ctc_align.cli.arguments import (
 from ctc_align.cli.notes import (
     alignment_notes,
     choice_notes,
+    effect_notes,
     language_notes,
     limit_lines,
     old_book_notes,
@@ -105,8 +105,6 @@ def code_of_file(
         return SOME_FAILED
 
 
-_OF_CUES = ("max_line", "max_cps", "frame_rate")
-"""Settings that change nothing where no subtitles are cut."""
 Recording = Annotated[
     str,
     typer.Argument(
@@ -150,15 +148,18 @@ def align(
     Writes NAME.json, NAME.ctm, NAME.tokens.ctm and NAME.TextGrid for the audio NAME.wav.
     """
     from ctc_align.files.transcripts import read_transcript_file, require_text
+    from ctc_align.models import check_model
     from ctc_align.types import Audio, Transcript
 
+    # the call is checked before anything is loaded
     talk, text = messages.talk(), given.text
     check_audio(audio)
     if transcript is None and is_book(text):
         transcript, text = text, None
     check_transcript(audio, transcript, text)
     reader = log_probs.reader_of_file(audio, model.model)
-    check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": config.given["calibration"]})
+    calibration = config.given["calibration"]
+    check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": calibration})
     formats = checked_formats(destination.format, destination.stdout, destination.out_dir)
     settings = config.settings()
     check_roles("ctc-align", audio, [] if transcript is None else [transcript])
@@ -167,35 +168,49 @@ def align(
     written = read_transcript_file(source) if text is None else Transcript(text)
     require_text(written.text, source)
     check_recording(audio, reader, formats)
+    if reader is None and model.model is not None:
+        check_model(model.model)
+    formats = with_source_format(formats, written, destination.stdout)
+    files = (audio, transcript, model.lexicon, log_probs.vocab, config.config, calibration)
+    outputs = destination.files(name_of_audio(audio), formats, files)
+
     aligner = load_aligner(model, reader, settings)
     words = aligner.split(written, "standard input" if source == "-" else source)
     looks = words.language if aligner.choice.by_text and not written.language else ""
     talk.notes(choice_notes({looks: 1} if looks not in ("", "en") else {}))
     talk.notes(language_notes(spoken_text(words), aligner.choice.only, settings.language))
-    files = (audio, transcript, model.lexicon, log_probs.vocab, config.config, config.given["calibration"])
-    formats = with_source_format(formats, written, destination.stdout)
-    talk.notes(effect_notes(config, formats, keeps_cues=written.subtitles is not None and settings.cues != "again"))
+    keeps_cues = written.subtitles is not None and settings.cues != "again"
+    talk.notes(effect_notes(config, formats, keeps_cues=keeps_cues))
     talk.notes(old_book_notes(source) if "smil" in formats else ())
-    name = name_of_audio(audio)
-    outputs = destination.files(name, formats, files)
     sound = sound_of(audio, reader, aligner)
-    alignment = run_aligner(aligner, sound, words, name, talk)
+    alignment = run_aligner(aligner, sound, words, name_of_audio(audio), talk)
+
     in_memory = sound if isinstance(sound, Audio) else None
-    if outputs is None:
-        write_stdout(alignment, formats[0], settings, in_memory)
-        report(alignment, [], talk)
-    else:
-        paths = outputs.write(alignment, settings, sound=in_memory)
-        note_renamed(outputs, talk)
-        report(alignment, paths, talk)
-    if exit_code(alignment):
+    if write_alignment(alignment, outputs, formats[0], settings, talk, in_memory):
         raise typer.Exit(THRESHOLD_NOT_MET)
 
 
-def exit_code(alignment: Alignment) -> int:
-    """Return the exit code of an alignment, and say on stderr, even when quiet, which limit is not met."""
+def write_alignment(
+    alignment: Alignment,
+    files: OutputFiles | None,
+    format: str,
+    settings: Settings,
+    talk: Talk,
+    sound: Audio | None = None,
+) -> int:
+    """Write an alignment to `files`, or in `format` to stdout, and report it; return the exit code.
+
+    `sound`: what was aligned, where it is in memory.
+    """
+    if files is None:
+        write_stdout(alignment, format, settings, sound)
+        report(alignment, [], talk)
+    else:
+        paths = files.write(alignment, settings, sound=sound)
+        note_renamed(files, talk)
+        report(alignment, paths, talk)
     unmet = limit_lines(alignment)
-    for line in unmet:
+    for line in unmet:  # even when quiet
         say(f"{PROGRAM}: {line}")
     return THRESHOLD_NOT_MET if unmet else OK
 
@@ -204,92 +219,6 @@ def note_renamed(outputs: OutputFiles, talk: Talk) -> None:
     """Note the outputs that would have replaced an input."""
     for path, renamed in outputs.renamed.items():
         talk.note(f"{path} is an input and stays as it is: what would replace it is in {renamed}")
-
-
-@dataclass(frozen=True)
-class DemoOptions(Group):
-    """The files of the demo, and their folder."""
-
-    out_dir: str = setting(
-        "ctc-align-demo",
-        "Folder for the outputs; those of an earlier demo are replaced.",
-        option="--out-dir -o",
-        metavar="DIR",
-    )
-    format: str | None = formats_option()
-    examples: str | None = setting(None, "Copy the files of the tutorials to DIR, and align nothing.", metavar="DIR")
-
-
-@grouped
-def demo(*, wanted: DemoOptions, messages: MessageOptions) -> None:
-    """Align a recording that comes with the package, and show when each of its words is spoken."""
-    from ctc_align.cli.doctor import DEMO_FOLDER
-    from ctc_align.cli.printing import console_for
-    from ctc_align.cli.tables import loss_line, words_table
-    from ctc_align.config import Settings
-    from ctc_align.files.transcripts import read_transcript
-
-    talk = messages.talk()
-    if wanted.examples is not None:
-        talk.say(f"wrote {len(copy_examples(Path(wanted.examples)))} files to {wanted.examples}")
-        return
-    formats = checked_formats(wanted.format, False, wanted.out_dir)
-    check_places(formats, (), "the demo is not a book; omit smil")
-    talk.listen()
-    audio, transcript = DEMO_FOLDER / "demo.flac", DEMO_FOLDER / "demo.txt"
-    outputs = output_files(wanted.out_dir, "demo", formats, True, [str(audio), str(transcript)])
-    aligner = load_aligner(ModelOptions(), None, Settings())
-    alignment = run_aligner(aligner, str(audio), read_transcript(transcript), "demo", talk)
-    paths = outputs.write(alignment)
-    if talk.quiet:
-        return
-    console = console_for(sys.stdout)
-    console.print(words_table(alignment, console.width))
-    for line in (
-        loss_line(alignment),
-        "",
-        f"The recording: {audio}",
-        f"Its transcript: {alignment.text.strip()}",
-        "",
-        "Wrote",
-    ):
-        console.print(line, markup=False, soft_wrap=True)
-    for path in paths:
-        console.print(f"  {path}", markup=False, soft_wrap=True)
-
-
-def copy_examples(folder: Path) -> list[Path]:
-    """Copy the recordings, texts and programs of the documentation; return the files, those that were there too.
-
-    Raises:
-        UsageError: a file of the name of one of them that has another content, or a name that is no folder.
-        OutputError: the system refused; nothing was written.
-    """
-    from ctc_align.cli.doctor import DEMO_FOLDER
-    from ctc_align.files.whole_files import placing
-
-    package = DEMO_FOLDER.parent
-    installed = package / "examples"  # in a checkout they are beside the package
-    sources: dict[Path, Path] = {}
-    for home in (installed if installed.is_dir() else package.parent / "examples", DEMO_FOLDER):
-        for path in sorted(home.rglob("*.*")):
-            if path.is_file() and path.name != "README.md" and "__pycache__" not in path.parts:
-                sources[folder / path.relative_to(home)] = path
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"--examples {folder}: expected the path of a folder, got that of a file")
-    other = [str(target) for target, path in sources.items() if target.exists() and not _are_same(target, path)]
-    if other:
-        raise UsageError(f"{other[0]}: already exists with different content; give a new folder")
-    missing = [target for target in sources if not target.exists()]
-    if missing:
-        with placing(missing) as parts:
-            for target, part in parts:
-                shutil.copyfile(sources[target], part)
-    return list(sources)
-
-
-def _are_same(left: Path, right: Path) -> bool:
-    return left.is_file() and left.read_bytes() == right.read_bytes()
 
 
 def checked_formats(format: str | None, stdout: bool, out_dir: str | None) -> tuple[str, ...]:
@@ -323,20 +252,6 @@ def with_source_format(formats: tuple[str, ...], written: Transcript, stdout: bo
     if written.subtitles is None or written.subtitles.format == SEGMENTS or stdout:
         return formats
     return tuple(dict.fromkeys((*formats, written.subtitles.format)))
-
-
-def effect_notes(config: SettingsOptions, formats: Sequence[str], *, keeps_cues: bool) -> list[str]:
-    """Return a note on options of subtitles that are given and change nothing in what is written.
-
-    `keeps_cues`: the cues of the transcript's file come back, with new times.
-    """
-    names = [f"--{name.replace('_', '-')}" for name in _OF_CUES if config.given[name] is not None]
-    if not {*formats} & {"srt", "vtt", "ass", "lrc"}:
-        return [f"{' and '.join(names)}: without effect, as no subtitles are written (--format srt)"] if names else []
-    names = [name for name in names if name != "--frame-rate"]
-    if not names or not keeps_cues:
-        return []
-    return [f"{' and '.join(names)}: without effect, as the transcript's own cues are kept; --cues again cuts new ones"]
 
 
 def check_places(formats: Sequence[str], places: Sequence[BookPlace], advice: str) -> None:

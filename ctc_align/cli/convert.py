@@ -15,12 +15,11 @@ from ctc_align.cli.align import (
     checked_formats,
     code_of_file,
     distinct_outputs,
-    effect_notes,
     note_renamed,
     write_stdout,
 )
 from ctc_align.cli.arguments import alignments_at, check_alignments, kind_of
-from ctc_align.cli.notes import latest_alignments, recording_notes, tier_notes
+from ctc_align.cli.notes import effect_notes, latest_alignments, recording_notes, tier_notes
 from ctc_align.cli.options import Group, MessageOptions, SettingsOptions, formats_option, grouped
 from ctc_align.cli.printing import SOME_FAILED, Talk
 from ctc_align.config import Settings, known_settings, setting

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import typer
 
-from ctc_align.cli.align import check_places, effect_notes
+from ctc_align.cli.align import check_places
 from ctc_align.cli.notes import (
     changed_outputs,
     choice_notes,
+    effect_notes,
     interruption,
     language_notes,
     leave,

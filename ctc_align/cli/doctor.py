@@ -1,4 +1,4 @@
-"""ctc-align doctor: what is installed here, whether it works, and text about it to paste into a report.
+"""ctc-align doctor: what is installed here, and whether it works; ctc-align demo: a recording that comes with it.
 
 A part that is broken is named and hides no other: the command is for installations that do not work.
 """
@@ -12,6 +12,7 @@ import os
 import platform
 import re
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -23,9 +24,11 @@ from typing import Any
 import typer
 
 from ctc_align._version import __version__
-from ctc_align.cli.options import Group, grouped
-from ctc_align.cli.printing import SOME_FAILED, Talk, put
-from ctc_align.config import setting
+from ctc_align.cli.align import check_places, checked_formats, load_aligner, output_files, run_aligner
+from ctc_align.cli.options import Group, MessageOptions, ModelOptions, formats_option, grouped
+from ctc_align.cli.printing import SOME_FAILED, Talk, console_for, put
+from ctc_align.config import Settings, setting
+from ctc_align.errors import UsageError
 from ctc_align.extras import EXTRAS, install_line
 
 DEMO_FOLDER = Path(__file__).resolve().parent.parent / "demo"
@@ -340,3 +343,85 @@ def _without_user(text: str) -> str:
     with contextlib.suppress(Exception):
         text = re.sub(rf"(?<=[\\/]){re.escape(getpass.getuser())}(?=[\\/]|$)", "USER", text)
     return text
+
+
+@dataclass(frozen=True)
+class DemoOptions(Group):
+    """The files of the demo, and their folder."""
+
+    out_dir: str = setting(
+        "ctc-align-demo",
+        "Folder for the outputs; those of an earlier demo are replaced.",
+        option="--out-dir -o",
+        metavar="DIR",
+    )
+    format: str | None = formats_option()
+    examples: str | None = setting(None, "Copy the files of the tutorials to DIR, and align nothing.", metavar="DIR")
+
+
+@grouped
+def demo(*, wanted: DemoOptions, messages: MessageOptions) -> None:
+    """Align a recording that comes with the package, and show when each of its words is spoken."""
+    from ctc_align.cli.tables import loss_line, words_table
+    from ctc_align.files.transcripts import read_transcript
+
+    talk = messages.talk()
+    if wanted.examples is not None:
+        talk.say(f"wrote {len(copy_examples(Path(wanted.examples)))} files to {wanted.examples}")
+        return
+    formats = checked_formats(wanted.format, False, wanted.out_dir)
+    check_places(formats, (), "the demo is not a book; omit smil")
+    talk.listen()
+    audio, transcript = DEMO_FOLDER / "demo.flac", DEMO_FOLDER / "demo.txt"
+    outputs = output_files(wanted.out_dir, "demo", formats, True, [str(audio), str(transcript)])
+    aligner = load_aligner(ModelOptions(), None, Settings())
+    alignment = run_aligner(aligner, str(audio), read_transcript(transcript), "demo", talk)
+    paths = outputs.write(alignment)
+    if talk.quiet:
+        return
+    console = console_for(sys.stdout)
+    console.print(words_table(alignment, console.width))
+    for line in (
+        loss_line(alignment),
+        "",
+        f"The recording: {audio}",
+        f"Its transcript: {alignment.text.strip()}",
+        "",
+        "Wrote",
+    ):
+        console.print(line, markup=False, soft_wrap=True)
+    for path in paths:
+        console.print(f"  {path}", markup=False, soft_wrap=True)
+
+
+def copy_examples(folder: Path) -> list[Path]:
+    """Copy the recordings, texts and programs of the documentation; return the files, those that were there too.
+
+    Raises:
+        UsageError: a file of the name of one of them that has another content, or a name that is no folder.
+        OutputError: the system refused; nothing was written.
+    """
+    from ctc_align.files.whole_files import placing
+
+    package = DEMO_FOLDER.parent
+    installed = package / "examples"  # in a checkout they are beside the package
+    sources: dict[Path, Path] = {}
+    for home in (installed if installed.is_dir() else package.parent / "examples", DEMO_FOLDER):
+        for path in sorted(home.rglob("*.*")):
+            if path.is_file() and path.name != "README.md" and "__pycache__" not in path.parts:
+                sources[folder / path.relative_to(home)] = path
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"--examples {folder}: expected the path of a folder, got that of a file")
+    other = [str(target) for target, path in sources.items() if target.exists() and not _are_same(target, path)]
+    if other:
+        raise UsageError(f"{other[0]}: already exists with different content; give a new folder")
+    missing = [target for target in sources if not target.exists()]
+    if missing:
+        with placing(missing) as parts:
+            for target, part in parts:
+                shutil.copyfile(sources[target], part)
+    return list(sources)
+
+
+def _are_same(left: Path, right: Path) -> bool:
+    return left.is_file() and left.read_bytes() == right.read_bytes()

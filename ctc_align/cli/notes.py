@@ -17,11 +17,14 @@ from ctc_align.text.characters import printable
 from ctc_align.types import ALIGNED, DIRECTION, MARKUP, NONE, POOR, SKIPPED, SPEAKER, UNEXPLAINED, UNKNOWN, UNSPOKEN
 
 if TYPE_CHECKING:
+    from ctc_align.cli.options import SettingsOptions
     from ctc_align.corpus.run import RunResult
     from ctc_align.corpus.state.summary import Effort, Summary
     from ctc_align.files import Alignment
     from ctc_align.types import Region
 
+_OF_CUES = ("max_line", "max_cps", "frame_rate")
+"""Settings that change nothing where no subtitles are cut."""
 _SEVERAL = 5
 _LONGER_S = 1.0
 
@@ -592,3 +595,17 @@ def _first(names: list[str], count: int) -> str:
 def _misfit(row: dict[str, Any]) -> str:
     skipped = f", {row['skipped']} of {row['words']} words not in it" if row["skipped"] else ""
     return f"{row['utterance']} (fit {row['fit']}{skipped})"
+
+
+def effect_notes(config: SettingsOptions, formats: Sequence[str], *, keeps_cues: bool) -> list[str]:
+    """Return a note on options of subtitles that are given and change nothing in what is written.
+
+    `keeps_cues`: the cues of the transcript's file come back, with new times.
+    """
+    names = [f"--{name.replace('_', '-')}" for name in _OF_CUES if config.given[name] is not None]
+    if not {*formats} & {"srt", "vtt", "ass", "lrc"}:
+        return [f"{' and '.join(names)}: without effect, as no subtitles are written (--format srt)"] if names else []
+    names = [name for name in names if name != "--frame-rate"]
+    if not names or not keeps_cues:
+        return []
+    return [f"{' and '.join(names)}: without effect, as the transcript's own cues are kept; --cues again cuts new ones"]

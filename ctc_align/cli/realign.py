@@ -15,15 +15,11 @@ from ctc_align.cli.align import (
     checked_formats,
     code_of_file,
     distinct_outputs,
-    effect_notes,
-    exit_code,
     load_aligner,
-    note_renamed,
-    report,
-    write_stdout,
+    write_alignment,
 )
 from ctc_align.cli.arguments import check_alignments, check_files, kind_of
-from ctc_align.cli.notes import later_notes, recording_notes, unknown_letters
+from ctc_align.cli.notes import effect_notes, later_notes, recording_notes, unknown_letters
 from ctc_align.cli.options import (
     Group,
     LogProbsOptions,
@@ -111,7 +107,7 @@ def realign(
             aligners.clear()  # one model in memory is enough
             aligners[name, settings] = load_aligner(replace(model, model=name), reader, settings)
         again = _realigned(aligners[name, settings], alignment, _read(sound, alignment, reader), talk)
-        return _written(again, files, formats[0], settings, talk)
+        return write_alignment(again, files, formats[0], settings, talk)
 
     codes = [code_of_file(run, path, files, alone=len(corrected) == 1) for path, files in zip(corrected, outputs)]
     code = SOME_FAILED if SOME_FAILED in codes else max(codes)
@@ -205,15 +201,3 @@ def _realigned(aligner: Aligner, alignment: Alignment, audio: AudioLike, talk: T
         again = aligner.realign(alignment, audio, progress=progress)
     talk.notes(unknown_letters(again) if again.unknown else ())
     return again
-
-
-def _written(alignment: Alignment, files: OutputFiles | None, format: str, settings: Settings, talk: Talk) -> int:
-    """Write an alignment and report it; return the exit code."""
-    if files is None:
-        write_stdout(alignment, format, settings)
-        report(alignment, [], talk)
-    else:
-        paths = files.write(alignment, settings)
-        note_renamed(files, talk)
-        report(alignment, paths, talk)
-    return exit_code(alignment)

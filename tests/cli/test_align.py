@@ -14,7 +14,7 @@ import soundfile
 
 from ctc_align.alignment.fit import regions_of
 from ctc_align.cli import run, with_command
-from ctc_align.cli.align import notes
+from ctc_align.cli.notes import alignment_notes
 from ctc_align.errors import BackendError, TooShortError
 from ctc_align.files import Alignment
 from ctc_align.types import AlignedWord
@@ -282,7 +282,7 @@ def test_a_transcript_that_fits_badly_is_told(fit, told):
     alignment = Alignment(
         "a", "a.wav", 2.0, "english", "cpu", 0.01, 1.0, -1.0, "a", (word,), loss_per_token=9.0, fit=fit
     )
-    assert sum("fits the recording badly" in note for note in notes(alignment)) == told
+    assert sum("fits the recording badly" in note for note in alignment_notes(alignment)) == told
 
 
 def test_a_part_of_a_book_is_not_called_a_bad_fit():
@@ -291,7 +291,7 @@ def test_a_part_of_a_book_is_not_called_a_bad_fit():
     found = Alignment(
         "a", "a.wav", 2.0, "english", "cpu", 0.01, 1.0, -1.0, "a b b", (read, *rest), loss_per_token=0.6, fit="poor"
     )
-    told = " ".join(notes(found))
+    told = " ".join(alignment_notes(found))
     assert "fits the recording badly" not in told
     assert "ctc-align corpus FOLDER --text TEXT" in told
 
@@ -317,7 +317,7 @@ def test_each_unlikely_word_is_told_once(confidences, least, told):
         fit="good",
         config={"min_confidence": least},
     )
-    assert notes(alignment) == told
+    assert alignment_notes(alignment) == told
 
 
 def test_a_backend_that_cannot_run_exits_2(cli, fake_aligner, monkeypatch):
