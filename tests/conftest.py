@@ -2,8 +2,9 @@
 
 `pytest` without paths starts one worker more than there are cores, four at most (`-n 0`: none; `-n 8`: eight;
 PYTEST_XDIST_AUTO_NUM_WORKERS counts too). With paths everything runs in this process, at once. Each worker takes a
-whole file at a time. The files of PROCESSES start, kill and measure processes: they stand in one queue and never run
-beside each other.
+whole file at a time. The files of PROCESSES start, kill and measure processes: they are in one queue and never run
+beside each other. They hold one smoke test for each promise (one run at a time, a kill loses nothing, an interrupt ends
+the batch in flight, streams and exit codes); the other tests of processes are `long`.
 """
 
 from __future__ import annotations
@@ -36,11 +37,8 @@ collect_ignore = ["support/absent_card.py", "support/gpu_compiled.py"]
 """They import Triton, not interpreted, and have no doctests; other tests import it interpreted."""
 WATCH = pytest.StashKey[Watch]()
 PROCESSES = (
-    "tests/corpus/test_ray.py",
     "tests/corpus/test_resume.py",
-    "tests/corpus/test_score.py",
-    "tests/corpus/test_faults.py",
-    "tests/corpus/test_layout.py",
+    "tests/corpus/test_shards.py",
     "tests/corpus/test_lock.py",
     "tests/corpus/test_pending_parts.py",
     "tests/kernels/test_fork.py",

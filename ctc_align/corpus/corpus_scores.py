@@ -70,7 +70,7 @@ class ScoreOptions:
 
 @dataclass(frozen=True)
 class ScoredUtterance:
-    """An entry of a source with its transcripts, best first, or the error for which there are none.
+    """An entry of a source with its transcripts, best first, or the error for which it has none.
 
     `duration_s` is that of its audio.
     """
@@ -96,13 +96,13 @@ class ScoreTask:
         results: list[Any] = [None] * len(jobs)
         texts = [state.job.utterance.texts or (state.job.utterance.text,) for state in jobs]
         sources, named = list(map(source_of, jobs)), [state.job.utterance.language for state in jobs]
-        for own, places, languages in by_aligner(aligner, texts, named):
-            heard = own.emissions_batch([sources[i] for i in places])
-            for i, one in zip(places, heard):
+        for language_aligner, indices, languages in by_aligner(aligner, texts, named):
+            heard = language_aligner.emissions_batch([sources[i] for i in indices])
+            for i, one in zip(indices, heard):
                 results[i] = one
-            usable = [(i, code) for i, code in zip(places, languages) if not isinstance(results[i], CtcAlignError)]
+            usable = [(i, code) for i, code in zip(indices, languages) if not isinstance(results[i], CtcAlignError)]
             emissions, codes = [results[i] for i, _ in usable], [code for _, code in usable]
-            scores = own.score_emissions(emissions, [texts[i] for i, _ in usable], timings, codes)
+            scores = language_aligner.score_emissions(emissions, [texts[i] for i, _ in usable], timings, codes)
             for (i, _), scored in zip(usable, scores):
                 outcome = Outcome(
                     jobs[i].job.index,
@@ -175,8 +175,8 @@ class _Dispatch:
 
     def add(self, window: _Window) -> None:
         """Have the utterances of a window scored, those of about the same length together."""
-        for places in batches_by_length(window.lengths_s, self._batch_seconds):
-            self._waiting.append(UtteranceBatch(next(self._numbers), tuple(window.jobs[i] for i in places)))
+        for indices in batches_by_length(window.lengths_s, self._batch_seconds):
+            self._waiting.append(UtteranceBatch(next(self._numbers), tuple(window.jobs[i] for i in indices)))
 
     def results(self, window: _Window) -> Iterator[ScoredUtterance]:
         """Yield the results of a window in its order when all of them are there.

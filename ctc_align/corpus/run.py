@@ -72,7 +72,7 @@ class CorpusRun:
         profile: write in the summary where the time goes.
         verify: read all outputs, and do again what is not as the journal recorded it.
         log_probs: the source is one of log-probs, and this reads them; `model` is then None.
-        text: path of the text of which all recordings of a folder read parts; "" for none.
+        text: path of the text that all recordings of a folder read parts of; "" for none.
     """
 
     source: str
@@ -182,7 +182,7 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
     )
     _make_parts_folder(Path(layout.settings.parts))
     journals = journal_paths(out_dir)
-    _tell_other_counts(run.shard, journals, observer)
+    _warn_of_other_counts(run.shard, journals, observer)
     outcomes = Outcomes(journals, lines_left(journals))
     earlier = EarlierRows(source, outcomes)
     _check_shards(layout, earlier, out_dir)
@@ -230,13 +230,13 @@ def _make_parts_folder(folder: Path) -> None:
         raise OutputError(f"{folder}: cannot be made ({error.strerror or error})") from error
 
 
-def _tell_other_counts(shard: Shard, journals: Sequence[Path], observer: Observer) -> None:
+def _warn_of_other_counts(shard: Shard, journals: Sequence[Path], observer: Observer) -> None:
     """Warn where a job of N parts goes on in a folder in which jobs of other numbers of parts have worked."""
     others = sorted({shard_of(path).count for path in journals} - {shard.count})
     if shard.count > 1 and others:
-        told = " and ".join("a run over all of it" if count == 1 else f"jobs of {count} parts" for count in others)
+        earlier = " and ".join("a run over all of it" if count == 1 else f"jobs of {count} parts" for count in others)
         observer.warn(
-            f"--shard {shard.index}/{shard.count}: {told} have worked in this folder; what is done stays, and all "
+            f"--shard {shard.index}/{shard.count}: {earlier} have worked in this folder; what is done stays, and all "
             f"{shard.count} parts are needed for the rest"
         )
 
@@ -282,8 +282,8 @@ def _check(run: CorpusRun) -> None:
     for option, value in (("SOURCE", run.source), ("--out-dir", run.out_dir)):
         if _URL.match(value):
             raise UsageError(
-                f"{option} {value}: expected a path, got a URL: outputs take their places by renaming, and the journal "
-                "by locking and appending, which object stores lack; mount it, and give the path"
+                f"{option} {value}: expected a path, got a URL: outputs are renamed, and the journal is locked "
+                "and appended to, which object stores cannot do; mount it, and give the path"
             )
     run.pool.check(run.device)
     if run.batch_seconds is not None and not 0 < run.batch_seconds < float("inf"):

@@ -32,7 +32,7 @@ class Utterance:
         audio: path of the recording, or of log-probs (a file, or FILE.ark:OFFSET), made absolute or relative to the
             current folder (not to the source).
         text: the transcript; the first of `texts` where there are alternatives.
-        origin: its place in the source, for messages: "train.jsonl, line 17".
+        origin: its position in the source, for messages: "train.jsonl, line 17".
         offset_s: where the utterance begins in the recording.
         duration_s: its length, seconds; None: to the end of the recording.
         texts: alternatives (n-best) for `score`, at least two, in input order; () where there is one transcript.
@@ -43,7 +43,7 @@ class Utterance:
         transcript: path of the transcript's file in the audio's folder, an input that no output may replace;
             "" where it is in one of the source's `files`.
         language: of the transcript (ISO 639 or BCP 47), "" where the source does not say.
-        book: the text of many recordings, of which this one reads a part that is to be found; `text` is all of it. None
+        book: the text of many recordings, where this one reads a part that is to be found; `text` is all of it. None
             where `text` is what is said.
         file: what was read with `text` where its file has cues (SRT, WebVTT) or places (EPUB), to be kept; else None.
     """
@@ -67,7 +67,7 @@ class Utterance:
 
     @property
     def spoken(self) -> str | Transcript:
-        """The text as an aligner takes it: with language, cues and places, or the book that a part of is read."""
+        """The text for an aligner: with language, cues and places, or the book from which a part is read."""
         if self.book is not None or not self.language:
             return self.book or self.file or self.text
         return replace(self.file or Transcript(self.text), language=self.language)
@@ -92,7 +92,7 @@ def summed(name: str, zero: float = 0) -> dict[str, Any]:
 
 
 def counted(name: str) -> dict[str, Any]:
-    """Return the metadata of a field of which the summary counts the values under `name`."""
+    """Return the metadata of a field whose values the summary counts under `name`."""
     return {"count": name}
 
 
@@ -145,7 +145,7 @@ class UtteranceResult:
 
 @dataclass(frozen=True)
 class Refused:
-    """An entry of a source that is no utterance; its outcome is `failed`, with `reason`."""
+    """An entry of a source that is not an utterance; its outcome is `failed`, with `reason`."""
 
     id: str
     origin: str

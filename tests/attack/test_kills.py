@@ -53,7 +53,6 @@ KINDS = {
 }
 """Who is disturbed, and how."""
 FAULTS = ("differing", "lost", "blamed", "left over", "hangs", "wrong exits")
-HANG_S = 90.0
 FACTS = ("utterances", "done", "failed", "audio_hours", "loss_per_token", "worst", "complete")
 
 
@@ -140,10 +139,10 @@ class Attack:
             allowed.add(-number)  # before the run begins to listen, or when it has ended and sums up
         if code is not None and code not in allowed:
             count.fault("wrong exits", f"{hits or kind}: {code}")
-        for _ in runs.wait_until(runs.PATIENCE_S):
-            if not runs.processes_with(mark):
-                return
-        count.fault("left over", f"{hits}: processes {runs.processes_with(mark)}")
+        try:
+            runs.wait_for(lambda: not runs.processes_with(mark))
+        except AssertionError:
+            count.fault("left over", f"{hits}: processes {runs.processes_with(mark)}")
 
     def hit(self, kind: str, number: int, process: subprocess.Popen[str], chance: random.Random) -> bool:
         with contextlib.suppress(ProcessLookupError):
@@ -166,9 +165,7 @@ class Attack:
             return
         there = lines_of(out_dir)
         wanted = chance.randint(there, min(there + 25, len(self.ids)))
-        for _ in runs.wait_until(runs.PATIENCE_S):
-            if process.poll() is not None or (holds(process, out_dir) and lines_of(out_dir) >= wanted):
-                break
+        runs.wait_for(lambda: process.poll() is not None or (holds(process, out_dir) and lines_of(out_dir) >= wanted))
         time.sleep(chance.uniform(0.0, 0.1))
 
     def phase(self, process: subprocess.Popen[str], out_dir: Path) -> str | None:
@@ -182,7 +179,7 @@ class Attack:
     def ended(self, process: subprocess.Popen[str], count: Count, is_starting: bool = False) -> int | None:
         """Wait for the end of a run, and return its exit code; None where it hangs."""
         try:
-            _, stderr = process.communicate(timeout=HANG_S)
+            _, stderr = process.communicate(timeout=runs.HANG_S)
         except subprocess.TimeoutExpired:
             count.fault("hangs", f"process {process.pid}")
             process.kill()

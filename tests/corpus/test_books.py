@@ -158,8 +158,8 @@ def test_what_one_recording_leaves_out_and_another_reads_is_read_once() -> None:
     coverage.add(journal_line("a", DONE, book="gone.txt", part=(0, 30), **around))
     coverage.add(journal_line("b", DONE, book="gone.txt", part=(8, 22), words=4, skipped=0))
     gaps, overlaps = coverage.stretches()
-    assert [(one.char_start, one.char_end) for one in overlaps] == [(8, 10), (20, 22)]
-    assert [gap.char_start for gap in gaps] == [30]
+    assert [(one["char_start"], one["char_end"]) for one in overlaps] == [(8, 10), (20, 22)]
+    assert [gap["char_start"] for gap in gaps] == [30]
 
 
 def test_what_two_recordings_leave_out_is_a_gap() -> None:
@@ -167,7 +167,7 @@ def test_what_two_recordings_leave_out_is_a_gap() -> None:
     for id, left_out in (("a", (10, 20)), ("b", (12, 20))):
         coverage.add(journal_line(id, DONE, book="gone.txt", part=(0, 30), words=9, skipped=4, left_out=(left_out,)))
     gaps, _ = coverage.stretches()
-    assert [(gap.char_start, gap.char_end, gap.after, gap.before) for gap in gaps] == [
+    assert [(gap["char_start"], gap["char_end"], gap["after"], gap["before"]) for gap in gaps] == [
         (12, 20, "b", "a"),
         (30, None, "b", None),
     ]

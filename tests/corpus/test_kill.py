@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import signal
+import subprocess
 import sys
 import uuid
 from pathlib import Path
@@ -87,17 +89,14 @@ def kill_at(fault: str | float, options: list, out_dir: Path, batch_s: float) ->
         environment["FAULT"] = fault
     process = runs.start(*options, "--out-dir", out_dir, **environment)
     if isinstance(fault, float):
-        for _ in runs.wait_until(fault):
-            if process.poll() is not None:
-                break
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(fault)
         process.send_signal(signal.SIGKILL)
-    _, stderr = process.communicate(timeout=60)
+    _, stderr = runs.ended(process)
     # a worker whose parent goes while it starts says so, in Python's own words
     assert "ctc_align" not in stderr, stderr
-    for _ in runs.wait_until(5):
-        if not runs.processes_with(mark):
-            return process.returncode == -signal.SIGKILL
-    raise AssertionError(f"workers live on after their parent: {runs.processes_with(mark)}")
+    runs.wait_for(lambda: not runs.processes_with(mark))  # workers do not outlive their parent
+    return process.returncode == -signal.SIGKILL
 
 
 def assert_nothing_half_written(out_dir: Path, expected: dict[str, bytes]) -> None:

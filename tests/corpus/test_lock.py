@@ -20,7 +20,7 @@ from ctc_align.errors import OutputError, UsageError
 HOLDER = """
 import sys, time
 from pathlib import Path
-from ctc_align.corpus.state import lock
+from ctc_align.corpus.state import output_folder as lock
 from ctc_align.corpus.state.journal import Shard
 if sys.argv[2] == "without": lock.FileLock = lock.SoftFileLock
 with lock.FolderLock(Path(sys.argv[1]), Shard()):
@@ -29,7 +29,7 @@ with lock.FolderLock(Path(sys.argv[1]), Shard()):
 """
 
 
-@pytest.fixture(params=["with", "without"])
+@pytest.fixture(params=["with", pytest.param("without", marks=pytest.mark.long)])
 def locks(request, monkeypatch) -> str:
     if request.param == "without":
         monkeypatch.setattr(output_folder, "FileLock", filelock.SoftFileLock)
@@ -70,6 +70,7 @@ def test_a_killed_process_holds_nothing(holder, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.long
 def test_other_shards_of_one_number_may_run_and_others_not(holder, tmp_path):
     with pytest.raises(UsageError, match=r"works on the whole corpus of it: .* only shards of one number"):
         FolderLock(tmp_path, Shard(0, 2)).__enter__()

@@ -132,14 +132,11 @@ def test_a_run_that_loses_its_files_stops_and_a_rerun_completes(
 def test_so_does_a_run_of_processes(run, layout, disturb, corpus, expected, tmp_path):
     out_dir = tmp_path / "out"
     options = (corpus, "--out-dir", out_dir, *LAYOUTS[layout])
-    process = runs.start(*options, "--workers", 2, "--batch-seconds", 0.7, BATCH_S=0.15)
-    for _ in runs.wait_until(runs.PATIENCE_S):
-        if (out_dir / "journal.jsonl").is_file() and (out_dir / "journal.jsonl").read_bytes().count(b"\n") > 5:
-            break
-    disturb(out_dir)
-    there = contents(out_dir)
-    _, stderr = process.communicate(timeout=60)
-    assert process.returncode == 1, stderr
+    with runs.HeldRun(*options, "--workers", 2, "--batch-seconds", 0.7, at="append-after:3") as held:
+        disturb(out_dir)
+        there = contents(out_dir)
+        _, stderr = held.ended()
+    assert held.process.returncode == 1, stderr
     require_it_stopped(out_dir, disturb, there, stderr)
     run(*options, code=1)
     assert runs.outputs(out_dir) == expected[layout]

@@ -151,7 +151,7 @@ def test_names_keep_the_promise_over_a_whole_source(ids, fold_case):
         if id in seen:
             with pytest.raises(TakenError) as caught:
                 names.claim(id, place)
-            assert (caught.value.place, caught.value.made) == (seen[id], False)
+            assert (caught.value.line, caught.value.made) == (seen[id], False)
             continue
         outputs.append(names.claim(id, place))
         seen[id] = place
@@ -168,7 +168,7 @@ def test_made_names_are_unique_beside_given_ones(rows):
         if is_given and name in taken:
             with pytest.raises(TakenError) as caught:
                 names.claim(name, place)
-            assert (caught.value.place, not caught.value.made) == taken[name]
+            assert (caught.value.line, not caught.value.made) == taken[name]
             continue
         id, output = (name, names.claim(name, place)) if is_given else names.make(name, place)
         assert id not in taken

@@ -99,7 +99,7 @@ for batch in range(1000):
 
 
 @pytest.mark.skipif(os.name != "posix", reason="kills a process as POSIX does")
-@pytest.mark.parametrize("lines", [1, 7, 30])
+@pytest.mark.parametrize("lines", [7, *(pytest.param(lines, marks=pytest.mark.long) for lines in (1, 30))])
 def test_what_was_put_is_there_after_a_kill(tmp_path, opened, lines):
     with subprocess.Popen(
         [sys.executable, "-c", _PROGRAM, str(tmp_path / "s")],
@@ -131,6 +131,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
+@pytest.mark.long
 def test_memory_stays_flat(tmp_path):
     root = Path(__file__).parents[2]
     call = [sys.executable, "-c", _HUNDRED_MB, str(tmp_path / "s")]

@@ -18,7 +18,6 @@ from ctc_align.errors import BackendError, UsageError
 
 UTTERANCES = 60
 FAILED = 3
-PATIENCE_S = 180
 RAY = ("--engine", "ray", "--workers", 2, "--batch-seconds", 2)
 
 with_ray = [
@@ -45,13 +44,14 @@ def start(corpus: Path, out_dir: Path, *options, **environment) -> subprocess.Po
     return runs.start(corpus, "--out-dir", out_dir, "--quiet", *RAY, *options, **environment)
 
 
+def held(corpus: Path, out_dir: Path) -> runs.HeldRun:
+    """A run of which two batches are done."""
+    return runs.HeldRun(corpus, "--out-dir", out_dir, "--quiet", *RAY, at="append-after:3")
+
+
 def ended(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
-    """Exit code and the lines on stderr; whoever waits here in vain leaves nothing running."""
-    try:
-        stdout, stderr = process.communicate(timeout=PATIENCE_S)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        raise
+    """Exit code and the lines on stderr."""
+    stdout, stderr = runs.ended(process)
     assert stdout == ""
     return process.returncode, stderr.splitlines()
 
@@ -90,16 +90,6 @@ def listening(pids: list[int]) -> list[str]:
     return [row[1].partition(":")[0] for row in rows if row[3] == "0A" and f"socket:[{row[9]}]" in links]
 
 
-def wait_for_lines(process: subprocess.Popen[str], out_dir: Path, count: int) -> None:
-    journal = out_dir / "journal.jsonl"
-    for _ in runs.wait_until(PATIENCE_S):
-        if journal.exists() and journal.read_bytes().count(b"\n") >= count:
-            return
-        assert process.poll() is None, process.communicate()
-    process.kill()
-    raise AssertionError(f"not {count} utterances were done: {process.communicate()}")
-
-
 def assert_whole(out_dir: Path, expected: dict[str, bytes]) -> None:
     """Nothing is lost, nothing there twice."""
     assert runs.outputs(out_dir) == expected
@@ -130,32 +120,27 @@ class TestOnACluster:
 
     @pytest.mark.long
     def test_a_worker_killed_in_mid_run(self, corpus, expected, tmp_path):
-        process = start(corpus, tmp_path / "out", BATCH_S=0.3)
-        wait_for_lines(process, tmp_path / "out", 2)
-        workers = actors(process.pid)
-        assert len(workers) == 2
-        os.kill(workers[0], signal.SIGKILL)
-        code, lines = ended(process)
+        with held(corpus, tmp_path / "out") as run:
+            workers = actors(run.process.pid)
+            assert len(workers) == 2
+            os.kill(workers[0], signal.SIGKILL)
+            run.let_go()
+            code, lines = ended(run.process)
         assert code == 1, lines
         assert len(lines) == FAILED, lines
         assert_whole(tmp_path / "out", expected)
 
     @pytest.mark.long
     def test_nobody_else_can_reach_it_and_the_driver_killed_and_resumed(self, corpus, expected, tmp_path):
-        process = start(corpus, tmp_path / "out", BATCH_S=0.5)
-        wait_for_lines(process, tmp_path / "out", 2)
-        workers = actors(process.pid)
-        assert len(workers) == 2
-        found = listening([process.pid, *children(process.pid)])
-        assert len(found) >= 4
-        assert set(found) <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
-        process.kill()
-        process.communicate()
-        for _ in runs.wait_until(PATIENCE_S):
-            if not any(Path(f"/proc/{pid}/stat").exists() for pid in workers):
-                break
-        else:
-            raise AssertionError(f"these live on after the driver: {workers}")
+        with held(corpus, tmp_path / "out") as run:
+            workers = actors(run.process.pid)
+            assert len(workers) == 2
+            found = listening([run.process.pid, *children(run.process.pid)])
+            assert len(found) >= 4
+            assert set(found) <= {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}
+        runs.wait_for(
+            lambda: not any(Path(f"/proc/{pid}/stat").exists() for pid in workers)
+        )  # they end with the driver
         assert 2 <= len(runs.lines(tmp_path / "out")) < UTTERANCES
         code, lines = ended(start(corpus, tmp_path / "out"))
         assert code == 1, lines
@@ -163,10 +148,10 @@ class TestOnACluster:
 
     @pytest.mark.long
     def test_an_interrupt_ends_it_and_the_local_engine_goes_on(self, corpus, expected, tmp_path):
-        process = start(corpus, tmp_path / "out", BATCH_S=0.5)
-        wait_for_lines(process, tmp_path / "out", 2)
-        process.send_signal(signal.SIGINT)
-        code, lines = ended(process)
+        with held(corpus, tmp_path / "out") as run:
+            run.process.send_signal(signal.SIGINT)
+            run.let_go()
+            code, lines = ended(run.process)
         assert code == 130, lines
         assert lines[-1].startswith("ctc-align: interrupted: ")
         assert not runs.summary(tmp_path / "out")["complete"]
@@ -206,8 +191,8 @@ class TestCalls:
         ("settings", "device", "told"),
         [
             (PoolSettings("dask"), "auto", "--engine: expected one of local, ray"),
-            (PoolSettings(address="auto"), "auto", "--address auto: goes with --engine ray"),
-            (PoolSettings(gpus_per_worker=0.5), "auto", "--gpus-per-worker 0.5: goes with --engine ray"),
+            (PoolSettings(address="auto"), "auto", "--address auto: needs --engine ray"),
+            (PoolSettings(gpus_per_worker=0.5), "auto", "--gpus-per-worker 0.5: needs --engine ray"),
             (PoolSettings("ray", gpus_per_worker=-1), "auto", "from 0 up"),
             (PoolSettings("ray", gpus_per_worker=1), "cpu", "give one of them"),
             (PoolSettings("ray", gpus_per_worker=0), "cuda", "above 0"),
@@ -224,9 +209,9 @@ class TestCalls:
             Cluster("127.0.0.1:1").connect()
 
     @pytest.mark.parametrize("option", ["SOURCE", "--out-dir"])
-    def test_urls(self, option, corpus, tmp_path):
+    def test_urls(self, option, run, tmp_path):
         url = "s3://bucket/folder"
-        result = runs.run(*([url, "--out-dir", tmp_path] if option == "SOURCE" else [corpus, "--out-dir", url]))
-        assert result.returncode == 2
+        result = run(*([url, "--out-dir", tmp_path] if option == "SOURCE" else [tmp_path, "--out-dir", url]))
+        assert result.code == 2
         assert f"{option} {url}: expected a path, got a URL" in result.stderr
         assert not Path("s3:").exists()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gzip
 import json
 import os
@@ -270,19 +269,12 @@ def test_lines_that_are_gone_from_the_source_are_gone_from_the_summary(run, corp
 class TestTwoRuns:
     def test_the_second_is_refused_and_told_who(self, run, corpus, tmp_path):
         out_dir = tmp_path / "out"
-        first = runs.start(corpus, "--out-dir", out_dir, "--workers", 1, BATCH_S=20)
-        try:
-            for _ in runs.wait_until(runs.PATIENCE_S):
-                if (out_dir / "journal.jsonl").exists():
-                    break
+        with runs.HeldRun(corpus, "--out-dir", out_dir, "--workers", 1, at="append-after:1") as first:
             second = run(corpus, out_dir, code=2)
-            assert f"process {first.pid} on " in second.stderr
+            assert f"process {first.process.pid} on " in second.stderr
             assert "another run works on it" in second.stderr
             third = run(corpus, out_dir, "--shard", "0/2", code=2)
             assert "only shards of one number" in third.stderr
-        finally:
-            first.kill()
-            first.communicate()
         run(corpus, out_dir)
 
     def test_the_lock_of_a_dead_process_is_taken_over(self, run, corpus, tmp_path):
@@ -300,11 +292,10 @@ class TestInterrupts:
     def test_the_batch_in_flight_ends_and_the_summary_is_written(self, run, number, corpus, tmp_path):
         out_dir = tmp_path / "out"
         options = (corpus, "--out-dir", out_dir, "--workers", 1, "--batch-seconds", 0.5)
-        process = runs.start(*options, BATCH_S=0.2)
-        self.wait_for_lines(out_dir, 2)
-        process.send_signal(number)
-        _, stderr = process.communicate(timeout=runs.PATIENCE_S)
-        assert process.returncode == 130, stderr
+        with runs.HeldRun(*options, at="append-after:2") as held:
+            held.process.send_signal(number)
+            _, stderr = held.ended()
+        assert held.process.returncode == 130, stderr
         assert re.search(rf"ctc-align: interrupted: \d+ of {UTTERANCES} utterances are done; the same", stderr)
         assert re.search(rf"utterances +\d+ of {UTTERANCES} so far", stderr)
         assert "Traceback" not in stderr
@@ -324,13 +315,12 @@ class TestInterrupts:
         out_dir = tmp_path / "out"
         ours, theirs = os.openpty()
         options = (corpus, "--out-dir", out_dir, "--workers", 2, "--batch-seconds", 0.5)
-        process = runs.start(*options, terminal=theirs, BATCH_S=0.2)
-        os.close(theirs)
-        self.wait_for_lines(out_dir, 2)
-        os.close(ours)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGHUP)
-        assert process.wait(timeout=runs.PATIENCE_S) == 130
+        with runs.HeldRun(*options, at="append-after:2", terminal=theirs) as held:
+            os.close(theirs)
+            os.close(ours)
+            os.killpg(held.process.pid, signal.SIGHUP)
+            held.let_go()
+            assert held.process.wait(timeout=runs.HANG_S) == 130
         assert not runs.summary(out_dir)["complete"]
         assert runs.summary(out_dir)["utterances"] == len(runs.lines(out_dir)) < UTTERANCES
         assert list(out_dir.glob(".ctc-align*")) == []
@@ -338,25 +328,22 @@ class TestInterrupts:
     @pytest.mark.long
     def test_a_second_interrupt_ends_it_at_once(self, run, corpus, tmp_path):
         out_dir = tmp_path / "out"
-        process = runs.start(corpus, "--out-dir", out_dir, "--workers", 1, "--batch-seconds", 0.5, BATCH_S=30)
-        self.wait_for_lines(out_dir, 1)
-        time.sleep(1.0)  # now a batch is with the worker
-        process.send_signal(signal.SIGINT)
-        with pytest.raises(subprocess.TimeoutExpired):
-            process.communicate(timeout=1.5)
-        process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=20)
-        assert process.returncode == 130, stderr
+        options = (corpus, "--out-dir", out_dir, "--workers", 1, "--batch-seconds", 0.5)
+        with runs.HeldRun(*options, at="compute:1") as held:  # it is the worker that is held, with a batch
+            held.process.send_signal(signal.SIGINT)
+            with pytest.raises(subprocess.TimeoutExpired):
+                held.process.wait(timeout=1.5)
+
+            def is_over() -> bool:
+                held.process.send_signal(signal.SIGINT)
+                time.sleep(0.1)
+                return held.process.poll() is not None
+
+            runs.wait_for(is_over)
+            _, stderr = runs.ended(held.process)
+        assert held.process.returncode == 130, stderr
         assert "interrupted" in stderr
         run(corpus, out_dir)
-
-    def wait_for_lines(self, out_dir: Path, count: int) -> None:
-        """The first is of what is no utterance, before all batches."""
-        for _ in runs.wait_until(runs.PATIENCE_S):
-            journal = out_dir / "journal.jsonl"
-            if journal.exists() and journal.read_bytes().count(b"\n") >= count:
-                return
-        raise AssertionError("no batch was done")
 
 
 @pytest.mark.long
@@ -421,7 +408,7 @@ def test_rows_that_wait_for_their_shard_stay_while_another_source_runs(run, corp
     out_dir, shards = tmp_path / "out", ["--layout", "shards", "--batch-seconds", 0.5]
     options = ["--workers", 1, *shards]
     killed = runs.start(first, "--out-dir", out_dir, *options, BATCH_S=0.1, FAULT="append-after:3")
-    killed.communicate(timeout=60)
+    runs.ended(killed)
     done = len(runs.lines(out_dir))
     assert 0 < done < 12
     run(second, out_dir, *shards, code=0)

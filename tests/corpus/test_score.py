@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import textwrap
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
@@ -113,7 +112,7 @@ def test_parts_of_recordings(folder: Path) -> None:
     assert found.scored[0].loss == pytest.approx(aligner.score((samples, 16000), one.text), rel=1e-5)
 
 
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.long)])
 def test_what_cannot_be_scored_is_told_and_the_others_scored(folder: Path, workers: int) -> None:
     items = utterances(folder)[:4]
     (folder / "no.flac").write_bytes(b"fLaC and no more")
@@ -202,7 +201,7 @@ def test_an_utterance_that_kills_its_worker_has_its_error_and_the_others_their_s
     killers.write_text(json.dumps({"u1": ("read", "kill"), "u4": ("read", "abort")}))
     command = [manifest, "--model", folder / "model", "--workers", 2, "--batch-seconds", 5]
     process = runs.start(*command, command="score", REAL=1, KILLERS=killers)
-    stdout, stderr = process.communicate(timeout=120)
+    stdout, stderr = runs.ended(process)
     assert process.returncode == 1, stderr
     for id, how in (("u1", "killed by SIGKILL"), ("u4", "killed by SIGABRT")):
         assert f"{id}: the worker process died of this utterance ({how}" in stderr
@@ -239,11 +238,7 @@ def test_workers_die_with_their_parent(folder: Path, tmp_path: Path) -> None:
         children = [int(pid) for pid in parent.stdout.readline().split()]
         assert len(children) == 2
         os.kill(parent.pid, signal.SIGKILL)
-    for _ in range(100):
-        if not any(map(is_running, children)):
-            return
-        time.sleep(0.1)
-    pytest.fail(f"still there: {[pid for pid in children if is_running(pid)]}")
+    runs.wait_for(lambda: not any(map(is_running, children)))
 
 
 def is_running(pid: int) -> bool:

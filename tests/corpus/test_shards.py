@@ -27,7 +27,7 @@ def test_shards_at_once_make_what_one_run_makes(run, layout, corpus, tmp_path):
     run(corpus, "--out-dir", whole, *LAYOUTS[layout])
     jobs = [start(corpus, parts, f"{i}/3", *LAYOUTS[layout]) for i in range(3)]
     for job in jobs:
-        _, stderr = job.communicate(timeout=60)
+        _, stderr = runs.ended(job)
         assert job.returncode in (0, 1), stderr
     assert runs.outputs(parts) == runs.outputs(whole)
     journals = [f"journal.{i}-of-3.jsonl" for i in range(3)]
@@ -41,13 +41,13 @@ def test_the_summary_joins_the_journals(run, corpus, tmp_path):
     out_dir = tmp_path / "out"
     run(corpus, "--out-dir", out_dir, "--shard", "0/2")
     process = runs.start("--summary", out_dir)
-    stdout, stderr = process.communicate(timeout=runs.PATIENCE_S)
+    stdout, stderr = runs.ended(process)
     assert "there is no journal of 1" in stderr
     assert "30" in stdout
     assert not runs.summary(out_dir)["complete"]
     run(corpus, "--out-dir", out_dir, "--shard", "1/2")
     process = runs.start("--summary", out_dir)
-    stdout, stderr = process.communicate(timeout=runs.PATIENCE_S)
+    stdout, stderr = runs.ended(process)
     assert process.returncode == 1
     assert "note" not in stderr
     assert stderr.count("ctc-align: part") == 3
@@ -66,7 +66,7 @@ def test_another_number_of_shards_goes_on(run, layout, corpus, tmp_path):
     run(corpus, "--out-dir", parts, "--shard", "1/3", *LAYOUTS[layout])
     # stopped in the middle: some of it is in the journal
     killed = start(corpus, parts, "0/3", *LAYOUTS[layout], "--batch-seconds", 0.5, BATCH_S=0.1, FAULT="append-after:4")
-    killed.communicate(timeout=60)
+    runs.ended(killed)
     assert killed.returncode < 0
     for i in range(2):
         told = run(corpus, "--out-dir", parts, "--shard", f"{i}/2", *LAYOUTS[layout]).stderr
@@ -85,18 +85,12 @@ def test_another_number_of_shards_goes_on(run, layout, corpus, tmp_path):
 @pytest.mark.long
 def test_the_same_shard_twice_is_refused_and_another_is_not(run, corpus, tmp_path):
     out_dir = tmp_path / "out"
-    first = start(corpus, out_dir, "0/2", BATCH_S=20)
-    try:
-        for _ in runs.wait_until(runs.PATIENCE_S):
-            if (out_dir / "journal.0-of-2.jsonl").exists():
-                break
+    options = (corpus, "--out-dir", out_dir, "--workers", 1, "--shard", "0/2")
+    with runs.HeldRun(*options, at="append-after:1") as first:
         second = run(corpus, "--out-dir", out_dir, "--shard", "0/2")
         assert second.code == 2
-        assert f"another run works on shard 0/2 of it: process {first.pid} on " in second.stderr
+        assert f"another run works on shard 0/2 of it: process {first.process.pid} on " in second.stderr
         assert run(corpus, "--out-dir", out_dir, "--shard", "1/2").code == 1
-    finally:
-        first.kill()
-        first.communicate()
 
 
 @pytest.mark.parametrize("shard", ["2/2", "-1/2", "1", "a/b", "1/0"])

@@ -2,8 +2,8 @@
 
     FAULT=POINT:N python tests/corpus_program.py corpus …
 
-kills the whole run, by SIGKILL, when it passes POINT for the N-th time. Workers are spawned from this file, so what is
-put in its place here is in its place there.
+kills the whole run, by SIGKILL, when it passes POINT for the N-th time; HELD=POINT:N stops it there until the test lets
+it go (`corpus_runs.HeldRun`). Workers are spawned from this file, so that they have the replacements, too.
 """
 
 from __future__ import annotations
@@ -24,23 +24,36 @@ from ctc_align.corpus.outputs import assembly, layout
 from ctc_align.corpus.state import journal, summary
 from ctc_align.files import alignment_files
 
-POINT, _, COUNT = os.environ.get("FAULT", "").partition(":")
 BATCH_S = float(os.environ.get("BATCH_S", "0"))
 KILLS_ITS_WORKER = os.environ.get("KILLS_ITS_WORKER", "")
 """Utterances, divided by commas, that kill their worker when they are computed."""
 KILLERS = json.loads(Path(os.environ["KILLERS"]).read_text()) if "KILLERS" in os.environ else {}
 """Utterances that kill their worker: (stage, how) by id."""
 PARENT = os.getppid() if __name__ == "__mp_main__" else os.getpid()
-_passed = 0
 
 
-def passing(point: str) -> bool:
-    """Whether it is here, and now, that the fault lies."""
-    global _passed
-    if point != POINT:
-        return False
-    _passed += 1
-    return _passed == int(COUNT)
+class Moment:
+    """A point of the program, and how often it is passed before something happens, as `POINT:N` of a variable."""
+
+    def __init__(self, variable: str) -> None:
+        self.point, _, count = os.environ.get(variable, "").partition(":")
+        self.left = int(count or 0)
+
+    def is_now(self, point: str) -> bool:
+        self.left -= point == self.point
+        return point == self.point and self.left == 0
+
+
+FAULT, HELD = Moment("FAULT"), Moment("HELD")
+
+
+def hold(point: str) -> None:
+    """Where the test asked for it, say that the run is here, and wait until it is let go on."""
+    if HELD.is_now(point):
+        folder = Path(os.environ["HELD_IN"])
+        with open(folder / "go", "rb", buffering=0) as go:
+            (folder / "here").write_bytes(b".")
+            go.read(1)
 
 
 def die() -> None:
@@ -78,11 +91,12 @@ def faulty(owner: Any, name: str) -> None:
     function = getattr(owner, name)
 
     def wrapped(*arguments: Any, **options: Any) -> Any:
-        if passing(f"{name}-before"):
+        if FAULT.is_now(f"{name}-before"):
             die()
         result = function(*arguments, **options)
-        if passing(f"{name}-after"):
+        if FAULT.is_now(f"{name}-after"):
             die()
+        hold(f"{name}-after")
         return result
 
     setattr(owner, name, wrapped)
@@ -101,10 +115,10 @@ for owner, name in (
 
 
 def write_half(path: Path, data: bytes, whole=alignment_files._write_bytes) -> None:
-    if passing("part"):
+    if FAULT.is_now("part"):
         path.write_bytes(data[: len(data) // 2])
         die()
-    if passing("nospace"):
+    if FAULT.is_now("nospace"):
         path.write_bytes(data[: len(data) // 2])
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
     whole(path, data)
@@ -120,10 +134,10 @@ class TornWrites:
         return getattr(os, name)
 
     def write(self, file: int, data: bytes) -> int:
-        if passing("torn"):
+        if FAULT.is_now("torn"):
             os.write(file, data[: len(data) * 2 // 3])
             die()
-        if passing("journal-nospace"):
+        if FAULT.is_now("journal-nospace"):
             os.write(file, data[: len(data) * 2 // 3])
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         return os.write(file, data)
@@ -137,6 +151,7 @@ class LightAligner(EvenAligner):
 
     def align_batch(self, pairs: Any, on_error: str, utterances: Any, timings: Any) -> list[Any]:
         time.sleep(BATCH_S)
+        hold("compute")
         if not set(KILLS_ITS_WORKER.split(",")).isdisjoint(utterances):
             os.kill(os.getpid(), signal.SIGKILL)
         for name in utterances:

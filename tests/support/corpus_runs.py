@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -89,17 +92,68 @@ HANG_S = 600
 """A run that takes so long hangs: machines may be slow and busy."""
 
 
-def run(*arguments: Any, **environment: Any) -> subprocess.CompletedProcess[str]:
-    process = start(*arguments, **environment)
+def ended(process: subprocess.Popen[str]) -> tuple[str, str]:
+    """The output of a run, after its end; a run that hangs is killed, else its pipes would warn in the next test."""
     try:
-        stdout, stderr = process.communicate(timeout=HANG_S)
+        return process.communicate(timeout=HANG_S)
     except subprocess.TimeoutExpired:
-        process.kill()  # else its pipes would warn in the test that comes next
+        process.kill()
         process.communicate()
         raise
+
+
+def run(*arguments: Any, **environment: Any) -> subprocess.CompletedProcess[str]:
+    process = start(*arguments, **environment)
+    stdout, stderr = ended(process)
     assert "Traceback" not in stderr, stderr
     assert stdout == ""
     return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+
+
+class HeldRun:
+    """A run that stops at a point of the program (`append-after:2`), where the constructor waits for it.
+
+    No test has to be in time, however busy the machine is: the run goes on when `let_go` says so.
+    """
+
+    def __init__(self, *arguments: Any, at: str, **options: Any) -> None:
+        with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as opened:
+            ends = {}
+            for name in ("here", "go"):
+                os.mkfifo(Path(folder, name))
+                ends[name] = os.open(Path(folder, name), os.O_RDWR | os.O_NONBLOCK)
+                opened.callback(os.close, ends[name])
+            self.process = start(*arguments, HELD=at, HELD_IN=folder, **options)
+            wait_for(lambda: bool(select.select([ends["here"]], [], [], 0.1)[0]), self.process)
+            opened.pop_all()
+        self._go = ends["go"]
+        os.close(ends["here"])
+
+    def let_go(self) -> None:
+        os.write(self._go, b".")
+
+    def ended(self) -> tuple[str, str]:
+        """Let the run go on, and return its output after its end."""
+        self.let_go()
+        return ended(self.process)
+
+    def __enter__(self) -> HeldRun:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._go)
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.communicate()
+
+
+def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str] | None = None) -> None:
+    """Return when a condition holds; fail where it never does, or a process ends that should bring it about."""
+    end = time.monotonic() + HANG_S
+    while not condition():
+        assert process is None or process.poll() is None, f"it ended too early: {process.communicate()}"
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.01)
 
 
 def outputs(folder: Path) -> dict[str, bytes]:
@@ -131,15 +185,3 @@ def processes_with(mark: str) -> list[int]:
             except OSError:
                 continue
     return found
-
-
-PATIENCE_S = 60
-"""For what comes soon, or on a busy machine in a minute."""
-
-
-def wait_until(seconds: float) -> Iterator[None]:
-    """Once more and again, until so long has passed."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        yield
-        time.sleep(0.02)

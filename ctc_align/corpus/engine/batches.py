@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 WINDOW = 1024
 """Utterances that are sorted by length together; memory holds a few windows, never the source."""
 _WIDEST = 4
-"""A window ends where an assembled file does, unless that would make it so many times as large."""
+"""A window ends where an assembled file ends, unless that makes it this many times as large."""
 OUTSTANDING = 3
-"""Batches that a worker has at most: one is read, one computed, one written. With more, sending could block."""
+"""Maximum number of batches of a worker: one is read, one computed, one written. With more, sending could block."""
 GroupOf = Callable[[int, Utterance], str | None]
 
 
 @dataclass(frozen=True)
 class Item:
-    """An entry of the source and its place in it; `group` is the assembled file that its outputs go into."""
+    """An entry of the source and its index in it; `group` is the assembled file that its outputs go into."""
 
     index: int
     entry: Utterance | Refused
@@ -39,9 +39,9 @@ class Item:
 class Job:
     """One utterance in a batch.
 
-    `todo` is False where it is done and only computed again so that the others are in the same batch as the first time;
-    `is_absent` where it has its place in the plan, but is not read again: it failed. `recorded` are its files as an
-    earlier run wrote them, None where that is not known, or does not matter.
+    `todo` is False where it is done and only computed again, so that the others are in the same batch as the first
+    time; `is_absent` where it is in the plan, but not read again: it failed. `recorded` are its files as an earlier run
+    wrote them, None where that is unknown or irrelevant.
     """
 
     index: int
@@ -63,7 +63,7 @@ class UtteranceBatch:
 
 
 def items_of(source: Iterable[Utterance | Refused], group_of: GroupOf, shard: Shard) -> Iterator[Item]:
-    """Yield the items of one shard with their places in the whole source; assembled files are never divided."""
+    """Yield the items of one shard with their indices in the whole source; assembled files are never divided."""
     last, groups = None, -1
     for index, entry in enumerate(source):
         number = index
@@ -94,9 +94,9 @@ def windows(items: Iterable[Item], size: int = WINDOW) -> Iterator[list[Item]]:
 
 
 def batches_by_length(lengths_s: Sequence[float], batch_seconds: float) -> list[list[int]]:
-    """Return places of `lengths_s`, longest first, in batches whose padded length is at most `batch_seconds`.
+    """Return indices of `lengths_s`, longest first, in batches whose padded length is at most `batch_seconds`.
 
-    One that is longer is a batch of its own.
+    A longer one is a batch by itself.
 
     >>> batches_by_length([1.0, 5.0, 2.0, 2.0, 30.0], 6.0)
     [[4], [1], [2, 3, 0]]
@@ -164,7 +164,7 @@ class BatchDone:
 class WorkerDied:
     """A worker has ended; `batches` are what it had, in order, `how` says what ended it.
 
-    `from_outside`: by a signal that other programs send, as the system does where memory is short, or nobody knows.
+    `from_outside`: a signal that other programs send (as the system does where memory is short), or nobody knows what.
     """
 
     batches: tuple[UtteranceBatch, ...]
@@ -187,7 +187,7 @@ class Pool(Protocol):
         """
 
     def events(self, timeout_s: float) -> Iterator[BatchDone | RunFailed | WorkerDied]:
-        """Yield what workers have reported, after waiting for it at most so long."""
+        """Yield what workers have reported, after waiting at most `timeout_s` for it."""
 
     def kill(self) -> None:
         """End all workers at once."""

@@ -32,7 +32,7 @@ from ctc_align.corpus.engine.batches import (
 from ctc_align.corpus.engine.suspects import Suspects
 from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.state.journal import DONE, FAILED, GONE, Journal, Line, line_key, now
-from ctc_align.corpus.state.resume import Fingerprints, Outcomes, place_of
+from ctc_align.corpus.state.resume import Fingerprints, Outcomes, index_of
 from ctc_align.corpus.utterance import Checksum, Refused, Utterance, UtteranceResult
 from ctc_align.errors import AudioError
 
@@ -41,7 +41,7 @@ _READERS = 8
 """Threads that read headers."""
 _TICK_S = 0.2
 _MOST_WAITING, _MOST_JOBS_WAITING = 64, 4096
-"""Batches, and utterances in them, that wait for workers at most before the next window is taken."""
+"""Batches, and utterances in them, with which no further window is read ahead."""
 logger = logging.getLogger(__name__)
 
 
@@ -65,7 +65,7 @@ class PlannedItem:
 
 
 class Planner:
-    """Reads the source ahead in a thread of its own, window by window."""
+    """Reads the source ahead in a thread, window by window."""
 
     def __init__(self, items: Iterable[Item], options: PlanOptions, outcomes: Outcomes, prints: Fingerprints) -> None:
         self._items = items
@@ -204,7 +204,7 @@ class Tally:
 
     @property
     def left_s(self) -> float | None:
-        """The seconds that are left, None where they cannot be estimated."""
+        """The remaining seconds, None where they cannot be estimated."""
         if self.total is None or not self.worked:
             return None
         return (self.total - self.finished) * self.wall_s / self.worked
@@ -270,13 +270,13 @@ class Engine:
         return len(self._waiting) < _MOST_WAITING and jobs < _MOST_JOBS_WAITING
 
     def _take(self, window: list[PlannedItem]) -> None:
-        """Announce the utterances of a window, and divide what is to be done into batches."""
+        """Announce the utterances of a window, and divide the work into batches."""
         refused = [planned for planned in window if isinstance(planned.item.entry, Refused)]
         jobs = self._jobs([planned for planned in window if isinstance(planned.item.entry, Utterance)])
         self._refuse(refused)
-        for places in batches_by_length([job.length_s for job in jobs], self.options.batch_seconds):
-            if any(jobs[i].todo for i in places):
-                jobs_of_batch = tuple(jobs[i] for i in places if not jobs[i].is_absent)
+        for indices in batches_by_length([job.length_s for job in jobs], self.options.batch_seconds):
+            if any(jobs[i].todo for i in indices):
+                jobs_of_batch = tuple(jobs[i] for i in indices if not jobs[i].is_absent)
                 self._waiting.append(UtteranceBatch(next(self._numbers), jobs_of_batch))
 
     def _jobs(self, window: list[PlannedItem]) -> list[Job]:
@@ -334,24 +334,24 @@ class Engine:
         self.tally.failed += len(refused)
 
     def settle_entries(self, file: str) -> None:
-        """Record, at the end of the whole source, which earlier lines about its entries are true no more.
+        """Record, at the end of the whole source, which earlier lines about its entries are no longer true.
 
-        Those are the outcomes of what was an utterance and is refused now, whose files are removed (a duplicate of an
+        Those are the outcomes of utterances that are refused now, whose files are removed (a duplicate of an
         utterance's id is refused, too: that one keeps its files), and the refusals of what has been mended or moved.
 
         Args:
-            file: the name of the source where it is one file: refusals of its lines are its own, whatever their ids.
+            file: the name of the source where it is one file: refusals of its lines belong to it, whatever their ids.
         """
         here = np.sort(np.array(self.keys, np.uint64))
         ids = np.sort(np.array(self.keys + self._refused, np.uint64))
         gone = []
         for line in self.outcomes.refused():
-            is_own = place_of(line_key(line.id), ids) is not None
+            is_own = index_of(line_key(line.id), ids) is not None
             is_own |= file != "" and (line.origin or "").startswith(f"{file}, line ")
-            if is_own and place_of(line.key, here) is None:
+            if is_own and index_of(line.key, here) is None:
                 gone.append(line)
         for key in self._refused:
-            earlier = self.outcomes.line(key) if place_of(key, here) is None else None
+            earlier = self.outcomes.line(key) if index_of(key, here) is None else None
             if earlier is not None:
                 self.assembly.remove_recorded(earlier)
                 gone.append(earlier)
@@ -361,7 +361,7 @@ class Engine:
             )
 
     def _handle(self, events: Sequence[BatchDone | RunFailed | WorkerDied]) -> None:
-        """Record what workers have done, all of it together: the disk is waited for once."""
+        """Record what workers have done, all together: one wait for the disk."""
         done = [event for event in events if isinstance(event, BatchDone)]
         for each in done:
             self._suspects.done(each.batch)
@@ -378,7 +378,7 @@ class Engine:
                 self._suspects.take_back(event, self._waiting)
 
     def _record(self, jobs: Iterable[Job], outcomes: Sequence[Outcome]) -> None:
-        """Keep pending parts, then the journal, then assemble: in this order nothing is lost, whenever it ends."""
+        """Write pending parts, then the journal, then assemble: in this order a kill at any moment loses nothing."""
         if not outcomes:
             return
         by_index = {job.index: job for job in jobs}

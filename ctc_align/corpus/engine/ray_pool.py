@@ -1,8 +1,8 @@
 """Workers as actors on a Ray cluster, or on one of our own on this machine.
 
 The engine, the plan and the journal are those of the local engine, in the driver. An actor that ends, with its machine
-or alone, is replaced, and what it had is done again; outputs take their places whole, and the driver writes one line
-for each utterance, however often it was begun. Actors end with the driver.
+or alone, is replaced, and what it had is done again; outputs are written whole or not at all, and the driver writes one
+line for each utterance, however often it was begun. Actors end with the driver.
 
 Ray has no passwords: who reaches its ports runs code. A cluster of our own listens on the loopback address alone; one
 at an address is trusted wholly. What goes to workers and back are dataclasses of texts and numbers (options, batches,
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ctc_align.corpus.engine.batches import UtteranceBatch
 
 _FAILED_STARTS = 5
-"""Actors, beside twice as many as there should be, that end before they are ready: then it is not chance."""
+"""Actors, beside twice the number of workers, that end before they are ready: then it is not chance."""
 _STORE_BYTES = 256 * 2**20
 """Shared memory of a cluster of our own: batches are text, results are small."""
 _ADDRESS_TIMEOUT_S = 10.0
@@ -76,7 +76,7 @@ class Cluster:
         """Start or join the cluster, unless this process has, and return its resources.
 
         Raises:
-            BackendError: no cluster answers, or it is none that this version of Ray can join.
+            BackendError: no cluster answers, or this version of Ray cannot join it.
         """
         _check_address(self.address)
         # much of it is read when ray is loaded
@@ -214,7 +214,7 @@ class RayPool:
         return True
 
     def events(self, timeout_s: float) -> Iterator[BatchDone | RunFailed | WorkerDied]:
-        """Yield what actors have reported, after waiting for it at most so long."""
+        """Yield what actors have reported, after waiting at most `timeout_s` for it."""
         if not self._calls:
             time.sleep(timeout_s)
             return
@@ -287,7 +287,7 @@ class RayPool:
 
 
 def _result(call: Any) -> Any:
-    """Return the answer to a call, or the error in its place."""
+    """Return the answer to a call, or its error."""
     import ray
 
     try:

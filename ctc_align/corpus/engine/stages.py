@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 STAGES = ("reading", "waiting", "model", "kernels", "words", "writing")
 """Reading and writing have threads of their own; the other stages follow each other in one thread."""
 _OF_ONE_UTTERANCE = ("ENAMETOOLONG", "ENOTDIR", "EISDIR", "EEXIST", "ENOENT", "EINVAL", "EILSEQ", "ENOTEMPTY", "ELOOP")
-"""Reasons for which one utterance cannot be written; any other (a full disk, no permission) concerns them all."""
+"""Errors that concern one utterance; any other (a full disk, no permission) concerns them all."""
 
 _FEWEST_LEFT_OUT, _MOST_LEFT_OUT = 4, 100
-"""Words in a row that are not in a recording of a part of a text and are named, and such stretches of a recording."""
+"""Least words of a named stretch that a recording of a part of a text leaves out, and most such stretches of one."""
 
 
 @dataclass
@@ -83,7 +83,7 @@ class Task(Protocol):
 class AlignTask:
     """Utterances are aligned, and their outputs written where the layout says.
 
-    `by_text`: nobody named their language, but for those that have their own.
+    `by_text`: the run names no language, so each text's decides, unless the source names one.
     """
 
     layout: Layout
@@ -102,7 +102,7 @@ class AlignTask:
         return [_of_its_part(one, state.job.utterance, aligner) for one, state in zip(found, jobs)]
 
     def write(self, state: JobState) -> Outcome:
-        """Put the outputs of an alignment in their places."""
+        """Write the outputs of an alignment."""
         job, utterance = state.job, state.job.utterance
         started = time.perf_counter()
         alignment = replace(state.result, utterance=utterance.id, audio=utterance.audio, offset_s=utterance.offset_s)
@@ -373,13 +373,13 @@ def _compile_once(aligner: Aligner, lock: Path) -> None:
 
 
 def reason_of(error: Exception, name: str) -> str:
-    """Return the message of an error as one line, without the utterance's name at its beginning."""
+    """Return the message of an error as one line, without the utterance's name in front."""
     text = " ".join(str(error).split()).removeprefix(f"{name}: ")
     return text if isinstance(error, CtcAlignError) and text else f"{type(error).__name__}: {text}".rstrip(": ")
 
 
 def source_of(state: JobState) -> Audio | Emissions:
-    """Return what was read for a job that has no error."""
+    """Return the sound or the log-probs of a job without an error."""
     assert state.source is not None, "a job without an error has been read"
     return state.source
 
@@ -408,8 +408,8 @@ def _of_its_part(found: Alignment | CtcAlignError, utterance: Utterance, aligner
 
     if utterance.book is None or isinstance(found, CtcAlignError):
         return found
-    own, _ = aligner.for_texts((utterance.book.text,), utterance.book.language)
-    return part_of_text(found, own.fit_limits)
+    language_aligner, _ = aligner.for_texts((utterance.book.text,), utterance.book.language)
+    return part_of_text(found, language_aligner.fit_limits)
 
 
 def _is_of_one_utterance(error: OutputError) -> bool:

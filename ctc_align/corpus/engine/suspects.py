@@ -1,11 +1,11 @@
-"""Who killed a worker: what a dead worker had is done again alone, and only what dies alone is blamed.
+"""Find the utterances that kill their workers: repeat alone what a dead worker had, and blame only what dies alone.
 
-A worker reads one batch, computes another and writes a third, so its death says little. Each batch that it had is
-given once more, whole, to a worker that gets nothing else meanwhile: an innocent one is then done as if nothing had
-happened, in the same company and so with the same bits. One that dies again is divided into its utterances, each
-alone in a worker. Only an utterance that dies there is to blame: at once where its worker crashed, the second time
-where the worker was ended by a signal that other programs send too. It has failed when workers have done other work
-since: a machine where all of them die blames nobody.
+A worker reads one batch, computes another and writes a third, so its death says little. Each of its batches goes once
+more, whole, to a worker that gets nothing else meanwhile: an innocent batch is then done as if nothing had happened,
+with the same bits, because the same utterances are together. A batch that dies again is divided into its utterances,
+each alone in a worker. Only an utterance that dies there is blamed: at once where its worker crashed, the second time
+where a signal that other programs send, too, ended the worker. It has failed when workers have done other work since: a
+machine on which every worker dies blames nobody.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from ctc_align.corpus.engine.batches import Job, Pool, UtteranceBatch, WorkerDie
 from ctc_align.errors import BackendError
 
 _TRIES = 2
-"""Deaths alone that make sure, where a worker was ended by a signal from outside, or nobody knows how."""
+"""Solo deaths needed to blame an utterance, where a signal from outside, or nobody knows what, ended the worker."""
 _MOST_DEATHS = 10
-"""Workers that die one after another without a batch done: then an utterance that was done before is tried."""
+"""Consecutive deaths of workers after which an utterance that was done before is tried."""
 _FAILED_STARTS = 5
-"""Workers that die one after another before they are ready."""
+"""Consecutive deaths of workers before they are ready after which the run ends."""
 
 
 class Suspects:
-    """The batches that are to be done alone, and the deaths of workers so far.
+    """The batches to be done alone, and the deaths of workers so far.
 
     Many utterances may kill their workers, one after another, and the run goes on; it ends where workers die of
-    everything. So after some deaths in a row an utterance that is known to be good is done again, alone (a *probe*:
-    a batch in which nothing is to do). Where none is known, twice as many deaths end the run: suspects are taken by
-    chance, so that those which are alike (the longest) do not follow each other. What was blamed waits for the next
-    batch that is done, at the end for a probe, and is then one of `convicted`.
+    everything. So after some deaths in a row an utterance that is known to be good is done again, alone (a *probe*: a
+    batch without work). Where no good one is known, twice as many deaths end the run; suspects are drawn at random, so
+    that similar ones (the longest) do not follow each other. A blamed utterance waits for the next batch that is done,
+    at the end for a probe, and is then one of `convicted`.
 
-    `number` returns a number for each batch that is made here.
+    `number` numbers the batches that are made here.
     """
 
     def __init__(self, number: Callable[[], int]) -> None:
@@ -44,12 +44,12 @@ class Suspects:
         self._alone: set[int] = set()
         """The numbers of batches that workers have alone."""
         self._killed: Counter[int] = Counter()
-        """Deaths alone, by the index of the utterance."""
+        """Solo deaths by the index of the utterance."""
         self._deaths = self._probe_deaths = self._failed_starts = 0
         self._good: Job | None = None
         self._probe: UtteranceBatch | None = None
         self._probe_waits = False
-        """The probe is still to be given to a worker."""
+        """The probe waits for a worker."""
         self._blamed: list[tuple[UtteranceBatch, str]] = []
         self._convicted: list[tuple[UtteranceBatch, str]] = []
         self._chance = random.Random(0)
@@ -58,7 +58,7 @@ class Suspects:
         return bool(self._queue or self._probe or self._blamed or self._convicted)
 
     def give(self, pool: Pool, waiting: deque[UtteranceBatch]) -> None:
-        """Give a pool what it has room for: suspects first, each alone, then batches that wait."""
+        """Give the pool as much as it has room for: suspects first, each alone, then batches that wait."""
         while (suspect := self._first()) is not None:
             if not pool.offer(suspect, alone=True):
                 return
@@ -67,31 +67,31 @@ class Suspects:
             waiting.popleft()
 
     def _first(self) -> UtteranceBatch | None:
-        """Return the batch that is to be given next, alone; None where there is none, or it has to wait."""
+        """Return the batch that a worker gets next, alone; None without one, or where it has to wait."""
         if self._probe is not None:
             return self._probe if self._probe_waits else None
         return self._queue[0] if self._queue else None
 
     def _remove_first(self) -> None:
-        """Remove the batch that was given to a worker."""
+        """Remove the batch that a worker has got."""
         given = self._probe or self._queue.pop(0)
         self._probe_waits = False
         self._alone.add(given.number)
 
     def know_good(self, job: Job, *, earlier: bool = False) -> None:
-        """Keep an utterance that was done, in this run or in an `earlier` one."""
+        """Remember an utterance that was done, in this run or in an `earlier` one."""
         if not earlier or self._good is None:
             self._good = job
 
     def done(self, batch: UtteranceBatch) -> None:
-        """Forget the deaths before a batch that a worker has done."""
+        """Reset the counts of deaths: a worker has done a batch."""
         self._alone.discard(batch.number)
         self._deaths = self._probe_deaths = self._failed_starts = 0
         self._convict()
         self._probe = None
 
     def take_back(self, died: WorkerDied, waiting: deque[UtteranceBatch]) -> None:
-        """Have what a worker had when it died done again: alone, or blamed; where it was never ready, as before.
+        """Queue what a dead worker had: alone, or as blamed; after a worker that was never ready, as before.
 
         Raises:
             BackendError: workers do not start, or die of everything.
@@ -102,7 +102,7 @@ class Suspects:
             waiting.extendleft(reversed(self._unstarted(died)))
 
     def _unstarted(self, died: WorkerDied) -> list[UtteranceBatch]:
-        """Return the batches of a worker that was never ready; one that was given alone is kept."""
+        """Return the batches of a worker that was never ready; one that it had alone is queued alone."""
         self._failed_starts += 1
         if self._failed_starts > _FAILED_STARTS:
             raise _sick(died.how)
@@ -134,7 +134,7 @@ class Suspects:
                 yield job, f"the worker process died of this utterance ({how})"
 
     def conclude(self) -> None:
-        """Look at what is blamed so far, where workers have nothing to do any more."""
+        """Decide about what is blamed so far, when workers have nothing left to do."""
         if self._blamed and not self._queue:
             if self._good is None:
                 self._convict()
@@ -170,7 +170,7 @@ class Suspects:
             self._queue.insert(self._chance.randint(0, len(self._queue)), batch)
 
     def _add_probe(self) -> None:
-        """Have a probe made before all else, unless there is one or none is known."""
+        """Make a probe, which comes before all else, unless there is one or no good utterance is known."""
         if self._good is not None and self._probe is None:
             self._probe = UtteranceBatch(self._number(), (replace(self._good, todo=False),))
             self._probe_waits = True

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 LOCAL, RAY = "local", "ray"
 STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-"""Signals by which a run is ended, often all of its processes: workers ignore them, and end when the parent says so."""
+"""Signals that end a run, often all of its processes: workers ignore them, and end when the parent says so."""
 _WAITING = 1
 """Batches that wait between two threads."""
 _PATIENCE_S = 5.0
@@ -64,7 +64,7 @@ class PoolSettings:
         if self.engine == LOCAL:
             for option, value in (("--address", self.address), ("--gpus-per-worker", self.gpus_per_worker)):
                 if value is not None:
-                    raise UsageError(f"{option} {value}: goes with --engine ray only")
+                    raise UsageError(f"{option} {value}: needs --engine ray")
             return
         from ctc_align.corpus.engine.ray_pool import require_ray
 
@@ -169,7 +169,7 @@ def cpu_count() -> int:
 
 @dataclass
 class _Slot:
-    """One place for a worker, and the process that has it now; it is `closed` while that has a batch alone."""
+    """Room for a worker, and its present process; it is `closed` while that has a batch alone."""
 
     device: str
     process: Any = None
@@ -193,7 +193,7 @@ class ProcessPool:
         self._ends = contextlib.ExitStack()
 
     def __enter__(self) -> ProcessPool:
-        with contextlib.suppress(OSError):  # without it each worker compiles, if no other place can be written either
+        with contextlib.suppress(OSError):  # without it each worker compiles, if no other folder can be written
             folder = self._ends.enter_context(
                 tempfile.TemporaryDirectory(prefix="ctc-align-", ignore_cleanup_errors=True)
             )
@@ -234,7 +234,7 @@ class ProcessPool:
         return True
 
     def events(self, timeout_s: float) -> Iterator[BatchDone | RunFailed | WorkerDied]:
-        """Yield what workers have reported, after waiting for it at most so long."""
+        """Yield what workers have reported, after waiting at most `timeout_s` for it."""
         pipes = [slot.pipe for slot in self._slots if slot.pipe is not None]
         if not pipes:
             time.sleep(timeout_s)
@@ -311,9 +311,9 @@ def _send(slot: _Slot, batch: UtteranceBatch | None) -> None:
 
 @contextlib.contextmanager
 def _signals_held() -> Iterator[None]:
-    """Start processes in this block: signals that end a run wait, in them until they ignore them.
+    """Block the signals that end a run while processes are started: these receive them only once they ignore them.
 
-    A terminal and a batch system send such a signal to all processes of a run, whose workers end with their batches.
+    Terminals and batch systems send such a signal to all processes of a run, whose workers end with their batches.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield

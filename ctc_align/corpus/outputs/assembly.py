@@ -41,7 +41,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class _Group:
-    """Consecutive utterances that share files; `outcomes` by index, None for one that is to come."""
+    """Consecutive utterances that share files; `outcomes` by index, None while unknown."""
 
     name: str
     utterances: list[GroupedUtterance] = field(default_factory=list)
@@ -51,7 +51,7 @@ class _Group:
     is_touched: bool = False
     recorded: dict[str, Checksum] = field(default_factory=dict)
     is_resumed: bool = False
-    """Rows wait for a file that a run did not come to write."""
+    """Rows wait for a file that an interrupted run did not write."""
 
     @property
     def done(self) -> list[GroupedUtterance]:
@@ -83,12 +83,12 @@ class Assembly:
         self._files = layout.shared_files()
         self._pending = PendingParts(layout.pending_parts_path(), layout.signature())
         self._groups: dict[int, _Group] = {}
-        """By index, of the utterances whose outcome is to come."""
+        """By the index of utterances whose outcome is unknown."""
         self._open: _Group | None = None
         self.left = NamedFiles()
-        """Outputs that others have changed since they were written, and that stay as they are."""
+        """Outputs that others have changed since they were written, and that were left alone."""
         self.kept = NamedFiles()
-        """Such ones in whose places others were written: NAME.hand.EXTENSION."""
+        """Such files that were replaced, by their new names: NAME.hand.EXTENSION."""
         self._names: set[str] = set()
         """The names of all groups so far."""
 
@@ -103,8 +103,8 @@ class Assembly:
     def present(self, index: int, utterance: Utterance, line: Line | None = None) -> bool:
         """Return whether all outputs of an utterance that the journal calls done are still in place (or pending).
 
-        Of files of its own their sizes are compared with what its `line` recorded, of rows their content. Those that a
-        person has corrected are in place, and counted (`left`).
+        The sizes of its files are compared with its `line`, and the content of its row. Files that a person has
+        corrected count as present, and are listed in `left`.
         """
         outputs = self._layout.outputs(utterance)
         if line is None or line.result.files is None:  # of an earlier version
@@ -155,11 +155,11 @@ class Assembly:
     def remove_stale(self, utterance: Utterance, line: Line | None) -> None:
         """Remove the files that an earlier run made of an utterance that fails now; inputs and others' files stay.
 
-        One that cannot be removed is told.
+        Warns of a file that cannot be removed.
 
         Args:
-            line: of the journal, before it failed; None where there is none that can be read: then the files are an
-                earlier run's where the JSON among them says that it is of this utterance.
+            line: of the journal, before it failed; None without a readable one: then the files are an earlier run's if
+                the JSON among them says that it is of this utterance.
         """
         out_dir = Path(self._layout.settings.out_dir)
         outputs = self._layout.outputs(utterance)
@@ -185,7 +185,7 @@ class Assembly:
     def _remove_output(self, path: Path, protect: Sequence[str | Path], id: str, line: Line | None) -> None:
         """Remove a file of an earlier run, unless it is an input, or others have changed it: then it is kept aside.
 
-        One that cannot be removed is told.
+        Warns of a file that cannot be removed.
         """
         out_dir = Path(self._layout.settings.out_dir)
         name = name_of(path, out_dir)
@@ -207,7 +207,7 @@ class Assembly:
     ) -> list[Path]:
         """Add an utterance of the source, in order; `done` is its outcome in an earlier run, None where it is to come.
 
-        `line` is its line in the journal: what its group's file is compared with before another takes its place.
+        `line` is its line in the journal: its group's file is compared with it before the file is replaced.
 
         Returns the files that were finished by it: those of the group before.
 
@@ -243,7 +243,7 @@ class Assembly:
             self._pending.put(kept)
 
     def forget(self, utterance: Utterance) -> None:
-        """Remove what a worker wrote of an utterance before it died of it."""
+        """Remove what a worker wrote of the utterance that killed it."""
         self._layout.remove(utterance)
 
     def settle(self, index: int, done: bool) -> list[Path]:
@@ -379,7 +379,7 @@ class PendingParts:
                 connection.executemany("INSERT OR REPLACE INTO rows (id, data) VALUES (?, ?)", map(_row, rows))
 
     def get(self, id: str) -> bytes | None:
-        """Return the row of an utterance, None where there is none."""
+        """Return the row of an utterance, None without one."""
         if self._open is None:
             return None
         with self._reporting():

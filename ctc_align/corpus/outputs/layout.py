@@ -38,9 +38,9 @@ SHARD_FORMATS = ("json", "ctm")
 MANIFESTS = ("nemo", "lhotse")
 UTTERANCE, PAUSE = "utterance", "pause"
 MARGIN_S = 0.25
-"""Silence that a phrase keeps before and after it, where there is as much."""
+"""Silence that a phrase keeps before and after it, at most."""
 _BACK_S = 1e-3
-"""A word that begins so much before the end of the one before it is elsewhere in the recording."""
+"""A word that begins this much before the end of its predecessor is elsewhere in the recording."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class OutputSettings:
     Args:
         out_dir: the output folder.
         layout: "files" for each utterance, or "shards" of `shard_size` utterances.
-        formats: names out of `FORMATS`; () for the layout's own.
+        formats: names out of `FORMATS`; () for the defaults of the layout.
         shard_size: utterances in a shard.
         times, labels: as in `ctc_align.config.Settings`.
         manifests: "nemo", "lhotse" or both.
@@ -76,7 +76,7 @@ class OutputSettings:
 
     @property
     def formats_written(self) -> tuple[str, ...]:
-        """`formats`, or the layout's own."""
+        """`formats`, or the defaults of the layout."""
         return self.formats or (SHARD_FORMATS if self.layout == SHARDS else DEFAULT_FORMATS)
 
     @property
@@ -113,12 +113,12 @@ def _one_of(option: str, value: str, names: tuple[str, ...]) -> None:
 
 @dataclass(frozen=True)
 class Layout:
-    """Puts the outputs of each utterance in their places. Picklable: workers and the parent have the same one."""
+    """Writes the outputs of each utterance. Picklable: workers and the parent have the same one."""
 
     settings: OutputSettings
 
     def outputs(self, utterance: Utterance) -> list[Path]:
-        """Return the files that `place` writes for this utterance alone; may be none. Of cut phrases the first only."""
+        """Return the files that `place` writes for this utterance alone; of cut phrases only the first."""
         paths = output_paths(self.settings.out_dir, utterance.output, self._formats_of(utterance))
         return paths + (first_cut(utterance, self.settings) if self.settings.cut else [])
 
@@ -131,7 +131,7 @@ class Layout:
     ) -> Placed:
         """Write the utterance's own files, each whole, over existing ones; return their record and its part of others.
 
-        `index` is its place in the source, from 0, lines that were refused included; `recorded` are the files as an
+        `index` is its index in the source, from 0, refused lines included; `recorded` are the files as an
         earlier run wrote them: what has changed since is kept (`Placed`). Called by workers.
 
         Raises:
@@ -163,7 +163,7 @@ class Layout:
         return placed
 
     def remove(self, utterance: Utterance) -> None:
-        """Remove the utterance's own files as far as they can be removed; inputs stay."""
+        """Remove the files of this utterance alone, as far as they can be removed; inputs stay."""
         for path in self.outputs(utterance):
             with suppress(OutputError, OSError):
                 refuse_inputs([path], (*inputs_of(utterance), *self.settings.protect))
@@ -203,7 +203,7 @@ class Layout:
     def _others_there(self, utterance: Utterance, alignment: Alignment, recorded: Mapping[str, Checksum]) -> list[str]:
         """Return the formats that an earlier run wrote, that this one does not ask for, and that are there and can be.
 
-        They are made again, too: else files of one name would be of two texts, recordings or settings.
+        They are made again, too: else files of one name would come from two texts, recordings or settings.
         """
         if not recorded:
             return []
@@ -279,7 +279,7 @@ def cut_audio(
 ) -> list[Path]:
     """Write the cuts of an utterance and their text, whole or not at all; further cuts of an earlier run are removed.
 
-    FLAC of 16 bits at the recording's own rate and with its own channels (the one channel, where the utterance names
+    FLAC of 16 bits at the rate of the recording and with its channels (the one channel, where the utterance names
     one); samples are copied from the recording, not the model's resampled ones. `written` is called with the path and
     the bytes of each file.
 
@@ -312,9 +312,9 @@ def cut_audio(
 
 def _targets(utterance: Utterance, settings: OutputSettings, number: int) -> list[Path]:
     """Return the paths of sound and text of cut `number`, from 0."""
-    place = Path(settings.out_dir, CUTS, utterance.output)
-    name = f"{place.name}-{number + 1:04d}" if settings.cut == PAUSE else place.name
-    return [place.with_name(f"{name}{extension}") for extension in (".flac", ".txt")]
+    target = Path(settings.out_dir, CUTS, utterance.output)
+    name = f"{target.name}-{number + 1:04d}" if settings.cut == PAUSE else target.name
+    return [target.with_name(f"{name}{extension}") for extension in (".flac", ".txt")]
 
 
 def _remove_further(utterance: Utterance, settings: OutputSettings, number: int) -> None:
@@ -348,9 +348,9 @@ def phrases(alignment: Alignment, utterance: Utterance, pause_s: float) -> list[
     cuts = []
     for number, (first, last) in enumerate(runs):
         start_s, end_s = _edge(first.start_s), _edge(last.end_s)
-        place = bisect_left(by_time, (start_s, end_s))
-        low_s = (by_time[place - 1][1] + start_s) / 2 if place else 0.0
-        high_s = (end_s + by_time[place + 1][0]) / 2 if place + 1 < len(by_time) else alignment.duration_s
+        rank = bisect_left(by_time, (start_s, end_s))
+        low_s = (by_time[rank - 1][1] + start_s) / 2 if rank else 0.0
+        high_s = (end_s + by_time[rank + 1][0]) / 2 if rank + 1 < len(by_time) else alignment.duration_s
         next_char = runs[number + 1][0].char_start if number + 1 < len(runs) else len(alignment.text)
         text = _without_skipped(alignment, first.char_start if number else 0, next_char)
         cuts.append(

@@ -39,7 +39,7 @@ class Placed:
     kept: list[str] = field(default_factory=list)
 
     def add(self, path: Path, data: bytes) -> None:
-        """Record a file that is written with these bytes, and is to take its place."""
+        """Record a file that is about to be written with these bytes."""
         name = name_of(path, self.out_dir)
         if self.recorded is not None and is_changed(name, self.recorded.get(name), self.out_dir, data):
             self.kept.append(name_of(keep_aside(path), self.out_dir))
@@ -107,7 +107,7 @@ def is_own_name(name: str, utterance: Utterance) -> bool:
 
 
 def _size(path: Path) -> int | None:
-    """Return the size of a file, None where there is none: a link, which no run makes, is none."""
+    """Return the size of a regular file, None for anything else: no run makes links."""
     try:
         status = os.lstat(path)
     except (OSError, ValueError):

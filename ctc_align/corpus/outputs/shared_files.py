@@ -61,7 +61,7 @@ class SharedFiles(Protocol):
         ...
 
     def content(self, row: bytes) -> bytes:
-        """Return what the group's files keep of a row, of which the journal has the checksum."""
+        """Return the part of a row that the group's files keep: the journal has its checksum."""
         ...
 
     def holds(self, group: str, id: str, row: Checksum | None = None) -> bool:
@@ -71,7 +71,7 @@ class SharedFiles(Protocol):
     def faults(
         self, group: str, utterances: Sequence[GroupedUtterance], rows: Mapping[str, Checksum | None]
     ) -> dict[str, str]:
-        """Return what is wrong, by utterance, with the group's files, of which all bytes are looked at.
+        """Return what is wrong, by utterance, with the group's files, after reading all of their bytes.
 
         Args:
             utterances: all of the group; rows: those that are in its files, with what the journal has of them.
@@ -170,7 +170,7 @@ class ShardFiles:
     def _read_checksums(self, group: str) -> dict[str, Checksum]:
         """Return the checksums of the rows; where a file holds more than the rows, that of the first is no number.
 
-        A shard of which nobody knows what else is in it is then written anew.
+        A shard with unknown content is then written anew.
         """
         targets = self.targets(group)
         if not all(map(os.path.isfile, targets)):
@@ -322,7 +322,7 @@ class RecordingGrids:
         return [self._folder / f"{group}{_EXTENSION}"]
 
     def groups(self) -> set[str]:
-        """Return none: a TextGrid does not show whose its intervals are."""
+        """Return nothing: a TextGrid does not show whose its intervals are."""
         return set()
 
     def content(self, row: bytes) -> bytes:
@@ -354,7 +354,7 @@ class RecordingGrids:
         return faults
 
     def checksums(self, group: str) -> Mapping[str, Checksum]:
-        """Return none: a TextGrid does not show whose its intervals are."""
+        """Return nothing: a TextGrid does not show whose its intervals are."""
         return {}
 
     def is_of(self, group: str, ids: Sequence[str]) -> bool:

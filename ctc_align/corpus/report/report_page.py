@@ -216,7 +216,7 @@ def histogram_chart(
 
 def _filled(counts: Sequence[int]) -> tuple[int, int]:
     """Return the first and the last bin that hold something."""
-    filled = [place for place, count in enumerate(counts) if count]
+    filled = [index for index, count in enumerate(counts) if count]
     return filled[0], filled[-1]
 
 

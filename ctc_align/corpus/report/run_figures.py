@@ -72,9 +72,9 @@ class Histogram:
         5.0
         """
         wanted, below = share * self.number, 0
-        for place, count in enumerate(self.counts):
+        for index, count in enumerate(self.counts):
             if count and below + count >= wanted:
-                return min((place + (wanted - below) / count) * self.width, max(self.greatest, 0.0))
+                return min((index + (wanted - below) / count) * self.width, max(self.greatest, 0.0))
             below += count
         return self.greatest
 

@@ -45,7 +45,8 @@ _ARCHIVE = re.compile(r"\.ark(\.gz)?:\d+(\[[^\]]*\])?$")
 class Kaldi(FolderSource):
     """The utterances of `segments`, in its order, or without one those of `wav.scp`; the other files in any order.
 
-    Without a wav.scp those of `logprobs.scp`, whose lines name files of log-probs or places in archives (FILE.ark:17).
+    Without a wav.scp those of `logprobs.scp`, whose lines name files of log-probs or positions in archives
+    (FILE.ark:17).
 
     The other files are indexed by hash: 24 to 35 bytes a line, so about 1 GB for ten million utterances with segments
     and speakers, and no text. Relative paths count from the folder, and where there is no
@@ -100,22 +101,22 @@ class Kaldi(FolderSource):
         id: str | None = None
         try:
             id, rest = _key_and_rest(line)
-            place = {"audio": rest} if self.first == self.scp else _segment(rest, index[SCP])
-            place["audio"] = self._path(_checked_entry(place["audio"], self.scp))
+            fields = {"audio": rest} if self.first == self.scp else _segment(rest, index[SCP])
+            fields["audio"] = self._path(_checked_entry(fields["audio"], self.scp))
             entry = index["text"].get(id)
             if entry is None:
                 raise InputError("no transcript: expected a line for it in text")
-            place["text"] = checked_text(entry.rest, f"text, line {entry.number}")
+            fields["text"] = checked_text(entry.rest, f"text, line {entry.number}")
             if "utt2spk" in index and (speaker := index["utt2spk"].get(id)) is not None:
-                place["speaker"] = speaker.rest
+                fields["speaker"] = speaker.rest
             if "utt2lang" in index and (language := index["utt2lang"].get(id)) is not None:
-                place["language"] = known_code(language.rest)
+                fields["language"] = known_code(language.rest)
         except InputError as error:
             return maker.refused(id, line.number, origin, str(error))
-        return maker.utterance(id, "", line.number, origin, place)
+        return maker.utterance(id, "", line.number, origin, fields)
 
     def _path(self, entry: str) -> str:
-        """Return the path of an entry, or of a place in an archive, from the data folder or the current one."""
+        """Return the path of an entry, or of a position in an archive, from the data folder or the current one."""
         archive, colon, offset = entry.rpartition(":") if _ARCHIVE.search(entry) else (entry, "", "")
         return resolved(self.name, archive) + colon + offset
 
@@ -160,7 +161,7 @@ class _LineIndex:
                 self.numbers.put(key, number)
 
     def number_of(self, key: str) -> int | None:
-        """Return the number of the first line with this key, None where there is none."""
+        """Return the number of the first line with this key, None without one."""
         return self.numbers.get(hash64(key.encode()))
 
     def key_of(self, number: int) -> str | None:
@@ -171,7 +172,7 @@ class _LineIndex:
             return None
 
     def get(self, key: str) -> _KaldiLine | None:
-        """Return the first line with this key, None where there is none; raise InputError where it is not UTF-8."""
+        """Return the first line with this key, None without one; raise InputError where it is not UTF-8."""
         number = self.number_of(key)
         if number is None:
             return None
@@ -208,22 +209,22 @@ def _key_and_rest(line: TextLine) -> tuple[str, str]:
 
 def _segment(rest: str, recordings: _LineIndex) -> dict[str, Any]:
     """Return audio, offset and duration of `recording start end [channel]`; an end of -1 is the recording's."""
-    fields = _SPACE.split(rest)
-    if len(fields) not in (3, 4):
+    words = _SPACE.split(rest)
+    if len(words) not in (3, 4):
         raise InputError(f"expected utterance, recording, start and end, got {shown(rest)} behind the utterance")
-    start_s = checked_seconds(parsed_number(fields[1]), "the start")
-    place: dict[str, Any] = {"offset_s": start_s}
-    if parsed_number(fields[2]) != -1:
-        end_s = checked_seconds(parsed_number(fields[2]), "the end")
-        place["duration_s"] = checked_duration(start_s, end_s)
-    if len(fields) == 4:
-        channel = fields[3]  # counted from 0 in Kaldi
+    start_s = checked_seconds(parsed_number(words[1]), "the start")
+    fields: dict[str, Any] = {"offset_s": start_s}
+    if parsed_number(words[2]) != -1:
+        end_s = checked_seconds(parsed_number(words[2]), "the end")
+        fields["duration_s"] = checked_duration(start_s, end_s)
+    if len(words) == 4:
+        channel = words[3]  # counted from 0 in Kaldi
         number = int(channel) + 1 if re.fullmatch("[0-9]{1,5}", channel) else channel
-        place["channel"] = checked_channel(number, "the channel")
-    entry = recordings.get(fields[0])
+        fields["channel"] = checked_channel(number, "the channel")
+    entry = recordings.get(words[0])
     if entry is None:
-        raise InputError(f"no audio: expected a line for the recording {fields[0]} in wav.scp")
-    return place | {"audio": entry.rest}
+        raise InputError(f"no audio: expected a line for the recording {words[0]} in wav.scp")
+    return fields | {"audio": entry.rest}
 
 
 def _checked_entry(entry: str, scp: str) -> str:
@@ -233,8 +234,8 @@ def _checked_entry(entry: str, scp: str) -> str:
         raise InputError(f"{what}, got nothing")
     if entry.endswith("|") or entry.startswith("|"):
         raise InputError(f"{what}, got the shell pipe {shown(entry)}: nothing is run")
-    place = _ARCHIVE.search(entry)
-    if place and (scp == SCP or place[1] or place[2]):
-        part = "a part of a matrix in" if place[2] else "a place in"
+    match = _ARCHIVE.search(entry)
+    if match and (scp == SCP or match[1] or match[2]):
+        part = "a part of a matrix in" if match[2] else "a position in"
         raise InputError(f"{what}, got {part} the archive {shown(entry)}")
     return checked_audio(entry, scp)

@@ -76,7 +76,7 @@ class Manifest(FileSource):
 
     KEYS are its keys: the audio (or log-probs: a file, or FILE.ark:OFFSET) and `text` or `texts` (a list: alternatives
     for `score`, of which the first is aligned where there is no `text`) are needed; `channel` counts from 1. A value of
-    null is as good as none; other keys are left alone. Relative paths count from the manifest's
+    null counts as missing; other keys are left alone. Relative paths count from the manifest's
     folder.
     """
 
@@ -156,13 +156,13 @@ def _first(fields: dict[str, Any], which: str, what: str) -> Any:
 
 
 def _meant(fields: dict[str, Any], which: str) -> str | None:
-    """Return the key that stands for a missing one: a column's name of tables, or one that is nearly right."""
+    """Return the key that was probably meant: a column's name of tables, or a close match."""
     known = {key for keys in KEYS.values() for key in keys}
-    own = {key.strip().casefold(): key for key in fields if key not in known and isinstance(fields[key], str)}
+    unknown = {key.strip().casefold(): key for key in fields if key not in known and isinstance(fields[key], str)}
     names = [*KEYS[which], *COLUMNS[which]]
-    near = (difflib.get_close_matches(key, names, n=1, cutoff=0.75) for key in own)
-    return next((own[name] for name in names if name in own), None) or next(
-        (key for key, found in zip(own.values(), near) if found), None
+    near = (difflib.get_close_matches(key, names, n=1, cutoff=0.75) for key in unknown)
+    return next((unknown[name] for name in names if name in unknown), None) or next(
+        (key for key, found in zip(unknown.values(), near) if found), None
     )
 
 
@@ -275,12 +275,12 @@ def _names(header: str, separator: str) -> list[str]:
 
 
 def _columns(names: list[str]) -> dict[str, int]:
-    places = {name.strip().casefold(): i for i, name in reversed(list(enumerate(names)))}
+    positions = {name.strip().casefold(): i for i, name in reversed(list(enumerate(names)))}
     found = {}
     for what, known in COLUMNS.items():
-        place = next((places[name] for name in known if name in places), None)
-        if place is not None:
-            found[what] = place
+        position = next((positions[name] for name in known if name in positions), None)
+        if position is not None:
+            found[what] = position
     return found
 
 
@@ -307,7 +307,7 @@ def _row_details(cells: dict[str, str]) -> dict[str, Any]:
 
 
 class TableRows:
-    """The rows (line, cells, fault) after the header; of a quote that is never closed only its own line is lost."""
+    """The rows (line, cells, fault) after the header; a quote that is never closed costs only its line."""
 
     def __init__(self, lines: Iterator[TextLine], separator: str, width: int) -> None:
         self.lines = lines

@@ -32,21 +32,21 @@ def named_ends(named: str) -> list[Path]:
 
 @dataclass(frozen=True)
 class FoundRecording:
-    """A recording that may be an alignment's: None where there is none, and then those that are too short for it."""
+    """The recording that may be an alignment's; None without one, and then those that are too short for it."""
 
     path: Path | None
     too_short: tuple[Path, ...] = ()
 
 
-def fitting_recording(places: Iterable[Path], alignment: AlignmentData) -> FoundRecording:
-    """Return the first file of `places` that is as long as what was aligned, else the first that is longer.
+def fitting_recording(paths: Iterable[Path], alignment: AlignmentData) -> FoundRecording:
+    """Return the first file of `paths` that is as long as what was aligned, else the first that is longer.
 
-    What is shorter is another recording. What is none by its header is taken: who reads it says what it is.
+    A shorter one is another recording. A file that is not a recording by its header counts: its reader says what it is.
     """
     longer: Path | None = None
     too_short: list[Path] = []
     end_s = alignment.offset_s + alignment.duration_s
-    for path in dict.fromkeys(places):
+    for path in dict.fromkeys(paths):
         if not os.path.isfile(path):
             continue
         try:
@@ -87,12 +87,12 @@ class RecordingFinder:
         ends = named_ends(alignment.audio)
         if not ends and not self.given:
             raise UsageError(f"{json_path}: this alignment names no recording; give it with --audio PATH")
-        own = json_path.parent
+        folder = json_path.parent
         if self.given:
-            places = [*(Path(self.given, end) for end in ends), *_of_one_name(Path(self.given), json_path.stem)]
+            paths = [*(Path(self.given, end) for end in ends), *_of_one_name(Path(self.given), json_path.stem)]
         else:
-            places = [Path(alignment.audio), own / alignment.audio, *(own / end for end in ends)]
-        found = fitting_recording(places, alignment)
+            paths = [Path(alignment.audio), folder / alignment.audio, *(folder / end for end in ends)]
+        found = fitting_recording(paths, alignment)
         if found.path is not None:
             return found.path
         if found.too_short:

@@ -89,38 +89,36 @@ class FileSource:
 
 
 class ItemMaker:
-    """Makes the items of a source: utterances with an id of their own, and lines and files that are none, refused.
+    """Makes the items of a source: utterances with unique ids, and refused lines and files.
 
-    `file`: in which the places are lines, for the message about a duplicate; "" where they are not.
+    `file`: the file of the lines, for the message about a duplicate; "" where there are none.
     """
 
     def __init__(self, *, fold_case: bool, file: str = "") -> None:
         self.ids = UsedIds(fold_case=fold_case)
         self.file = file
 
-    def utterance(self, id: str | None, stem: str, place: int, origin: str, fields: dict[str, Any]) -> Item:
+    def utterance(self, id: str | None, stem: str, line: int, origin: str, fields: dict[str, Any]) -> Item:
         """Return the utterance under its `id`, or under one made of `stem`; `fields` are the rest of `Utterance`."""
         if id is None:
-            id, output = self.ids.make(stem, place)
+            id, output = self.ids.make(stem, line)
             return Utterance(id, output, origin=origin, **fields)
         try:
-            return Utterance(id, self.ids.claim(id, place), origin=origin, **fields)
+            return Utterance(id, self.ids.claim(id, line), origin=origin, **fields)
         except TakenError as error:
-            first = f"{self.file}, line {error.place}" if self.file else "something earlier"
+            first = f"{self.file}, line {error.line}" if self.file else "something earlier"
             has_it = "was named so after its audio" if error.made else "has it already"
-            return self.refused(
-                id, place, origin, f"duplicate id {id!r}: {first} {has_it}; each needs an id of its own"
-            )
+            return self.refused(id, line, origin, f"duplicate id {id!r}: {first} {has_it}; each needs an id of its own")
 
-    def refused(self, id: str | None, place: int, origin: str, reason: str, stem: str = "") -> Refused:
+    def refused(self, id: str | None, line: int, origin: str, reason: str, stem: str = "") -> Refused:
         """Return a refusal under `id` where that is free, else under an id made of `stem` or of its origin."""
         if id is not None:
             try:
-                self.ids.claim(id, place)
+                self.ids.claim(id, line)
                 return Refused(id, origin, reason)
             except TakenError:
                 stem = f"{id} ({origin})"
-        return Refused(self.ids.make(stem or origin, place)[0], origin, reason)
+        return Refused(self.ids.make(stem or origin, line)[0], origin, reason)
 
     def refused_file(self, below: str, stem: str, name: str, reason: str) -> Refused:
         """Return a refusal of the file `name` in the folder `below` ("" or "a/b/"), under an id that ends in `stem`."""
@@ -129,7 +127,7 @@ class ItemMaker:
 
 
 def printable(text: str) -> str:
-    """Return `text` with what is no character (bytes of a file name that are not UTF-8) written out.
+    """Return `text` with escapes for bytes of a file name that are not UTF-8.
 
     >>> printable("a\\udcff")
     'a\\\\xff'
@@ -138,7 +136,7 @@ def printable(text: str) -> str:
 
 
 def has_bytes(text: str) -> bool:
-    """Return whether `text` holds surrogates, which stand for bytes that are not UTF-8 and cannot be written."""
+    """Return whether `text` holds surrogates, which encode bytes that are not UTF-8 and cannot be written."""
     return not text.isascii() and any("\ud800" <= char <= "\udfff" for char in text)
 
 
@@ -201,7 +199,7 @@ def checked_duration(start_s: float, end_s: float) -> float:
 
 
 def checked_id(value: Any, what: str) -> str | None:
-    """Return an id, None where there is none; a whole number is one, as in tables that programs wrote."""
+    """Return an id, None without one; a whole number is an id, too, as in tables that programs wrote."""
     if value is None:
         return None
     if isinstance(value, int) and not isinstance(value, bool):
@@ -214,7 +212,7 @@ def checked_id(value: Any, what: str) -> str | None:
 
 
 def parsed_number(text: str) -> float | str:
-    """Return the number that `text` is, or `text` where it is none."""
+    """Return the number that `text` spells, or `text` where it is not a number."""
     return float(text) if _NUMBER.fullmatch(text) else text
 
 

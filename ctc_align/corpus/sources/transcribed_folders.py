@@ -83,7 +83,7 @@ class MfaFolder(FolderSource):
             yield from _Recordings(folder, found, maker, self.shared_text(folder, found)).items()
 
     def shared_text(self, folder: Folder, found: Contents) -> SharedText | None:
-        """Return the text that recordings without one of their own read parts of, None where there is none."""
+        """Return the text that recordings without a transcript read parts of, None without such a text."""
         if self._is_of_all:
             return self._last
         if not self.parts or not found.book or has_bytes(found.book):
@@ -143,7 +143,7 @@ class _Recordings:
                     yield self.refused(stem, name, reason)
 
     def part(self, stem: str, sound: str) -> Item:
-        """Return a recording without a transcript of its own, with the text that it reads a part of, or refused."""
+        """Return a recording without a transcript, with the text that it reads a part of, or refused."""
         shared, book = self.shared, self.found.book
         if shared is None:
             hint = f"; of {book}, the text of all, parts are found by ctc-align corpus without --match exact"
@@ -188,12 +188,15 @@ class _Recordings:
         path = self.folder.join(transcript)
         try:
             _check_readable(path)
-            own = read_transcript_file(path)
-            text = checked_text(own.text, path)
+            transcript_file = read_transcript_file(path)
+            text = checked_text(transcript_file.text, path)
         except CtcAlignError as error:
             return self.refused(stem, transcript, str(error))
         fields: dict[str, Any] = {"audio": self.folder.join(sound), "text": text, "speaker": self.speaker}
-        fields |= {"transcript": path, "file": own if own.subtitles or own.places else None}
+        fields |= {
+            "transcript": path,
+            "file": transcript_file if transcript_file.subtitles or transcript_file.places else None,
+        }
         return self.maker.utterance(self.folder.below + stem, stem, 0, origin, fields)
 
     def intervals(self, stem: str, sound: str, grid: str) -> Iterator[Item]:
@@ -264,7 +267,7 @@ class _Chapter:
         self.found = found
         self.maker = maker
         self.lines: dict[str, str] = {}
-        """The place of each id's line."""
+        """The position of each id's line."""
 
     def items(self) -> Iterator[Item]:
         if self.folder.fault:
@@ -278,26 +281,26 @@ class _Chapter:
         yield from self.without_line()
 
     def item(self, trans: str, line: TextLine) -> Item:
-        place = f"{trans}, line {line.number}"
-        origin = printable(self.folder.below + place)
+        position = f"{trans}, line {line.number}"
+        origin = printable(self.folder.below + position)
         if line.fault:
             return self.maker.refused(None, line.number, origin, line.fault)
         id, _, text = line.text.strip(" \t").replace("\t", " ").partition(" ")
         if id in self.lines:
             reason = f"duplicate id {id!r}: {self.lines[id]} has it already; each needs an id of its own"
-            return self.maker.refused_file(self.folder.below, id, place, reason)
-        self.lines[id] = place
+            return self.maker.refused_file(self.folder.below, id, position, reason)
+        self.lines[id] = position
         sounds = self.found.sounds.get(id)
         if not sounds:
             return self.maker.refused_file(
-                self.folder.below, id, place, f"no audio {printable(id)}.flac (or of another format) beside it"
+                self.folder.below, id, position, f"no audio {printable(id)}.flac (or of another format) beside it"
             )
         if not text.strip():
             return self.maker.refused_file(
-                self.folder.below, id, place, "the transcript is empty; expected at least one word"
+                self.folder.below, id, position, "the transcript is empty; expected at least one word"
             )
         if has_bytes(self.folder.below):
-            return self.maker.refused_file(self.folder.below, id, place, "the file name is not UTF-8; rename it")
+            return self.maker.refused_file(self.folder.below, id, position, "the file name is not UTF-8; rename it")
         speaker = _SPEAKER.fullmatch(id)
         fields = {"audio": self.folder.join(sounds[0]), "text": text, "speaker": speaker[1] if speaker else ""}
         fields["transcript"] = self.folder.join(trans)
@@ -317,7 +320,7 @@ class _Chapter:
 
 @dataclass(frozen=True)
 class Folder:
-    """A folder: its `path`, its place `below` the first one ("" or "a/b/"), and its `files`, sorted.
+    """A folder: its `path`, its path `below` the first one ("" or "a/b/"), and its `files`, sorted.
 
     `fault`: why it could not be read.
     """
@@ -335,8 +338,8 @@ class Folder:
 class Contents:
     """The files of one folder by stem: sounds, transcripts (`.lab` and `.txt`), TextGrids, subtitles, books (EPUB).
 
-    `trans` are its `*.trans.txt`. `book` is the one text of all recordings, where there is one, none of which has a
-    transcript of its own.
+    `trans` are its `*.trans.txt`. `book` is the one text of all recordings, where there is one and none of them has a
+    transcript.
     """
 
     sounds: dict[str, list[str]] = field(default_factory=dict)

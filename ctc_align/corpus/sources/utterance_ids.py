@@ -55,24 +55,24 @@ _COMPOUNDS = (".tokens", ".phones", ".words", ".labels", ".audacity", ".whisper"
 
 _RECENT = 2**10
 _RECENT_SHARE = 16
-_LAST_PLACE = 2**32 - 1
+_LAST_LINE = 2**32 - 1
 
 
 class TakenError(InputError):
-    """An id that the source has used before, at `place` (a line); `made`: there it was made of a file's name."""
+    """An id that the source has used before, at `line` (a line); `made`: there it was made of a file's name."""
 
-    def __init__(self, id: str, place: int, made: bool) -> None:
+    def __init__(self, id: str, line: int, made: bool) -> None:
         super().__init__(f"the id {id!r} is taken")
-        self.place, self.made = place, made
+        self.line, self.made = line, made
 
 
 def output_of(id: str, windows: bool = os.name == "nt") -> str:
     """Return the path below the output folder, without extension, that mirrors `id`.
 
     Two ids never share one, unless a name had to be shortened, and then only where 128-bit hashes meet. The path is
-    relative, has no empty, "." or ".." part, no control characters, no backslash and no drive letter; no part is
-    longer than MAX_PART_BYTES; and what it names is none of the run's own files, whatever the extension. For `windows`
-    names that it reserves, refuses or reads in its own way have escapes, too.
+    relative, has no empty, "." or ".." part, no control characters, no backslash and no drive letter; no part is longer
+    than MAX_PART_BYTES; and it never names a file of the run, whatever the extension. For `windows` the names that the
+    system reserves, refuses or interprets have escapes, too.
 
     >>> output_of("speaker 1/it's.one"), output_of("../../etc/passwd"), output_of("summary")
     ("speaker 1/it's.one", '%2E%2E/%2E%2E/etc/passwd', '%73ummary')
@@ -142,9 +142,9 @@ class HashIndex:
         """Return the value of `key`, None where it has none."""
         value = self._recent.get(key)
         if value is None and len(self._keys):
-            place = int(self._keys.searchsorted(np.uint64(key)))
-            if place < len(self._keys) and int(self._keys[place]) == key:
-                return int(self._values[place])
+            index = int(self._keys.searchsorted(np.uint64(key)))
+            if index < len(self._keys) and int(self._keys[index]) == key:
+                return int(self._values[index])
         return value
 
     def put(self, key: int, value: int) -> None:
@@ -155,9 +155,9 @@ class HashIndex:
             values = np.fromiter(self._recent.values(), np.uint64, len(self._recent))
             self._recent.clear()
             order = np.argsort(keys)
-            places = np.searchsorted(self._keys, keys[order])
-            self._keys = np.insert(self._keys, places, keys[order])
-            self._values = np.insert(self._values, places, values[order])
+            indices = np.searchsorted(self._keys, keys[order])
+            self._keys = np.insert(self._keys, indices, keys[order])
+            self._values = np.insert(self._values, indices, values[order])
 
 
 def hash64(name: bytes) -> int:
@@ -177,25 +177,25 @@ class UsedIds:
     of an id that differs from an earlier one in nothing else gets a hash at its end. The ids themselves do not change.
 
     >>> ids = UsedIds()
-    >>> ids.claim("a", place=1), ids.make("a", place=2), ids.make("a", place=3)
+    >>> ids.claim("a", line=1), ids.make("a", line=2), ids.make("a", line=3)
     ('a', ('a-2', 'a-2'), ('a-3', 'a-3'))
     """
 
     def __init__(self, *, fold_case: bool = False) -> None:
-        self._places = HashIndex()
-        """By the hash of the id: 31 bits of another hash of it, whether it was made, and 32 bits of its place."""
+        self._lines = HashIndex()
+        """By the hash of the id: 31 bits of another hash of it, whether it was made, and 32 bits of its line."""
         self._outputs = HashIndex() if fold_case else None
         """The hashes of the outputs; without `fold_case` two ids never share an output."""
 
-    def claim(self, id: str, place: int) -> str:
-        """Return the output of `id`, which the source gives at `place` (a line, from 1), and mark the id as used.
+    def claim(self, id: str, line: int) -> str:
+        """Return the output of `id`, which the source gives at `line` (a line, from 1), and mark the id as used.
 
         Raises:
             TakenError: the id has been used.
         """
-        return self._claim(id, place, made=False)
+        return self._claim(id, line, made=False)
 
-    def make(self, stem: str, place: int) -> tuple[str, str]:
+    def make(self, stem: str, line: int) -> tuple[str, str]:
         """Return the first of `stem`, `stem-2`, `stem-3` … that is free, and its output, and mark it as used.
 
         Where ids of the source lie in between, it may be a later one; it depends on what came before only.
@@ -209,17 +209,17 @@ class UsedIds:
                 middle = (used + free) // 2
                 used, free = (middle, free) if self._is_used(f"{stem}-{middle}") else (used, middle)
             id = f"{stem}-{free}"
-        return id, self._claim(id, place, made=True)
+        return id, self._claim(id, line, made=True)
 
     def has(self, id: str) -> bool:
         """Return whether `id` was claimed or made."""
         return self._find(id)[1] is not None
 
-    def _claim(self, id: str, place: int, made: bool) -> str:
+    def _claim(self, id: str, line: int, made: bool) -> str:
         key, taken = self._find(id)
         if taken is not None:
-            raise TakenError(id, taken & _LAST_PLACE, bool(taken >> 32 & 1))
-        self._places.put(key, hash31(id.encode()) << 33 | made << 32 | min(place, _LAST_PLACE))
+            raise TakenError(id, taken & _LAST_LINE, bool(taken >> 32 & 1))
+        self._lines.put(key, hash31(id.encode()) << 33 | made << 32 | min(line, _LAST_LINE))
         output = output_of(id)
         if self._outputs is not None:
             output = next(name for name in _outputs(id, output) if self._outputs.get(_output_key(name)) is None)
@@ -231,7 +231,7 @@ class UsedIds:
         other = hash31(id.encode())
         for number in itertools.count():
             key = hash64((f"{id}~{number}" if number else id).encode())
-            value = self._places.get(key)
+            value = self._lines.get(key)
             if value is None or value >> 33 == other:
                 return key, value
         raise AssertionError("there is always another key")

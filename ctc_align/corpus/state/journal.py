@@ -31,7 +31,7 @@ from ctc_align.text.characters import json_escaped
 DONE: Final = "done"
 FAILED: Final = "failed"
 GONE: Final = "gone"
-"""The status of what an earlier line is about, and the source has no more in this place: mended, moved or refused."""
+"""The status of an entry that the source no longer has there: mended, moved or refused."""
 _NAME = re.compile(r"journal(?:\.(\d+)-of-(\d+))?\.jsonl")
 _ALWAYS = (
     "id",
@@ -53,7 +53,7 @@ _RUN = re.compile(rb'"run": ([0-9]{1,9}),')
 _CHECKED = {"run", "line", "files", "row", "crc"}
 """Fields of lines that have a checksum."""
 _MOST_NAMED = 10
-"""Damaged lines of a journal that are named."""
+"""Damaged lines of a journal that are listed."""
 logger = logging.getLogger(__name__)
 
 
@@ -92,12 +92,12 @@ def shard_of(path: Path) -> Shard:
 
 @dataclass(frozen=True)
 class Line:
-    """The outcome of one utterance, or of an entry of a source that is none.
+    """The outcome of one utterance, or of a refused entry of a source.
 
     Attributes:
         fingerprint: hash of all that the result depends on.
         time: when it was finished (Unix time).
-        origin: position of an entry that is no utterance, and so has no unique id.
+        origin: position of a refused entry, which has no unique id.
         run: number of the run, one higher than any in the folder's journals at its start.
         number: the line's in its journal, from 1 (`line` in JSON). The `Journal` that appends the line gives it, and
             `run`; both are 0 in lines of earlier versions.
@@ -128,15 +128,15 @@ class Line:
 
 
 def line_key(id: str, origin: str | None = None) -> int:
-    """Return 64 bits that identify an utterance, or a line of a source that is none."""
+    """Return 64 bits that identify an utterance, or a refused entry of a source."""
     text = id if origin is None else f"{id}\0{origin}"
     return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
 class Entry(NamedTuple):
-    """A whole line of a journal: where it begins, and the line, None where it is damaged or out of its place.
+    """A whole line of a journal: its offset, and the line, None where it is damaged or misplaced.
 
-    `is_after_gap`: lines before this one are missing; `number`: the line's own, or the one that it should have;
+    `is_after_gap`: lines before this one are missing; `number`: that of the line, or the one that it should have;
     `run`: the one that a damaged line seems to be of.
     """
 
@@ -148,10 +148,10 @@ class Entry(NamedTuple):
 
 
 def read_entries(path: Path, *, quiet: bool = False) -> Iterator[Entry]:
-    """Yield every whole line of a journal; those that are damaged or in a wrong place are told, unless `quiet`."""
+    """Yield every whole line of a journal; warn of damaged and misplaced ones, unless `quiet`."""
     last = damaged = offset = faults = 0
     with open(path, "rb") as file:
-        for place, raw in enumerate(file, start=1):
+        for row, raw in enumerate(file, start=1):
             if not raw.endswith(b"\n"):
                 break
             line, fault = parsed_line(raw)
@@ -164,7 +164,7 @@ def read_entries(path: Path, *, quiet: bool = False) -> Iterator[Entry]:
             if fault:
                 faults += 1
                 if faults <= _MOST_NAMED and not quiet:
-                    logger.warning("%s, line %d: %s", path, place, fault)
+                    logger.warning("%s, line %d: %s", path, row, fault)
             seen = _RUN.search(raw) if line is None else None
             yield Entry(offset, line, number != expected, number, int(seen[1]) if seen else 0)
             last, damaged = (number, 0) if line is not None else (last, damaged + 1)
@@ -174,12 +174,12 @@ def read_entries(path: Path, *, quiet: bool = False) -> Iterator[Entry]:
 
 
 def read_lines(path: Path) -> Iterator[Line]:
-    """Yield the whole lines of a journal that are not damaged; the others are told."""
+    """Yield the whole lines of a journal that are not damaged; warn of the others."""
     return (entry.line for entry in read_entries(path) if entry.line is not None)
 
 
 def line_at(file: int, offset: int) -> Line | None:
-    """Return the line that begins at `offset` of an open journal, None where there is none (any more)."""
+    """Return the line that begins at `offset` of an open journal, None where there is none now."""
     raw, size = b"", 1024
     while not raw.endswith(b"\n"):
         os.lseek(file, offset, os.SEEK_SET)
@@ -244,7 +244,7 @@ class Journal:
         run: the number of the run that appends; lines: the number of the journal's last line, None to count.
 
     Raises:
-        OutputError: the file cannot be written, or is none of ours (a link, a pipe, a folder); lines that could not be
+        OutputError: the file cannot be written, or is not ours (a link, a pipe, a folder); lines that could not be
             written whole are removed.
         LostFolderError: what is at the path is no longer the file that was opened; nothing is written then.
     """

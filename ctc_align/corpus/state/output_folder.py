@@ -93,7 +93,7 @@ def _probe(out_dir: Path, shard: Shard) -> Iterator[Path]:
 
 
 def parts_folder(out_dir: Path, suffix: str) -> Path:
-    """Return the folder in which files are written before they take their places: all that a kill leaves is in it."""
+    """Return the folder in which files are written before they are moved to their paths: a kill leaves them there."""
     return out_dir / f"{_PARTS}{suffix}"
 
 
@@ -143,7 +143,7 @@ def check_existing(source: Source, layout: Layout, out_dir: Path, *, force: bool
     Where a journal or a summary is, the outputs are of runs: those not yet in the journal are replaced.
 
     Raises:
-        UsageError: such a file, unless `force` is given; one in the corpus's own folder in any case.
+        UsageError: such a file, unless `force` is given; in the folder of the corpus in any case.
     """
     if _has_trace(out_dir) or not _holds_files(out_dir):
         return
@@ -248,7 +248,7 @@ def is_held(path: Path) -> bool:
     try:
         lock = _acquire(path, 0.0) if path.exists() else None
         if lock is None and _holder_path(path).exists() and not path.exists():
-            lock = _acquire(path, 0.0)  # some versions remove the file of the dead and do not take its place
+            lock = _acquire(path, 0.0)  # some versions remove the file of a dead process and do not lock it
     except OSError:
         return False
     if lock is None:
@@ -287,7 +287,7 @@ def _acquire(path: Path, timeout_s: float) -> BaseFileLock | None:
     """Return the lock on `path`, held; None where another process holds it.
 
     Raises:
-        OSError: it cannot be made; ELOOP where a link is in its place.
+        OSError: it cannot be made; ELOOP where it is a link.
     """
     refuse_link(path)  # `filelock` follows none either
     try:
@@ -315,7 +315,7 @@ def _release(lock: BaseFileLock, path: Path) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from one that took its place, None where there is none."""
+    """Return what tells a file from one that replaced it, None without a file."""
     try:
         status = os.stat(path)
     except OSError:

@@ -38,7 +38,7 @@ from ctc_align.reading import content_hash
 
 logger = logging.getLogger(__name__)
 _MOST_NAMED = 20
-"""Faults that are named."""
+"""Faults that are listed."""
 _MOST_LINES = 1000
 """Lines that are appended together."""
 
@@ -49,7 +49,7 @@ class Outcomes:
     Args:
         paths: the journals; lines that others append meanwhile do not count.
         lines: of journals, as far as known, how many lines the last run left in them.
-        quiet: do not tell of damaged lines.
+        quiet: do not warn of damaged lines.
     """
 
     def __init__(self, paths: Sequence[Path], lines: Mapping[Path, int] | None = None, *, quiet: bool = False) -> None:
@@ -58,7 +58,7 @@ class Outcomes:
         for path in paths:
             table.read(path, (lines or {}).get(path, 0), quiet)
         self.last_run = table.last_run
-        """The highest number of a run, 0 where there is none."""
+        """The highest number of a run, 0 without any."""
         self.last_lines = dict(zip(paths, table.last_lines))
         """The number of the last line of each journal."""
         keys, rows, is_tied, is_unsure = table.latest()
@@ -70,7 +70,7 @@ class Outcomes:
         self._is_unsure = is_unsure
         self._is_void = is_tied
         self.ties = int(is_tied.sum())
-        """Utterances of which two journals say different things in runs of one number."""
+        """The number of utterances about which two journals disagree in runs of one number."""
         for key in table.torn:
             self.forget(key)
         self._open: tuple[int, int] | None = None
@@ -92,27 +92,27 @@ class Outcomes:
         return bool(self._is_unsure.any())
 
     def find(self, key: int) -> tuple[str, int] | None:
-        """Return (status, fingerprint) of the line that counts of an utterance, None where there is none."""
-        place = self._place(key)
-        if place is None or self._is_void[place]:
+        """Return (status, fingerprint) of an utterance by the line that counts, None without one."""
+        index = self._index(key)
+        if index is None or self._is_void[index]:
             return None
-        return (DONE if self._is_good[place] else FAILED), int(self._prints[place])
+        return (DONE if self._is_good[index] else FAILED), int(self._prints[index])
 
     def is_unsure(self, key: int) -> bool:
         """Return whether a damaged or missing line may have been a later one about this utterance."""
-        place = self._place(key)
-        return place is not None and bool(self._is_unsure[place])
+        index = self._index(key)
+        return index is not None and bool(self._is_unsure[index])
 
     def forget(self, key: int) -> None:
-        """Have an utterance done again."""
-        place = self._place(key)
-        if place is not None:
-            self._is_void[place] = True
+        """Forget the outcome of an utterance, so that it is done again."""
+        index = self._index(key)
+        if index is not None:
+            self._is_void[index] = True
 
     def line(self, key: int) -> Line | None:
-        """Return the last line of an utterance, also if it is to be done again; None where there is none."""
-        place = self._place(key)
-        return None if place is None else self._read(place)
+        """Return the last line of an utterance, also if it is to be done again; None without one."""
+        index = self._index(key)
+        return None if index is None else self._read(index)
 
     def lines(self, keys: np.ndarray | None = None) -> Iterator[Line]:
         """Yield the lines that count, in the journals' order, also of what is to be done again.
@@ -120,16 +120,16 @@ class Outcomes:
         `keys`: of these utterances only.
         """
         wanted = np.ones(len(self._keys), bool) if keys is None else np.isin(self._keys, keys)
-        for place in np.lexsort((self._offsets, self._journals)):
-            if wanted[place] and (line := self._read(place)) is not None:
+        for index in np.lexsort((self._offsets, self._journals)):
+            if wanted[index] and (line := self._read(index)) is not None:
                 yield line
 
     def refused(self) -> Iterator[Line]:
         """Yield the lines that count of entries of sources that were no utterances."""
         return (line for line in self.lines(self._keys[self._is_good == 0]) if line.origin is not None)
 
-    def _read(self, place: int) -> Line | None:
-        journal = int(self._journals[place])
+    def _read(self, index: int) -> Line | None:
+        journal = int(self._journals[index])
         if self._open is None or self._open[0] != journal:
             self.__exit__()
             try:
@@ -137,21 +137,21 @@ class Outcomes:
                 self._open = (journal, os.open(self._paths[journal], flags))
             except OSError:
                 return None
-        line = line_at(self._open[1], int(self._offsets[place]))
-        return line if line is not None and line.key == int(self._keys[place]) else None
+        line = line_at(self._open[1], int(self._offsets[index]))
+        return line if line is not None and line.key == int(self._keys[index]) else None
 
-    def _place(self, key: int) -> int | None:
-        return place_of(key, self._keys)
+    def _index(self, key: int) -> int | None:
+        return index_of(key, self._keys)
 
 
-def place_of(key: int, keys: np.ndarray) -> int | None:
+def index_of(key: int, keys: np.ndarray) -> int | None:
     """Return where a key is among keys (uint64, ascending), None where it is not.
 
-    >>> place_of(7, np.array([3, 7], np.uint64)), place_of(8, np.array([3, 7], np.uint64))
+    >>> index_of(7, np.array([3, 7], np.uint64)), index_of(8, np.array([3, 7], np.uint64))
     (1, None)
     """
-    place = int(np.searchsorted(keys, np.uint64(key)))
-    return place if place < len(keys) and int(keys[place]) == key else None
+    index = int(np.searchsorted(keys, np.uint64(key)))
+    return index if index < len(keys) and int(keys[index]) == key else None
 
 
 @dataclass
@@ -167,7 +167,7 @@ class _Table:
     journals: array[int] = field(default_factory=lambda: array("I"))
     runs: array[int] = field(default_factory=lambda: array("q"))
     good: array[int] = field(default_factory=lambda: array("b"))
-    """1 where the utterance is done, 0 where it failed, -1 where there is none any more."""
+    """1: done, 0: failed, -1: gone."""
     says: array[int] = field(default_factory=lambda: array("q"))
     """Hashes of what lines say."""
     breaks: list[tuple[int, int]] = field(default_factory=list)
@@ -177,7 +177,7 @@ class _Table:
     last_run: int = 0
 
     def read(self, path: Path, lines: int, quiet: bool) -> None:
-        """Add the lines of a journal, of which the last run left so many."""
+        """Add the lines of a journal; the last run left `lines` of them."""
         journal, run = len(self.breaks), 0
         last_break, last = (0, 0), 0
         for entry in read_entries(path, quiet=quiet):
@@ -279,7 +279,7 @@ class EarlierRows:
         return self._is_foreign(line_key(id))
 
     def _is_foreign(self, key: int) -> bool:
-        return place_of(key, self._keys) is None
+        return index_of(key, self._keys) is None
 
 
 class Fingerprints:
@@ -329,7 +329,7 @@ def run_fingerprint(
         "model": "" if model is None else model_identity(model),
         "lexicon": _content(Path(lexicon)) if lexicon else "",
         "calibration": _calibration_content(Path(calibration)) if calibration else "",
-        "settings": {name: value for name, value in settings.items() if name not in _PLACES},
+        "settings": {name: value for name, value in settings.items() if name not in _PATHS},
         "formats": sorted(formats),
         "others": list(others),
     }
@@ -363,13 +363,13 @@ def model_identity(model: str) -> str:
     return " ".join(_content(path) for path in files) or model
 
 
-def _calibration_content(place: Path) -> str:
+def _calibration_content(path: Path) -> str:
     """Return the content of a calibration: of its file, or of the files in its folder."""
     from ctc_align.models.calibration import file_in
     from ctc_align.models.edge_network import FILE as EDGES
 
-    edges = place / EDGES
-    return " ".join(_content(path) for path in (file_in(place), *([edges] if edges.is_file() else [])))
+    edges = path / EDGES
+    return " ".join(_content(file) for file in (file_in(path), *([edges] if edges.is_file() else [])))
 
 
 def _content(path: Path) -> str:
@@ -379,7 +379,7 @@ def _content(path: Path) -> str:
         return str(path)
 
 
-_PLACES = ("calibration", "cache_dir")
+_PATHS = ("calibration", "cache_dir")
 """Settings that are paths; the content of the files counts."""
 
 
@@ -387,7 +387,7 @@ _PLACES = ("calibration", "cache_dir")
 class Verification:
     """Counts of utterances that the journal calls done: `damaged` are those whose outputs are not as recorded.
 
-    `unknown` are those of an earlier version, of which the journal has no checksums.
+    `unknown` are those of an earlier version, whose lines have no checksums.
     """
 
     checked: int = 0
@@ -441,7 +441,7 @@ def verify(
 
 
 def _utterances(items: Iterable[Item], outcomes: Outcomes) -> Iterator[Item]:
-    """Yield the items that are utterances; refused ones of which the outcome is unsure are recorded again."""
+    """Yield the items that are utterances; unsure outcomes of refused ones are recorded again."""
     for item in items:
         if isinstance(item.entry, Utterance):
             yield item

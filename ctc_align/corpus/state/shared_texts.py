@@ -11,8 +11,7 @@ import hashlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,57 +32,15 @@ _FEWEST_WORDS = 8
 """Shorter transcripts ("yes", "seven") are the same in many recordings."""
 
 
-@dataclass(frozen=True)
-class TextGap:
-    """A stretch of a text with words that are in none of its recordings, or are left out within one (`after` it too).
+class _Stretch(NamedTuple):
+    """A stretch of a text; `char_end` None: to the end of a text that can no longer be read.
 
-    Attributes:
-        text: path of the text's file.
-        char_start, char_end: in the text (code points, end exclusive); `char_end` None is the end of a text that could
-            not be read any more.
-        after, before: the recordings that read the text around it, one and the same where it lies within what that
-            reads; None at the start and at the end.
-        words: the number of its words that can be spoken, None where the text could not be read.
-        begins: its first words, or all; ends: its last words, "" where `begins` has them.
+    `utterances`: the recordings around a gap (None at the start and at the end of the text), or the two of an overlap.
     """
 
-    text: str
     char_start: int
     char_end: int | None
-    after: str | None
-    before: str | None
-    words: int | None = None
-    begins: str = ""
-    ends: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as they stand in `summary.json`."""
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class TextOverlap:
-    """A stretch of a text that two recordings read.
-
-    Attributes:
-        text: path of the text's file.
-        char_start, char_end: in the text (code points, end exclusive).
-        utterances: the two recordings; of a third one there is another overlap.
-        words: the number of its words that can be spoken, None where the text could not be read.
-        begins: its first words, or all; ends: its last words, "" where `begins` has them.
-    """
-
-    text: str
-    char_start: int
-    char_end: int
-    utterances: tuple[str, str]
-    words: int | None = None
-    begins: str = ""
-    ends: str = ""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as they stand in `summary.json`."""
-        return asdict(self) | {"utterances": list(self.utterances)}
+    utterances: tuple[str | None, str | None]
 
 
 class TextCoverage:
@@ -94,7 +51,7 @@ class TextCoverage:
         """The stretches that recordings read (first character, end, recording) by the path of their text."""
 
     def add(self, line: Line) -> None:
-        """Take what a recording reads, if it reads most of its words; else it names its text all the same."""
+        """Add what a recording reads, if it reads most of its words; else its text alone."""
         if line.result.book is None:
             return
         read = self._read.setdefault(line.result.book, [])
@@ -106,18 +63,31 @@ class TextCoverage:
                 read.append((start, first, line.id))
             start = end
 
-    def stretches(self) -> tuple[list[TextGap], list[TextOverlap]]:
-        """Return what no recording reads of the texts, and what two of them read, in the order of the texts.
+    def stretches(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """Return what no recording reads of the texts, and what two of them read, as `summary.json` has it.
 
-        Gaps without a word that can be spoken are none, nor are overlaps of few words. Texts are read one by one.
+        Texts are read one by one, in order. A gap has words that can be spoken, an overlap several of them.
+
+        Gaps: `text` (path), `char_start`, `char_end` (code points, end exclusive; None: to the end of a text that can
+        no longer be read), `after` and `before`: the recordings around it (one and the same for what that leaves out;
+        None at the start and at the end), `words`: the number of words that can be spoken (None without the text),
+        `begins`: its first words, or all; `ends`: its last words, "" where `begins` has all. Overlaps have `utterances`
+        in place of the recordings around: the two that read it; a third one is in another overlap.
         """
-        gaps: list[TextGap] = []
-        overlaps: list[TextOverlap] = []
+        gaps: list[dict[str, Any]] = []
+        overlaps: list[dict[str, Any]] = []
         for path in sorted(self._read):
             text, read = _text_of(path), sorted(self._read[path])
-            gaps += _named(list(_between(path, read, None if text is None else len(text))), text, fewest=1)
-            overlaps += _named(list(_twice(path, read)), text, fewest=_FEWEST_TWICE)
+            for one, named in _named(list(_between(read, None if text is None else len(text))), text, fewest=1):
+                after, before = one.utterances
+                gaps.append({"text": path, **_chars(one), "after": after, "before": before, **named})
+            for one, named in _named(list(_twice(read)), text, fewest=_FEWEST_TWICE):
+                overlaps.append({"text": path, **_chars(one), "utterances": list(one.utterances), **named})
         return gaps, overlaps
+
+
+def _chars(stretch: _Stretch) -> dict[str, int | None]:
+    return {"char_start": stretch.char_start, "char_end": stretch.char_end}
 
 
 def _text_of(path: str) -> str | None:
@@ -130,26 +100,23 @@ def _text_of(path: str) -> str | None:
         return None
 
 
-_Stretch = TypeVar("_Stretch", TextGap, TextOverlap)
-
-
-def _named(stretches: Sequence[_Stretch], text: str | None, fewest: int) -> list[_Stretch]:
-    """Return the first MOST_GAPS stretches of at least the `fewest` words, with these; as they are without the text."""
+def _named(stretches: Sequence[_Stretch], text: str | None, fewest: int) -> list[tuple[_Stretch, dict[str, Any]]]:
+    """Return the first MOST_GAPS stretches of at least `fewest` words, with these; without the text, all."""
     if text is None:
-        return list(stretches[:MOST_GAPS])
-    places = _spoken_in(stretches, text)
-    found: list[_Stretch] = []
+        return [(each, {"words": None, "begins": "", "ends": ""}) for each in stretches[:MOST_GAPS]]
+    starts = _spoken_in(stretches, text)
+    found: list[tuple[_Stretch, dict[str, Any]]] = []
     for each in stretches:
         end = len(text) if each.char_end is None else each.char_end
-        words = bisect_left(places, end) - bisect_left(places, each.char_start)
+        words = bisect_left(starts, end) - bisect_left(starts, each.char_start)
         if words >= fewest and len(found) < MOST_GAPS:
             begins, ends = _named_by(text[each.char_start : end])
-            found.append(replace(each, words=words, begins=begins, ends=ends))
+            found.append((each, {"words": words, "begins": begins, "ends": ends}))
     return found
 
 
 def _spoken_in(stretches: Sequence[_Stretch], text: str) -> list[int]:
-    """Return the places of the words in stretches, which ascend; what lies in several is split once."""
+    """Return where the words in stretches, which ascend, begin; what lies in several stretches is split once."""
     from ctc_align.text import split
 
     joined: list[list[int]] = []
@@ -162,12 +129,12 @@ def _spoken_in(stretches: Sequence[_Stretch], text: str) -> list[int]:
     return [start + word.char_start for start, end in joined for word in split(text[start:end]).words if word.spoken]
 
 
-def _twice(path: str, read: Sequence[tuple[int, int, str]]) -> Iterator[TextOverlap]:
-    """Yield the stretches that a recording reads and one before it (`read` ascends) has read."""
+def _twice(read: Sequence[tuple[int, int, str]]) -> Iterator[_Stretch]:
+    """Yield the stretches that a recording reads and an earlier one (`read` ascends) has read."""
     end, by = 0, ""
     for start, stop, id in read:
         if start < min(stop, end) and id != by:
-            yield TextOverlap(path, start, min(stop, end), (by, id))
+            yield _Stretch(start, min(stop, end), (by, id))
         if stop > end:
             end, by = stop, id
 
@@ -205,7 +172,7 @@ def gap_place(gap: Mapping[str, Any]) -> str:
     return f"between {gap['after'] or 'the start'} and {gap['before'] or 'the end'}"
 
 
-def _between(path: str, read: Sequence[tuple[int, int, str]], length: int | None) -> Iterator[TextGap]:
+def _between(read: Sequence[tuple[int, int, str]], length: int | None) -> Iterator[_Stretch]:
     """Yield what lies before, between and after what is read (`read` ascends); `length` is that of the text, if known.
 
     What one recording leaves out lies between what it reads.
@@ -215,14 +182,14 @@ def _between(path: str, read: Sequence[tuple[int, int, str]], length: int | None
     """The recordings that read up to `end`."""
     for start, stop, id in read:
         if start > end:
-            yield TextGap(path, end, start, id if id in last else last[-1], id)
+            yield _Stretch(end, start, (id if id in last else last[-1], id))
         if stop > end:
             last.clear()
         if stop >= end:
             last.append(id)
         end = max(end, stop)
     if length is None or end < length:
-        yield TextGap(path, end, length, last[-1], None)
+        yield _Stretch(end, length, (last[-1], None))
 
 
 def text_print(text: str, words: int | None) -> str | None:
@@ -244,13 +211,13 @@ class SameTexts:
         self._misfits = array("b")
 
     def add(self, line: Line) -> None:
-        """Take the transcript of an utterance that is done, and whether it fits."""
+        """Add the transcript of an utterance that is done, and whether it fits."""
         if line.result.text is not None:
             self._prints.append(int(line.result.text, 16))
             self._misfits.append(_is_misfit(line))
 
     def counts(self) -> dict[str, int]:
-        """Return how many such `transcripts` there are, and of how many `utterances`; {} where there are none."""
+        """Return the number of such `transcripts` and of their `utterances`; {} without any."""
         _, counts, _ = self._found()
         return {"transcripts": len(counts), "utterances": int(counts.sum())} if len(counts) else {}
 
@@ -277,10 +244,10 @@ class SameTexts:
 
     def _found(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return the prints of such transcripts, the number of their utterances, and of those that they do not fit."""
-        prints, places, counts = np.unique(
+        prints, indices, counts = np.unique(
             np.frombuffer(self._prints, np.uint64), return_inverse=True, return_counts=True
         )
-        misfits = np.bincount(places, np.frombuffer(self._misfits, np.int8), len(prints))
+        misfits = np.bincount(indices, np.frombuffer(self._misfits, np.int8), len(prints))
         several = counts > 1
         return prints[several], counts[several], misfits[several]
 

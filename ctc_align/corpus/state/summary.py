@@ -51,7 +51,7 @@ class Effort:
     """The work of one run; `stages` are busy seconds of all workers together (empty without `--profile`).
 
     `left` are outputs that others have changed since a run wrote them, and that stay as they are; `kept` such ones in
-    whose places others were written, by the names that they have now.
+    whose stead others were written, by their present names.
     """
 
     wall_s: float = 0.0
@@ -80,11 +80,11 @@ class Summary:
         skipped_words: that are not in the recordings, of all `words` that can be spoken; most_skipped: the utterances
             that lack the greatest share of theirs, the greatest first; too_many_skipped: how many lack more than
             `max_skipped` percent.
-        journal_lines: of the run's own journal, at its end: fewer in a later run are lost lines.
+        journal_lines: number of lines of the run's journal at its end: where a later run finds fewer, lines are lost.
         unexplained_s: seconds of speech that no word explains, of all utterances.
         looks: how many texts look like which other language than English, where nobody named one.
-        text_gaps: stretches of a text of many recordings that are in none of them, as `TextGap` has them.
-        text_overlaps: stretches of it that two recordings read, as `TextOverlap` has them.
+        text_gaps: stretches of a text of many recordings that are in none of them (`TextCoverage.stretches`).
+        text_overlaps: stretches of it that two recordings read.
         same_texts: transcripts that several utterances have: the first of these, their `count`, the `words` of one, and
             the first of those that it fits poorly or not at all (`misfits`, of `misfit_count`); those with such ones
             first, MOST_SAME at most; same_text_counts: all such `transcripts`, and their `utterances`.
@@ -157,7 +157,7 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
     """Return the summary of journals.
 
     Args:
-        keys: of the utterances that count, in a run, which has told of damaged lines; None for all.
+        keys: of the utterances that count, in a run, which has warned of damaged lines; None for all.
         about: `source`, `shard`, `complete`, `skipped`, `journal_lines`, `run` of the Summary.
     """
     counter = _Counter()
@@ -177,8 +177,8 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
         in_doubt=counter.in_doubt,
         doubtful_words=counter.doubtful_words,
         unexplained=counter.unexplained,
-        text_gaps=[gap.to_dict() for gap in gaps],
-        text_overlaps=[overlap.to_dict() for overlap in overlaps],
+        text_gaps=gaps,
+        text_overlaps=overlaps,
         same_texts=same_texts,
         same_text_counts=counter.same_texts.counts(),
         failures=sorted(counter.failures, key=lambda failure: failure["utterance"]),
