@@ -18,6 +18,7 @@ from ctc_align.errors import AudioError, UsageError
 from ctc_align.models.convnet import convnet_model, features
 from ctc_align.models.convnet.convnet_model import ConvNet, ModelDescription, load_folder, save_folder
 from ctc_align.models.convnet.gaussian_mixtures import REACH, VALUES, share_of_weight
+from ctc_align.models.convnet.network import InferenceNetwork, NetworkShape
 from ctc_align.types import Audio, Emissions
 
 CPU = torch.device("cpu")
@@ -30,6 +31,11 @@ def model(chunk_s: float = 60.0) -> ConvNet:
     return ConvNet(DESCRIPTION, weights, CPU, Settings(chunk_s=chunk_s))
 
 
+def states_of(emissions: Emissions) -> torch.Tensor:
+    assert isinstance(emissions.states, torch.Tensor)
+    return emissions.states
+
+
 def sound(samples: int) -> Audio:
     return Audio(babble(samples / 16000 + 0.01)[:samples], 16000, "made.wav")
 
@@ -38,8 +44,7 @@ def sound(samples: int) -> Audio:
 def test_a_frame_for_every_begun_ten_milliseconds(samples: int) -> None:
     emissions = model().emissions(sound(samples))
     assert emissions.log_probs.shape == (-(-samples // 160), TINY.classes)
-    assert emissions.states is not None
-    assert emissions.states.shape == (-(-samples // 160), TINY.states)
+    assert states_of(emissions).shape == (-(-samples // 160), TINY.states)
     assert (emissions.frame_shift_s, emissions.duration_s, emissions.name) == (0.01, samples / 16000, "made.wav")
     torch.testing.assert_close(emissions.log_probs.logsumexp(1), torch.zeros(len(emissions.log_probs)))
 
@@ -50,10 +55,8 @@ def test_chunks_are_one_pass(piece_frames: int, chunk_s: float, samples: int, mo
     whole = model().emissions(sound(samples))
     monkeypatch.setattr(convnet_model, "PIECE_FRAMES", piece_frames)
     pieces = model(chunk_s).emissions(sound(samples))
-    assert whole.states is not None
-    assert pieces.states is not None
     torch.testing.assert_close(pieces.log_probs, whole.log_probs, atol=1e-5, rtol=0)
-    torch.testing.assert_close(pieces.states, whole.states, atol=1e-5, rtol=0)
+    torch.testing.assert_close(states_of(pieces), states_of(whole), atol=1e-5, rtol=0)
 
 
 def test_the_frames_do_not_depend_on_what_comes_long_after() -> None:
@@ -82,20 +85,18 @@ def test_a_precision_that_is_asked_for_is_the_networks(precision: str) -> None:
     weights = dict(tiny_network().state_dict())
     found = ConvNet(DESCRIPTION, weights, CPU, Settings(precision=precision)).emissions(sound(16000))
     exact = ConvNet(DESCRIPTION, weights, CPU).emissions(sound(16000))
-    assert found.states is not None
-    assert (found.log_probs.dtype, found.states.dtype) == (torch.float32, torch.float32)
+    assert (found.log_probs.dtype, states_of(found).dtype) == (torch.float32, torch.float32)
     assert not torch.equal(found.log_probs, exact.log_probs)
     torch.testing.assert_close(found.log_probs, exact.log_probs, atol=0.05, rtol=0)
-    torch.testing.assert_close(found.states, exact.states, atol=0.05, rtol=0)
+    torch.testing.assert_close(states_of(found), exact.states, atol=0.05, rtol=0)
 
 
 def test_priors_are_taken_off_the_states_only() -> None:
     plain = ConvNet(DESCRIPTION, dict(tiny_network().state_dict()), CPU).emissions(sound(8000))
     priors = model().emissions(sound(8000))
-    assert plain.states is not None
-    assert priors.states is not None
-    torch.testing.assert_close(plain.states.logsumexp(1), torch.zeros(50))
-    torch.testing.assert_close(plain.states - priors.states, torch.linspace(-4.0, -2.0, TINY.states).expand(50, -1))
+    torch.testing.assert_close(states_of(plain).logsumexp(1), torch.zeros(50))
+    taken_off = torch.linspace(-4.0, -2.0, TINY.states).expand(50, -1)
+    torch.testing.assert_close(states_of(plain) - states_of(priors), taken_off)
     torch.testing.assert_close(plain.log_probs, priors.log_probs)
 
 
@@ -118,11 +119,8 @@ def paused(samples: int) -> Audio:
 
 
 def test_mixtures_are_added_to_the_states_by_their_weight() -> None:
-    plain, half = (made.emissions(paused(16000)).states for made in (model(), mixed(0.5)))
-    whole = mixed(1.0).emissions(paused(16000)).states
-    assert plain is not None
-    assert half is not None
-    assert whole is not None
+    plain, half = (states_of(made.emissions(paused(16000))) for made in (model(), mixed(0.5)))
+    whole = states_of(mixed(1.0).emissions(paused(16000)))
     torch.testing.assert_close(whole - plain, 2 * (half - plain), atol=1e-4, rtol=1e-4)
     added = whole - plain
     torch.testing.assert_close(added.logsumexp(1), torch.zeros(len(added)), atol=1e-4, rtol=0)
@@ -132,17 +130,14 @@ def test_mixtures_are_added_to_the_states_by_their_weight() -> None:
     silence = features.silence(statistics).expand(REACH, -1)
     inputs = torch.cat((silence, features.normalise(frames, statistics), silence))
     own = mixed().scoring.mixtures
-    assert own is not None
     torch.testing.assert_close(added, own.log_posteriors(inputs), atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize("samples", [9600, 9999])
 def test_mixtures_in_chunks_are_one_pass(samples: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = mixed().emissions(paused(samples)).states
+    whole = states_of(mixed().emissions(paused(samples)))
     monkeypatch.setattr(convnet_model, "PIECE_FRAMES", 8)
-    pieces = mixed(chunk_s=0.2).emissions(paused(samples)).states
-    assert whole is not None
-    assert pieces is not None
+    pieces = states_of(mixed(chunk_s=0.2).emissions(paused(samples)))
     torch.testing.assert_close(pieces, whole, atol=1e-4, rtol=1e-5)
 
 
@@ -163,9 +158,7 @@ def test_mixtures_say_nothing_where_noise_covers_the_quiet_sounds() -> None:
     padded = np.concatenate((np.zeros(8000), noisy, np.zeros(8000))).astype(np.float32)
     assert share_of_weight(features.statistics_of(features.log_mel(padded, 0, 300))) == 0.0
     loud = Audio((clean.samples + rng.normal(size=32000) * loudness).astype(np.float32), 16000)
-    one, two = mixed().emissions(loud).states, model().emissions(loud).states
-    assert one is not None
-    assert two is not None
+    one, two = (states_of(made.emissions(loud)) for made in (mixed(), model()))
     torch.testing.assert_close(one, two)
 
 
@@ -175,9 +168,7 @@ def test_mixtures_come_back_from_a_folder(tmp_path: Path) -> None:
                 made.scoring.mixtures)  # fmt: skip
     loaded = load_folder(tmp_path, CPU)
     assert loaded.description == made.description
-    one, two = loaded.emissions(paused(8000)).states, made.emissions(paused(8000)).states
-    assert one is not None
-    assert two is not None
+    one, two = (states_of(each.emissions(paused(8000))) for each in (loaded, made))
     torch.testing.assert_close(one, two)
 
 
@@ -190,24 +181,28 @@ def test_any_name_comes_back_from_a_folder(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [
-        ("means", None, "there is no mixtures.means"),
-        ("means", lambda x: x[1:], r"mixtures.means has shape \(15, 2, 39\), expected \(16, 2, 39\)"),
-        ("weights", lambda x: x[:, :0], r"mixtures.weights has shape \(16, 0\), expected \(16, 1\)"),
-        ("weights", lambda x: x[0], r"mixtures.weights has shape \(2,\)"),
-        ("means", lambda x: x * float("nan"), "mixtures.means holds numbers that are not finite"),
-        ("variances", lambda x: x * 0.0, "mixtures.variances holds numbers below 1e-08"),
-        ("variances", lambda x: x + float("inf"), "not finite"),
+        ("mixtures.means", None, "there is no mixtures.means"),
+        ("mixtures.means", lambda x: x[1:], r"mixtures.means has shape \(15, 2, 39\), expected \(16, 2, 39\)"),
+        ("mixtures.weights", lambda x: x[:, :0], r"mixtures.weights has shape \(16, 0\), expected \(16, 1\)"),
+        ("mixtures.weights", lambda x: x[0], r"mixtures.weights has shape \(2,\)"),
+        ("mixtures.means", lambda x: x * float("nan"), "mixtures.means holds numbers that are not finite"),
+        ("mixtures.variances", lambda x: x * 0.0, "mixtures.variances holds numbers below 1e-08"),
+        ("mixtures.variances", lambda x: x + float("inf"), "not finite"),
+        ("states.weight", None, "states.weight"),
+        ("stem.1.running_mean", None, "stem.1.running_mean"),
+        ("tokens.bias", None, "tokens.bias"),
+        ("log_priors", lambda x: x[:1], "log_priors"),
     ],
 )
-def test_mixtures_that_do_not_fit_are_one_line(tmp_path: Path, name: str, change, message: str) -> None:
+def test_weights_that_do_not_fit_are_one_line(tmp_path: Path, name: str, change, message: str) -> None:
     from safetensors.torch import load_file, save_file
 
-    made = mixed()
-    save_folder(tmp_path, made.description, tiny_network(), None, torch.float32, made.scoring.mixtures)
+    made, priors = mixed(), torch.zeros(TINY.states)
+    save_folder(tmp_path, made.description, tiny_network(), priors, torch.float32, made.scoring.mixtures)
     weights = load_file(str(tmp_path / "model.safetensors"))
-    own = weights.pop(f"mixtures.{name}")
+    old = weights.pop(name)
     if change is not None:
-        weights[f"mixtures.{name}"] = change(own).contiguous()
+        weights[name] = change(old).contiguous()
     save_file(weights, str(tmp_path / "model.safetensors"))
     with pytest.raises(UsageError, match=f"cannot be loaded as model.toml describes them: .*{message}"):
         load_folder(tmp_path, CPU)
@@ -253,10 +248,9 @@ def test_memory_of_a_long_recording_is_emissions_and_a_chunk() -> None:
 
 def same(one: Emissions, two: Emissions) -> bool:
     """To the bit, in all that they say."""
-    assert one.states is not None
-    assert two.states is not None
-    told = [replace(e, log_probs=None, states=None) for e in (one, two)]  # type: ignore[arg-type]
-    return told[0] == told[1] and torch.equal(one.log_probs, two.log_probs) and torch.equal(one.states, two.states)
+    rest = [replace(e, log_probs=None, states=None) for e in (one, two)]  # type: ignore[arg-type]
+    alike = torch.equal(one.log_probs, two.log_probs) and torch.equal(states_of(one), states_of(two))
+    return rest[0] == rest[1] and alike
 
 
 SAMPLES = (400, 163_840, 16_000, 163_841, 401, 500_000, 33_333, 200_000)
@@ -295,8 +289,7 @@ def test_pieces_of_all_go_to_another_device_together(at_once: int, monkeypatch: 
     assert at_once < 100 or len(seen) == 1
     for one, two in zip(found, map(model().emissions, sounds)):
         torch.testing.assert_close(one.log_probs, two.log_probs, atol=1e-5, rtol=0)
-        assert one.states is not None
-        torch.testing.assert_close(one.states, two.states, atol=1e-5, rtol=0)
+        torch.testing.assert_close(states_of(one), states_of(two), atol=1e-5, rtol=0)
 
 
 def test_the_last_piece_is_not_much_longer_than_it_must_be() -> None:
@@ -382,18 +375,6 @@ def test_a_description_that_is_wrong_is_one_line(tmp_path: Path, old: str, new: 
     assert str(folder) in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["states.weight", "stem.1.running_mean", "tokens.bias"])
-def test_a_weight_that_is_missing_is_an_error(tmp_path: Path, name: str) -> None:
-    from safetensors.torch import load_file, save_file
-
-    folder = tiny_folder(tmp_path, ("<blank>", *"abcde"))
-    weights = load_file(str(folder / "model.safetensors"))
-    del weights[name]
-    save_file(weights, str(folder / "model.safetensors"))
-    with pytest.raises(UsageError, match=f"cannot be loaded.*{name}"):
-        load_folder(folder, CPU)
-
-
 def test_weights_that_are_no_weights(tmp_path: Path) -> None:
     folder = tiny_folder(tmp_path, ("<blank>", *"abcde"))
     (folder / "model.safetensors").write_bytes(b"not weights at all")
@@ -401,11 +382,121 @@ def test_weights_that_are_no_weights(tmp_path: Path) -> None:
         load_folder(folder, CPU)
 
 
-def test_priors_of_another_number_of_states(tmp_path: Path) -> None:
-    from safetensors.torch import load_file, save_file
+# The network: chunks, context, padding and shapes.
 
-    folder = tiny_folder(tmp_path, ("<blank>", *"abcde"))
-    weights = load_file(str(folder / "model.safetensors"))
-    save_file(weights | {"log_priors": torch.zeros(1)}, str(folder / "model.safetensors"))
-    with pytest.raises(UsageError, match="log_priors"):
-        load_folder(folder, CPU)
+WIDE = NetworkShape(4, 3, 5, stem=4, body=6, head=4, dilations=(1, 2, 1, 4, 1, 8, 2, 4))
+
+
+def inputs_of(frames: int, inputs: int = TINY.inputs, seed: int = 3, batch: int = 1) -> torch.Tensor:
+    return torch.randn(batch, frames, inputs, generator=torch.Generator().manual_seed(seed))
+
+
+@pytest.mark.parametrize("frames", [2, 4, 10, 64])
+def test_one_row_for_every_frame(frames: int) -> None:
+    tokens, states = tiny_network()(inputs_of(frames + 2 * TINY.context_frames))
+    assert tokens.shape == (1, frames, TINY.classes)
+    assert states.shape == (1, frames, TINY.states)
+
+
+def test_without_a_second_output() -> None:
+    shape = NetworkShape(TINY.inputs, 4, 0, stem=4, body=4, head=4, dilations=(1,))
+    tokens, states = tiny_network(shape)(inputs_of(6 + 2 * shape.context_frames))
+    assert tokens.shape == (1, 6, 4)
+    assert states is None
+
+
+@pytest.mark.parametrize("chunk", [2, 6, 10, 34, 100])
+@torch.no_grad()
+def test_chunks_with_their_context_are_one_pass(chunk: int) -> None:
+    network, context = tiny_network(), TINY.context_frames
+    x = inputs_of(80 + 2 * context)
+    whole_tokens, whole_states = network(x)
+    parts = [network(x[:, t : min(t + chunk, 80) + 2 * context]) for t in range(0, 80, chunk)]
+    torch.testing.assert_close(torch.cat([part[0] for part in parts], 1), whole_tokens, atol=1e-5, rtol=0)
+    torch.testing.assert_close(torch.cat([part[1] for part in parts], 1), whole_states, atol=1e-5, rtol=0)
+
+
+@torch.no_grad()
+def test_a_padded_batch_is_its_utterances_alone() -> None:
+    network, context = tiny_network(), TINY.context_frames
+    x = inputs_of(60 + 2 * context, batch=3)
+    batch, _ = network(x)
+    for row, frames in enumerate((60, 22, 8)):
+        alone, _ = network(x[row : row + 1, : frames + 2 * context])
+        torch.testing.assert_close(alone[0], batch[row, :frames], atol=1e-5, rtol=0)
+
+
+NARROW = NetworkShape(3, 2, 0, stem=1, body=1, head=1, dilations=(3,))
+
+
+@pytest.mark.parametrize("shape", [TINY, WIDE, NARROW])
+@pytest.mark.parametrize("frames", [2, 64])
+@torch.no_grad()
+def test_what_runs_after_training_is_what_was_trained(shape: NetworkShape, frames: int) -> None:
+    trained = tiny_network(shape)
+    norms = [module for module in trained.modules() if isinstance(module, torch.nn.BatchNorm1d)]
+    for i, norm in enumerate(norms):
+        norm.weight.uniform_(0.5, 2.0, generator=torch.Generator().manual_seed(i))
+        norm.bias.normal_(generator=torch.Generator().manual_seed(i))
+    x = inputs_of(frames + 2 * shape.context_frames, shape.inputs, batch=3)
+    expected, found = trained(x), InferenceNetwork(trained)(x)
+    assert float(expected[0].std()) > 0.01
+    torch.testing.assert_close(found[0], expected[0], atol=1e-5, rtol=1e-5)
+    torch.testing.assert_close(found[1], expected[1], atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [TINY, WIDE, NetworkShape(3, 2, 2, stem=8, body=8, head=8, dilations=(1, 1, 1))])
+def test_what_a_frame_sees_is_what_the_shape_says(shape: NetworkShape) -> None:
+    """By gradients: both phases of a pair together see at most `context_frames`, and within two frames of it."""
+    network, context, frames = tiny_network(shape).double(), shape.context_frames, 12
+    x = inputs_of(frames + 2 * context, shape.inputs).double().requires_grad_()
+    reach = []
+    for t in (4, 5):
+        tokens, states = network(x)
+        (gradient,) = torch.autograd.grad(tokens[0, t].square().sum() + states[0, t].square().sum(), x)
+        seen = gradient[0].abs().amax(1).nonzero().flatten() - context
+        assert int(seen[0]) >= t - context
+        assert int(seen[-1]) <= t + context
+        reach += [t - int(seen[0]), int(seen[-1]) - t]
+    assert max(reach) >= context - 2
+
+
+def test_the_stated_context_of_the_english_network() -> None:
+    assert NetworkShape(64, 40, 118).context_frames == 52
+
+
+def test_a_dilation_more_is_context_more() -> None:
+    assert NetworkShape(4, 2, 0, dilations=(1, 2, 4)).context_frames == TINY.context_frames + 8
+
+
+# Emissions stay on the device of the model: on torch's device without data ("meta") a copy to the CPU is an error.
+
+NOWHERE = torch.device("meta")
+SETTINGS = Settings(chunk_s=1.0, context_s=0.3)
+SHORT, LONG = Audio(babble(0.7), 16000), Audio(babble(11.5, 1), 16000)
+
+
+def test_log_probs_and_states_of_our_models_stay(tmp_path: Path) -> None:
+    model = convnet_model.load_folder(tiny_folder(tmp_path, ("<blank>", *"abcde")), NOWHERE, SETTINGS)
+    for emissions in (model.emissions(SHORT), model.emissions(LONG), *model.emissions_batch([SHORT, LONG])):
+        assert (emissions.log_probs.device, states_of(emissions).device) == (NOWHERE, NOWHERE)
+
+
+@pytest.mark.parametrize("kind", ["wav2vec2-group", "wav2vec2-layer"])
+def test_log_probs_of_networks_of_transformers_stay(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = pytest.importorskip("made_transformers", reason="needs the extra [hf]")
+    from ctc_align.models import huggingface
+
+    monkeypatch.setattr(huggingface, "resolve_device", lambda device: device)
+    model = huggingface.load(str(made.checkpoint(tmp_path, kind)), NOWHERE, SETTINGS, folder=True)
+    for emissions in (model.emissions(SHORT), model.emissions(LONG), *model.emissions_batch([SHORT, LONG])):
+        assert emissions.log_probs.device == NOWHERE
+
+
+def test_a_copy_to_the_cpu_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it was: what the network returns goes to the CPU at once."""
+    model = convnet_model.load_folder(tiny_folder(tmp_path, ("<blank>", *"abcde")), NOWHERE, SETTINGS)
+    network = model.network
+    monkeypatch.setattr(model, "network", lambda inputs: tuple(output.cpu() for output in network(inputs)))
+    with pytest.raises(NotImplementedError, match="meta"):
+        model.emissions(SHORT)

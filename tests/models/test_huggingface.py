@@ -2,22 +2,31 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub.constants as hub_constants
 import numpy as np
 import pytest
+import soundfile
 import torch
+from huggingface_hub import errors as hub_errors
 from made_sounds import babble
-from made_transformers import FAMILIES, LETTERS, checkpoint, directly, extractor, network
+from made_transformers import FAMILIES, LETTERS, checkpoint, directly, extractor, network, tokenizer
 
 from ctc_align.alignment.aligner import Aligner
+from ctc_align.cli import run
 from ctc_align.config import Settings
-from ctc_align.errors import AudioError, EmissionsError
+from ctc_align.errors import AudioError, EmissionsError, UsageError
 from ctc_align.models import load_model
 from ctc_align.models.framewise import FrameModel
-from ctc_align.types import Audio
+from ctc_align.models.huggingface import THREE_LETTERS, choose_language
+from ctc_align.tokens.tokenizer import tokenizer_for
+from ctc_align.types import Audio, Emissions
 
 CPU = torch.device("cpu")
 Folder = Callable[..., Path]
@@ -131,3 +140,388 @@ def test_precision_is_half_on_cuda_only() -> None:
     assert precision_of(auto, cuda) is torch.float16
     assert precision_of(auto, CPU) is precision_of(auto, torch.device("mps")) is torch.float32
     assert precision_of(Settings(precision="float32"), cuda) is torch.float32
+
+
+# Text as the model writes it: blank, separator, case and special tokens of its tokenizer, and a language's part.
+
+HEARD = Audio(babble(3.0), 16000)
+
+
+def emitted(folder: Path, **settings: Any) -> Emissions:
+    return load_model(str(folder), device="cpu", settings=Settings(**settings)).emissions(HEARD)
+
+
+def labels(emissions: Emissions, text: str) -> list[list[str]]:
+    """The tokens of each word when the emissions are aligned with a text."""
+    alignment = Aligner(None).align(emissions, text)
+    return [[token.token for token in word.tokens] for word in alignment.words]
+
+
+@pytest.mark.parametrize(
+    ("vocab", "more", "blank", "words"),
+    [
+        # wav2vec2-base-960h: capitals, blank first
+        (("<pad>", "<s>", "</s>", "<unk>", "|", *"ABCDE"), {}, 0, [["A", "B"], ["C"]]),
+        # fine-tuned by the usual recipe: small letters, separator first, [UNK] and [PAD] last
+        (("|", *"abcde", "[UNK]", "[PAD]"), {"unk_token": "[UNK]", "pad_token": "[PAD]"}, 7, [["a", "b"], ["c"]]),
+        # special tokens without brackets are no letters
+        (("a", "b", "c", "A", "pad", "_", "B"), {"unk_token": "A", "pad_token": "pad", "word_delimiter_token": "_"}, 4,
+         [["a", "b"], ["c"]]),
+        # a space between words
+        (("<pad>", "<unk>", " ", *"abc"), {"word_delimiter_token": " "}, 0, [["a", "b"], ["c"]]),
+    ],
+)  # fmt: skip
+def test_conventions_are_the_tokenizer_s(
+    vocab: tuple[str, ...], more: dict[str, Any], blank: int, words: list[list[str]], tmp_path: Path
+) -> None:
+    folder = checkpoint(
+        tmp_path, "wav2vec2-layer", network("wav2vec2-layer", classes=len(vocab)), vocab=vocab, bos_token=None,
+        eos_token=None, **more,
+    )  # fmt: skip
+    emissions = emitted(folder)
+    assert emissions.blank == blank
+    assert tokenizer_for(emissions.vocab, emissions.blank).separator is not None
+    assert labels(emissions, "ab c") == words
+
+
+def test_the_separator_is_written_alike_whatever_the_tokenizer_calls_it(tmp_path: Path) -> None:
+    vocab = ("<pad>", "<unk>", "_", "a", "b")
+    folder = checkpoint(
+        tmp_path, "wav2vec2-layer", network("wav2vec2-layer", classes=5), vocab=vocab, word_delimiter_token="_"
+    )
+    emissions = emitted(folder)
+    assert emissions.vocab == ("<pad>", "<unk>", "|", "a", "b")
+    assert tokenizer_for(emissions.vocab, emissions.blank).separator == 2
+
+
+def test_a_blank_that_only_the_configuration_names(tmp_path: Path) -> None:
+    more = {"vocab": ("a", "b", "|", "-"), "pad_token": None, "unk_token": "b", "bos_token": None, "eos_token": None}
+    kind = "wav2vec2-layer"
+    assert emitted(checkpoint(tmp_path / "a", kind, network(kind, classes=4, pad_token_id=3), **more)).blank == 3
+    with pytest.raises(UsageError, match="expected the blank as pad_token of the tokenizer or pad_token_id"):
+        emitted(checkpoint(tmp_path / "b", kind, network(kind, classes=4, pad_token_id=9), **more))
+
+
+def test_pieces_of_words_begin_with_their_mark(tmp_path: Path) -> None:
+    """A sentencepiece vocabulary, as fast tokenizers hold it."""
+    tokenizers = pytest.importorskip("tokenizers")
+    import transformers
+
+    pieces = ("<pad>", "<unk>", "▁", "▁we", "▁call", "▁it", "l", "s", "▁c", "a")
+    core = tokenizers.Tokenizer(
+        tokenizers.models.Unigram([(piece, -1.0) for piece in pieces], unk_id=1, byte_fallback=False)
+    )
+    core.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace()
+    fast = transformers.PreTrainedTokenizerFast(tokenizer_object=core, pad_token="<pad>", unk_token="<unk>")
+    network("wav2vec2-bert", classes=len(pieces)).save_pretrained(tmp_path)
+    extractor("wav2vec2-bert").save_pretrained(tmp_path)
+    fast.save_pretrained(tmp_path)
+    emissions = emitted(tmp_path)
+    assert emissions.vocab == pieces
+    assert labels(emissions, "We call its cals") == [["▁we"], ["▁call"], ["▁it", "s"], ["▁c", "a", "l", "s"]]
+
+
+NESTED = {
+    "eng": {"<pad>": 0, "<s>": 1, "</s>": 2, "<unk>": 3, "|": 4, "a": 5, "b": 6},
+    "deu": {"<pad>": 0, "<s>": 1, "</s>": 2, "<unk>": 3, "|": 4, "ä": 5, "b": 6, "ß": 7},
+    "azj-script_latin": {"<pad>": 0, "<s>": 1, "</s>": 2, "<unk>": 3, "|": 4, "ə": 5},
+    "urd-script_arabic": {"<pad>": 0, "<s>": 1, "</s>": 2, "<unk>": 3, "|": 4, "ا": 5},
+    "urd-script_latin": {"<pad>": 0, "<s>": 1, "</s>": 2, "<unk>": 3, "|": 4, "u": 5},
+}
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with a part for each language, as MMS has: adapters and a head, by its own files' names."""
+    from safetensors.torch import save_file
+
+    folder = tmp_path_factory.mktemp("many")
+    for seed, (language, vocab) in enumerate(NESTED.items()):
+        model = network("wav2vec2-layer", classes=len(vocab), adapter_attn_dim=4, output_hidden_size=24, seed=seed)
+        if language == "eng":
+            model.save_pretrained(folder)
+        if language != "azj-script_latin":
+            weights = {name: weights.contiguous() for name, weights in model._get_adapters().items()}
+            save_file(weights, str(folder / f"adapter.{language}.safetensors"))
+    extractor("wav2vec2-layer").save_pretrained(folder)
+    tokenizer(folder, NESTED, target_lang="eng").save_pretrained(folder)
+    return folder
+
+
+def test_a_language_brings_its_vocabulary_and_its_weights(many: Path) -> None:
+    import transformers
+
+    english, german = emitted(many), emitted(many, language="de")
+    assert english.vocab == tuple(NESTED["eng"])
+    assert german.vocab == tuple(NESTED["deu"])
+    theirs = transformers.Wav2Vec2ForCTC.from_pretrained(many, target_lang="deu", ignore_mismatched_sizes=True).eval()
+    expected = directly(theirs, extractor("wav2vec2-layer"), HEARD.samples)
+    torch.testing.assert_close(german.log_probs, expected, atol=1e-5, rtol=0)
+    assert labels(german, "bäß b") == [["b", "ä", "ß"], ["b"]]
+    torch.testing.assert_close(emitted(many, language="deu").log_probs, german.log_probs)
+    assert emitted(many, language="urd-script_arabic").vocab == tuple(NESTED["urd-script_arabic"])
+
+
+def test_it_aligns_by_flags_alone(many: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The command line, from the folder on disk to JSON on stdout; nothing else is said there."""
+    audio = tmp_path / "talk.wav"
+    soundfile.write(audio, HEARD.samples, 16000)
+    arguments = [str(audio), "--text", "Bäß, b!", "--model", f"hf:{many}", "--device", "cpu", "--stdout", "--quiet"]
+    assert run([*arguments, "--language", "de"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert [word["text"] for word in said["words"]] == ["Bäß,", "b!"]
+    assert [token["token"] for token in said["words"][0]["tokens"]] == ["b", "ä", "ß"]
+    assert said["unknown"] == 0
+    assert (said["model"], said["frame_shift_s"]) == (f"hf:{many}", 0.02)
+    assert run([*arguments, "--language", "fr"]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    assert "choose with --language" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("language", "message"),
+    [
+        ("ur", "language 'ur' may be urd-script_arabic or urd-script_latin: name one of them"),
+        ("fr", r"no part for the language 'fr'; there is azj-script_latin, deu, .*: choose with --language"),
+        ("az", r"its part for azj-script_latin \(adapter.azj-script_latin.safetensors\) is missing or damaged"),
+    ],
+)
+def test_a_language_that_is_not_there_is_told(language: str, message: str, many: Path) -> None:
+    with pytest.raises(UsageError, match=message):
+        emitted(many, language=language)
+
+
+def test_two_letters_have_three() -> None:
+    assert len(THREE_LETTERS) >= 180
+    assert all(len(two) in (2, 3) for two in THREE_LETTERS)
+    codes = [code for several in THREE_LETTERS.values() for code in several]
+    assert all(len(code) == 3 and code.isalpha() and code.islower() for code in codes)
+    assert len(codes) == len(set(codes)) + 1  # "nob" is Norwegian's and its own
+    assert choose_language("pt-BR", ["por"], "x") == choose_language("PT", ["por"], "x") == "por"
+    assert choose_language("sw", ["swh"], "x") == "swh"
+
+
+# Where models of transformers come from, and the one line for each way in which they do not.
+
+pytest.importorskip("huggingface_hub")
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+@pytest.fixture
+def made(folder: Folder) -> Path:
+    return folder("wav2vec2-group")
+
+
+@pytest.fixture
+def spoilt(made: Path, tmp_path: Path) -> Path:
+    """A copy that a test may spoil."""
+    return shutil.copytree(made, tmp_path / "model")
+
+
+def said(name: str, **settings: Any) -> str:
+    with pytest.raises(UsageError) as caught:
+        load_model(name, device="cpu", settings=Settings(**settings))
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def cached(made: Path, cache: Path, branch: str = "main") -> None:
+    """A cache as the hub's library leaves it behind a download."""
+    repository = cache / "models--someone--something"
+    snapshot = repository / "snapshots" / COMMIT
+    snapshot.mkdir(parents=True, exist_ok=True)
+    (repository / "refs").mkdir(exist_ok=True)
+    (repository / "refs" / branch).write_text(COMMIT)
+    for file in made.iterdir():
+        (snapshot / file.name).write_bytes(file.read_bytes())
+
+
+@pytest.mark.parametrize("written", ["hf:{}", "{}"])
+def test_a_folder_is_loaded_from_there(written: str, made: Path) -> None:
+    assert load_model(written.format(made), device="cpu").vocab == LETTERS
+
+
+def test_a_folder_may_be_relative(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(made.parent)
+    assert load_model(f"hf:./{made.name}", device="cpu").vocab == LETTERS
+
+
+def test_the_cache_is_enough_when_offline(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """HF_HUB_OFFLINE, --cache-dir and --revision: the same log-probs as from the folder."""
+    monkeypatch.setattr(hub_constants, "HF_HUB_OFFLINE", True)
+    cached(made, tmp_path, "spring")
+    settings = Settings(cache_dir=str(tmp_path), revision="spring")
+    from_cache = load_model("hf:someone/something", device="cpu", settings=settings)
+    torch.testing.assert_close(
+        from_cache.emissions(HEARD).log_probs, load_model(str(made), device="cpu").emissions(HEARD).log_probs
+    )
+    assert "not in the cache" in said("hf:someone/something", cache_dir=str(tmp_path), revision="autumn")
+    assert "not in the cache" in said("hf:someone/else", cache_dir=str(tmp_path))
+    (tmp_path / "models--someone--something" / "snapshots" / COMMIT / "model.safetensors").unlink()
+    message = said("hf:someone/something", cache_dir=str(tmp_path), revision="spring")
+    assert "neither model.safetensors nor pytorch_model.bin" in message
+    assert "without HF_HUB_OFFLINE" in message
+
+
+def test_no_network_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hub_constants, "ENDPOINT", "http://127.0.0.1:9")
+    message = said("hf:someone/something", cache_dir=str(tmp_path))
+    assert "the hub cannot be reached: connect once" in message
+    assert "hf:./FOLDER" in message
+
+
+class Answer:
+    """Of the hub, as its errors want it."""
+
+    headers: dict[str, str] = {}  # noqa: RUF012
+    status_code = 404
+    request = None
+
+
+def refusal(kind: type[Exception]) -> Callable[..., None]:
+    def download(*args: Any, **options: Any) -> None:
+        try:
+            error = kind("why\nand more", response=Answer())
+        except TypeError:
+            error = kind("why\nand more")
+        raise error
+
+    return download
+
+
+@pytest.mark.parametrize(
+    ("kind", "remedy"),
+    [
+        (hub_errors.RepositoryNotFoundError, "no repository someone/something, or it is private"),
+        (hub_errors.GatedRepoError, "asks for its licence to be accepted"),
+        (hub_errors.RevisionNotFoundError, "no revision 'main'"),
+        (hub_errors.LocalEntryNotFoundError, "the hub cannot be reached"),
+        (hub_errors.HfHubHTTPError, "the hub refused: why and more: try again later"),
+        (OSError, "cannot be downloaded: why and more"),
+    ],
+)
+def test_what_the_hub_says_is_one_line(kind: type[Exception], remedy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    import huggingface_hub
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", refusal(kind))
+    assert remedy in said("hf:someone/something")
+
+
+@pytest.mark.parametrize("name", ["hf:", "hf:some/thing/else", "hf:so me/thing"])
+def test_what_is_no_repository_is_told(name: str) -> None:
+    assert "expected hf:ORG/NAME or hf:./FOLDER" in said(name)
+
+
+def test_a_missing_extra_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    assert "pip install 'ctc-align[hf]'" in said("hf:someone/something")
+
+
+def test_folders_that_hold_no_model_are_told(tmp_path: Path) -> None:
+    assert "no such folder" in said(f"hf:{tmp_path}/nothing")
+    (tmp_path / "file").touch()
+    assert "got a file" in said(f"hf:{tmp_path}/file")
+    assert "has no config.json" in said(f"hf:{tmp_path}")
+    (tmp_path / "config.json").write_text("{")
+    assert "config.json cannot be read" in said(f"hf:{tmp_path}")
+    (tmp_path / "config.json").write_text('{"model_type": "unheard-of"}')
+    assert "config.json cannot be read" in said(f"hf:{tmp_path}")
+
+
+@pytest.mark.parametrize(
+    ("config", "got"),
+    [
+        ({"model_type": "whisper", "architectures": ["WhisperForConditionalGeneration"]}, "got whisper (Whisper"),
+        ({"model_type": "bert"}, "got bert (no architecture)"),
+    ],
+)
+def test_a_model_of_another_family_is_told(config: dict[str, Any], got: str, spoilt: Path) -> None:
+    (spoilt / "config.json").write_text(json.dumps(config))
+    message = said(str(spoilt))
+    assert "expected a CTC head (wav2vec2, hubert" in message
+    assert got in message
+
+
+def test_half_a_download_is_told(spoilt: Path) -> None:
+    weights = spoilt / "model.safetensors"
+    whole = weights.read_bytes()
+    for length in (0, 5, 100, len(whole) // 2, len(whole) - 1):
+        weights.write_bytes(whole[:length])
+        assert f"was a download cut? then delete {spoilt}" in said(str(spoilt))
+
+
+def test_a_pickle_runs_nothing(spoilt: Path, tmp_path: Path) -> None:
+    (spoilt / "model.safetensors").unlink()
+    torch.save(network("wav2vec2-group").state_dict(), spoilt / "pytorch_model.bin")
+    assert load_model(str(spoilt), device="cpu").vocab == LETTERS
+    trace = tmp_path / "it-ran"
+
+    class Payload:
+        def __reduce__(self) -> Any:
+            return Path.touch, (trace,)
+
+    torch.save({"lm_head.weight": Payload()}, spoilt / "pytorch_model.bin")
+    assert "its weights cannot be read" in said(str(spoilt))
+    assert not trace.exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "maps"),
+    [
+        ("config.json", {"AutoConfig": "evil.Config", "AutoModelForCTC": "evil.Config"}),
+        ("preprocessor_config.json", {"AutoFeatureExtractor": "evil.Config"}),
+        ("tokenizer_config.json", {"AutoTokenizer": ["evil.Config", None]}),
+    ],
+)
+def test_code_of_a_folder_is_neither_run_nor_asked_about(
+    file: str, maps: dict[str, Any], spoilt: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = spoilt / "it-ran"
+    (spoilt / "evil.py").write_text(f"open({str(trace)!r}, 'w')\nclass Config: pass\n")
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    data = json.loads((spoilt / file).read_text())
+    renamed = {key: "unheard-of" for key in ("model_type", "feature_extractor_type", "tokenizer_class") if key in data}
+    for changes in ({}, renamed):
+        (spoilt / file).write_text(json.dumps({**data, **changes, "auto_map": maps}))
+        with suppress(UsageError):
+            load_model(str(spoilt), device="cpu")
+        assert not trace.exists()
+
+
+def without(*names: str) -> Callable[[Path], None]:
+    return lambda folder: [(folder / name).unlink(missing_ok=True) for name in names] and None
+
+
+@pytest.mark.parametrize(
+    ("spoil", "message"),
+    [
+        (without("processor_config.json", "preprocessor_config.json"), "(preprocessor_config.json) is missing"),
+        (without("vocab.json"), "its tokenizer (vocab.json or tokenizer.json) is missing"),
+        (without("model.safetensors"), "lacks the weights, model.safetensors"),
+        (
+            lambda folder: tokenizer(folder, (*LETTERS, "ä", "ö")).save_pretrained(folder),
+            f"tokens beyond the network's {len(LETTERS)} classes (ä, ö)",
+        ),
+        # such as a model that was pretrained only: its head would be random
+        (
+            lambda folder: network("wav2vec2-group").wav2vec2.save_pretrained(folder),
+            "lack lm_head.bias, lm_head.weight",
+        ),
+        (lambda folder: network("wav2vec2-group").wav2vec2.save_pretrained(folder), "got architecture Wav2Vec2Model"),
+    ],
+)
+def test_a_folder_that_lacks_something_is_one_line(spoil: Callable[[Path], None], message: str, spoilt: Path) -> None:
+    spoil(spoilt)
+    assert message in said(str(spoilt))
+
+
+def test_classes_without_tokens_are_no_letters(spoilt: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tokenizer(spoilt, LETTERS[:-2]).save_pretrained(spoilt)
+    model = load_model(str(spoilt), device="cpu")
+    assert model.vocab[-2:] == (f"<no-token-{len(LETTERS) - 2}>", f"<no-token-{len(LETTERS) - 1}>")
+    assert f"2 of the network's {len(LETTERS)} classes have no token" in caplog.text

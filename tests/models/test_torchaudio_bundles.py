@@ -15,28 +15,13 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
 from ctc_align.errors import UsageError
 from ctc_align.models import load_model
+from ctc_align.models.catalogue import catalogue_entries
 from ctc_align.models.framewise import FrameModel
 from ctc_align.types import Audio
 
-LABELLED = [
-    "HUBERT_ASR_LARGE",
-    "HUBERT_ASR_XLARGE",
-    "MMS_FA",
-    "VOXPOPULI_ASR_BASE_10K_DE",
-    "VOXPOPULI_ASR_BASE_10K_EN",
-    "VOXPOPULI_ASR_BASE_10K_ES",
-    "VOXPOPULI_ASR_BASE_10K_FR",
-    "VOXPOPULI_ASR_BASE_10K_IT",
-    "WAV2VEC2_ASR_BASE_100H",
-    "WAV2VEC2_ASR_BASE_10M",
-    "WAV2VEC2_ASR_BASE_960H",
-    "WAV2VEC2_ASR_LARGE_100H",
-    "WAV2VEC2_ASR_LARGE_10M",
-    "WAV2VEC2_ASR_LARGE_960H",
-    "WAV2VEC2_ASR_LARGE_LV60K_100H",
-    "WAV2VEC2_ASR_LARGE_LV60K_10M",
-    "WAV2VEC2_ASR_LARGE_LV60K_960H",
-]
+LABELLED = sorted(
+    entry.name.removeprefix("torchaudio:") for entry in catalogue_entries() if entry.name.startswith("torchaudio:")
+)
 RUN = ("WAV2VEC2_ASR_BASE_960H", "VOXPOPULI_ASR_BASE_10K_DE", "MMS_FA")
 """One of each kind: a norm over time; a head with rows to drop; a normalised waveform, a norm per frame, a star."""
 
