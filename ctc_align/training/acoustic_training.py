@@ -30,12 +30,12 @@ from ctc_align.training.training_batches import (
 
 STAGE = "training"
 EVALUATIONS = 20
-"""The held-out part is evaluated at most this often in a run (with `keep_best` after each epoch)."""
+"""Most evaluations of the held-out part in a run; with `keep_best` there is one after each epoch."""
 HEADS = ("up", "local", "mix", "tokens", "states")
 """The network's modules above its body."""
 _REPORT_S = 0.5
 Check = Callable[[AcousticNetwork], Sequence[str]]
-"""Returns why weights must not be kept, whatever their loss; () where they may."""
+"""Returns the faults of weights that must not be kept, whatever their loss."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Training:
 
 @dataclass(frozen=True)
 class RunTarget:
-    """The place where a stage runs: the folder of its checkpoints, a device, and a listener."""
+    """The folder of a stage's checkpoints, its device, and the listener to its progress."""
 
     folder: Path
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
@@ -116,11 +116,11 @@ def train(
     shape: NetworkShape,
     training: Training,
     material: Material,
-    place: RunTarget,
+    target: RunTarget,
     start: dict[str, torch.Tensor] | None = None,
     check: Check | None = None,
 ) -> Trained:
-    """Train a network, or continue from a checkpoint in `place.folder`. The same seed gives the same network.
+    """Train a network, or continue from a checkpoint in `target.folder`. The same seed gives the same network.
 
     On the CPU, with one number of threads, a run that was stopped and continued gives the same bits as one that was
     not, unless `training.minutes` ends it.
@@ -129,9 +129,9 @@ def train(
         shape: sizes of the network.
         training: settings of this stage, without values that depend on the amount of speech.
         material: the corpus.
-        place: its folder gets the checkpoints; `final.pt` there is the finished state.
+        target: its folder gets the checkpoints; `final.pt` there is the finished state.
         start: weights to begin with; those of the same name and shape are used.
-        check: with `keep_best`, weights that it finds fault with are not kept.
+        check: with `keep_best`, weights with faults are not kept.
 
     Raises:
         InputError: nothing to train on, or the folder has the state of another network.
@@ -139,16 +139,16 @@ def train(
     """
     if not len(material.train):
         raise InputError("expected utterances to train on, got none")
-    place.folder.mkdir(parents=True, exist_ok=True)
+    target.folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(training.seed)
     network = AcousticNetwork(shape, training.dropout)
     if start:
-        own = network.state_dict()
-        network.load_state_dict(own | {k: v for k, v in start.items() if k in own and v.shape == own[k].shape})
-    network.to(place.device)
-    final = place.folder / "final.pt"
+        random = network.state_dict()
+        network.load_state_dict(random | {k: v for k, v in start.items() if k in random and v.shape == random[k].shape})
+    network.to(target.device)
+    final = target.folder / "final.pt"
     if not final.exists():
-        _Loop(network, training, material, place, check).run()
+        _Loop(network, training, material, target, check).run()
     before, faults = run_folder.restore_checkpoint(final, partial(_put_back_final, network))
     network.eval()
     return Trained(network, evaluate(network, material, material.dev), before, faults)
@@ -210,17 +210,17 @@ def evaluate(network: AcousticNetwork, material: Material, indices: np.ndarray) 
 
 
 class _Loop:
-    """The state of a training: all that changes while it runs and is kept in its checkpoints."""
+    """The state of a training: all that changes while it runs and that its checkpoints hold."""
 
     def __init__(
         self,
         network: AcousticNetwork,
         training: Training,
         material: Material,
-        place: RunTarget,
+        target: RunTarget,
         check: Check | None = None,
     ) -> None:
-        self.network, self.training, self.material, self.place, self.check = network, training, material, place, check
+        self.network, self.training, self.material, self.target, self.check = network, training, material, target, check
         for name, weights in network.named_parameters():
             weights.requires_grad_(training.layers == "all" or name.split(".")[0] in HEADS)
         trained = [weights for weights in network.parameters() if weights.requires_grad]
@@ -246,7 +246,7 @@ class _Loop:
         for batch in prefetched(self._makers()):
             if self._time_share() >= 1.0:
                 break
-            self._step(batch.to(self.place.device))
+            self._step(batch.to(self.target.device))
             self.step += 1
             now = time.monotonic()
             self.spent_s = before_s + now - began
@@ -256,19 +256,19 @@ class _Loop:
             if self.step in evaluations and len(self.material.dev):
                 self._evaluate()
             if now - saved > self.training.checkpoint_s:
-                run_folder.save_checkpoint(self.place.folder / "checkpoint.pt", self._state())
+                run_folder.save_checkpoint(self.target.folder / "checkpoint.pt", self._state())
                 saved = now
         weights = self.best["network"] if self.best is not None else self.network.state_dict()
         before = list(astuple(self.before)) if self.before else None
         faults = self.refused["faults"] if self.best is not None and not self.best["step"] else []
         state = {"network": weights, "before": before, "faults": faults}
-        run_folder.save_checkpoint(self.place.folder / "final.pt", state)
+        run_folder.save_checkpoint(self.target.folder / "final.pt", state)
 
     def _step(self, batch: TrainingBatch) -> None:
         training = self.training
         for group in self.optimizer.param_groups:
             group["lr"] = rate(training, self.step, self.steps, self._time_share())
-        bfloat16 = training.bfloat16 and computes_in_bfloat16(self.place.device)
+        bfloat16 = training.bfloat16 and computes_in_bfloat16(self.target.device)
         of_batch = losses(self.network, batch, bfloat16=bfloat16, with_ctc=bool(training.ctc_weight))
         # the minimum of 1: a mean over no frames, in a batch without labels, would be NaN
         ctc = of_batch.ctc / of_batch.tokens.clamp(min=1)
@@ -283,21 +283,21 @@ class _Loop:
         self.sums = [0.98 * old + 0.02 * float(new.detach()) for old, new in zip(self.sums, parts)]
 
     def _evaluate(self) -> HeldOutLosses:
-        """Report and return the losses on the held-out part; with `keep_best`, keep the best weights."""
+        """Report and return the losses on the held-out part; with `keep_best`, keep weights that are the best."""
         held_out = evaluate(self.network, self.material, self.material.dev)
-        self.place.watch.say(f"step {self.step} of {self.steps}  held out: {held_out}")
+        self.target.watch.say(f"step {self.step} of {self.steps}  held out: {held_out}")
         if self.training.keep_best and len(self.material.dev):
             self._keep(self.training.ctc_weight * held_out.ctc + self.training.frame_weight * held_out.frame)
         self._train_mode()
         return held_out
 
     def _keep(self, loss: float) -> None:
-        """Keep the weights if they are the best, unless the check finds fault with them; those at the start it has."""
+        """Keep the weights if they have the least loss and no faults; the weights at the start need no check."""
         if self.best is not None and loss >= self.best["loss"]:
             return
         faults = list(self.check(self.network)) if self.check is not None and self.step else []
         if faults:
-            self.place.watch.say(f"these weights are not kept: {'; '.join(faults)}")
+            self.target.watch.say(f"these weights are not kept: {'; '.join(faults)}")
             if loss < self.refused["loss"]:
                 self.refused = {"loss": loss, "faults": faults}
             return
@@ -326,7 +326,7 @@ class _Loop:
         ctc, frame = self.sums[0] / max(self.sums[1], 1e-9), self.sums[2] / max(self.sums[3], 1e-9)
         line = f"step {self.step} of {self.steps}  ctc {ctc:.3f}/token  frame {frame:.3f}"
         left_s = self.spent_s / share - self.spent_s if share else 0.0
-        self.place.watch.progress(STAGE, share, f"{line}  {left_s / 60:.1f} min left")
+        self.target.watch.progress(STAGE, share, f"{line}  {left_s / 60:.1f} min left")
 
     def _makers(self) -> Iterator[Callable[[], TrainingBatch]]:
         material, training, step = self.material, self.training, 0
@@ -350,22 +350,22 @@ class _Loop:
             "refused": self.refused,
             "before": list(astuple(self.before)) if self.before else None,
             "random": torch.get_rng_state(),
-            "cuda_random": torch.cuda.get_rng_state(self.place.device) if self.place.device.type == "cuda" else None,
+            "cuda_random": torch.cuda.get_rng_state(self.target.device) if self.target.device.type == "cuda" else None,
         }
 
     def _resume(self) -> None:
         """Restore the last checkpoint, if there is one."""
-        path = self.place.folder / "checkpoint.pt"
+        path = self.target.folder / "checkpoint.pt"
         if path.exists():
             run_folder.restore_checkpoint(path, self._put_back)
-            self.place.watch.say(f"goes on from step {self.step} of {self.steps}")
+            self.target.watch.say(f"goes on from step {self.step} of {self.steps}")
 
     def _put_back(self, state: dict[str, Any]) -> None:
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
         torch.set_rng_state(state["random"])
-        if state["cuda_random"] is not None and self.place.device.type == "cuda":
-            torch.cuda.set_rng_state(state["cuda_random"], self.place.device)
+        if state["cuda_random"] is not None and self.target.device.type == "cuda":
+            torch.cuda.set_rng_state(state["cuda_random"], self.target.device)
         self.best, self.refused, self.sums = state["best"], state["refused"], list(state["sums"])
         self.before = HeldOutLosses(*state["before"]) if state["before"] else None
         self.step, self.spent_s = int(state["step"]), float(state["spent_s"])

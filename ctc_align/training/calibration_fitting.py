@@ -1,7 +1,7 @@
 """Calibration of a model on hand-labelled speech: offsets of edges, their spread, and weights of confidence.
 
-Each error is measured for speakers (for files, if there is one speaker) whose labels were left out of the constants
-and of the network of edges that is learnt; what is kept comes from all.
+Each error is measured for speakers (for files, if there is one speaker) whose labels neither the constants nor the edge
+network learnt from; the final constants and the final network come from all labels.
 """
 
 from __future__ import annotations
@@ -79,15 +79,16 @@ class Report:
 
     Attributes:
         calibration: from all labels.
-        before: of the edges that the model writes as it is, with the calibration and the network that it has; after: of
-            those with offsets from other speakers. Model minus label, as `evaluate` has it: positive is late.
+        before: errors of the edges that the model writes with its present calibration and network; model minus label,
+            so that positive errors are late.
+        after: errors with the constants from other speakers.
         reliability: (lowest confidence, words, mean confidence, share of words right), by other speakers' weights.
-        replaced_auc: the chance that a word replaced by another, one in each utterance, gets a lower figure than a
-            right one, by other speakers' weights.
-        speakers, utterances, folds: numbers of those used, and of the groups that are left out in turn.
+        replaced_auc: the probability that a word replaced by another one, a word of each utterance, gets a lower
+            confidence than a right one, by other speakers' weights.
+        speakers, utterances, folds: numbers of those used, and of the groups left out in turn.
         failed: names of the utterances that could not be used, with reasons.
-        held_out: the evaluation of words with the offsets from other speakers.
-        learnt: the network of edges, and what it is worth; None where there are too few utterances, or was not asked.
+        held_out: the evaluation of words with the constants from other speakers.
+        learnt: the edge network and its errors; None with too few utterances, or where it was not wanted.
     """
 
     calibration: Calibration
@@ -104,12 +105,12 @@ class Report:
 
     @property
     def learnt_errors(self) -> CalibrationErrors | None:
-        """The errors of learnt edges, for speakers left out."""
+        """Errors of the network's edges, for speakers left out."""
         return None if self.learnt is None else CalibrationErrors.of(np.asarray(self.learnt.words.errors_ms))
 
     @property
     def edge_network(self) -> EdgeNetwork | None:
-        """The network to be used: the one that was learnt, if its edges are better than those of constants."""
+        """The learnt network, if its edges are better than those of the constants."""
         return _better(self.learnt, self.after)
 
 
@@ -127,14 +128,14 @@ def calibrate(
     learns: bool = True,
     progress: Callable[[float], None] | None = None,
 ) -> Report:
-    """Estimate a model's calibration, and have a network of edges learn from labels where there are enough.
+    """Estimate a model's calibration, and train an edge network where there are enough labels.
 
     Args:
-        aligner: with the model; what is learnt does not build on its own calibration, if it has one.
+        aligner: with the model; its present calibration is not used.
         labelled: a handful of utterances of several speakers.
         source: a description of the labels, for the file's readers.
         learns: False for constants alone.
-        progress: called with the share of the learning that is done, in [0, 1].
+        progress: called with the share of the training that is done, in [0, 1].
 
     Raises:
         InputError: no utterance can be used, or too few edges.
@@ -172,14 +173,14 @@ def calibrate(
 
 
 def _as_they_are(aligner: Aligner, labelled: Iterable[LabelledUtterance]) -> list[float]:
-    """Return the errors in ms of the words that the aligner writes, whatever calibration and network it has."""
+    """Return the errors in ms of the words that the aligner writes with its present calibration and network."""
     errors_ms: list[float] = []
     for each in labelled:
         words = [word for word in aligner.align(each.audio, each.text).words if word.status == ALIGNED]
         ours = [Interval(word.start_s or 0.0, word.end_s or 0.0, word.text) for word in words]
-        if each.places:
+        if each.char_starts:
             at = {word.char_start: interval for word, interval in zip(words, ours)}
-            pairs = [(at[place], label) for place, label in zip(each.places, each.words) if place in at]
+            pairs = [(at[start], label) for start, label in zip(each.char_starts, each.words) if start in at]
         else:
             paired = pair_intervals(ours, [label for label in each.words if label.label.strip()]).pairs
             pairs = [(pair.hypothesis, pair.reference) for pair in paired if not pair.mismatch]
@@ -198,7 +199,7 @@ class _HeldOut:
 
 @dataclass(frozen=True, eq=False)
 class PlacedUtterances:
-    """The utterances, which of them are left out together (U,), and their words by each candidate of the constants."""
+    """The utterances, the group of each (U,) that is left out together, and their words by each candidate constants."""
 
     utterances: Sequence[SpokenUtterance]
     folds: np.ndarray
@@ -238,13 +239,13 @@ class PlacedUtterances:
         """True if the model has a segmentation."""
         return self.utterances[0].emissions.states is not None
 
-    def draw(self, kept: np.ndarray, own: np.ndarray | None = None) -> list[Spans]:
-        """Return the edges of all (or of `own`) utterances, with constants from those that are kept, (U,) bool."""
-        choice = best_of(self.candidates, kept)
+    def draw(self, learnt: np.ndarray, indices: np.ndarray | None = None) -> list[Spans]:
+        """Return the edges of all utterances, or those at `indices`, with constants from those `learnt` from (U,)."""
+        choice = best_of(self.candidates, learnt)
         plain, words, phones = self.candidates[choice]
-        known = replace(plain, offsets_ms=offsets_of(words, phones, kept))
+        known = replace(plain, offsets_ms=offsets_of(words, phones, learnt))
         method = "refined" if self.segmented else "calibrated"
-        chosen = self.utterances if own is None else [self.utterances[k] for k in own]
+        chosen = self.utterances if indices is None else [self.utterances[k] for k in indices]
         return _placed(chosen, replace(self.settings[choice], method=method, calibration=known))
 
     def held_out(self) -> _HeldOut:
@@ -252,21 +253,21 @@ class PlacedUtterances:
         errors_ms: list[float] = []
         rows = []
         for fold in range(int(self.folds.max()) + 1):
-            kept, own = self.folds != fold, np.flatnonzero(self.folds == fold)
-            _, words, phones = self.candidates[best_of(self.candidates, kept)]
-            offsets = offsets_of(words, phones, kept)
-            pairs = zip(words.among(~kept), words.pairs, words.errors_ms)
+            learnt, left_out = self.folds != fold, np.flatnonzero(self.folds == fold)
+            _, words, phones = self.candidates[best_of(self.candidates, learnt)]
+            offsets = offsets_of(words, phones, learnt)
+            pairs = zip(words.among(~learnt), words.pairs, words.errors_ms)
             errors_ms += [error + offsets.get(pair, 0.0) for left, pair, error in pairs if left]
-            for k, edges in zip(own.tolist(), self.draw(kept, own)):
+            for k, edges in zip(left_out.tolist(), self.draw(learnt, left_out)):
                 utterance = self.utterances[k]
                 rows.append((utterance.labelled.name, utterance.labelled_intervals(edges), utterance.labelled.words))
         return _HeldOut(errors_ms, evaluate_intervals(rows))
 
     def as_set(self, aligner: Aligner, shares: tuple[float, ...] = SHARES) -> LabelledSet:
-        """Return what a network learns from; the aligner's own goes on learning where it knows the same tokens."""
+        """Return the set for an edge network to learn from, beginning with the aligner's if that knows the tokens."""
         labels = network_labels(self.utterances[0].emissions, self.utterances[0].separator)
-        own = aligner.edge_network
-        begin = own if own is not None and own.shape.labels == labels else None
+        present = aligner.edge_network
+        begin = present if present is not None and present.shape.labels == labels else None
         return LabelledSet(self.utterances, self.folds, self.draw, labels, begin, shares)
 
 
@@ -291,24 +292,24 @@ def _placed(utterances: Sequence[SpokenUtterance], settings: EdgeSettings) -> li
 def _without_strangers(
     utterances: Sequence[SpokenUtterance], settings: EdgeSettings, failed: list[str]
 ) -> list[SpokenUtterance]:
-    """Return the utterances whose labels can be of their recordings; the others are added to `failed`.
+    """Return the utterances whose labels fit their recordings, and add the others to `failed`.
 
-    Of words that are marked one by one, the worst first perhaps, nothing can be said.
+    Words that a person marked one by one, perhaps the worst first, are no evidence and always fit.
 
     Raises:
-        InputError: none is left.
+        InputError: no labels fit.
     """
-    kept = []
+    fitting = []
     for utterance, edges in zip(utterances, _placed(utterances, settings)):
         labelled = utterance.labelled
         labels = [label for label in labelled.words if label.label.strip()]
         pairing = pair_intervals(utterance.word_intervals(edges), labels)
-        doubts = () if labelled.places else find_time_doubts([PairedUtterance(labelled.name, pairing)])
+        doubts = () if labelled.char_starts else find_time_doubts([PairedUtterance(labelled.name, pairing)])
         failed += [f"{labelled.name}: these labels are left aside: {doubt}" for doubt in doubts]
-        kept += [] if doubts else [utterance]
-    if not kept:
+        fitting += [] if doubts else [utterance]
+    if not fitting:
         raise InputError(f"no utterance could be used: {failed[-1]}")
-    return kept
+    return fitting
 
 
 def _candidate_settings(aligner: Aligner, known: Calibration, *, segmented: bool) -> list[EdgeSettings]:
@@ -387,7 +388,7 @@ def _presence(aligner: Aligner, given: PlacedUtterances, best: int) -> tuple[tup
 
 
 def rank_auc(higher: np.ndarray, lower: np.ndarray) -> float | None:
-    """Return the chance that one of `higher` is above one of `lower`; ties count half (Mann and Whitney 1947).
+    """Return the probability that one of `higher` exceeds one of `lower`; ties count half (Mann and Whitney 1947).
 
     >>> rank_auc(np.array([0.9, 0.5]), np.array([0.5, 0.1]))
     0.875
@@ -405,7 +406,7 @@ def _right(errors_ms: np.ndarray) -> np.ndarray:
 
 
 def _confidence(edges: PairedEdges, left_ms: np.ndarray, folds: np.ndarray) -> tuple[np.ndarray, tuple[float, ...]]:
-    """Return the chance of each unit to be right, by other folds' weights, and the weights of all."""
+    """Return the probability that each unit is right, by other folds' weights, and the weights of all."""
     return cross_validated(np.stack(edges.features), _right(left_ms), folds[edges.utterances[::2]])
 
 
@@ -413,7 +414,7 @@ def _reliability(chances: np.ndarray, right: np.ndarray) -> tuple[tuple[float, i
     lowest = (0.0, 0.5, 0.7, 0.8, 0.85, 0.9, 0.95, 0.98)
     rows = []
     for low, high in zip(lowest, (*lowest[1:], 1.01)):
-        own = (chances >= low) & (chances < high)
-        if own.any():
-            rows.append((low, int(own.sum()), float(chances[own].mean()), float(right[own].mean())))
+        inside = (chances >= low) & (chances < high)
+        if inside.any():
+            rows.append((low, int(inside.sum()), float(chances[inside].mean()), float(right[inside].mean())))
     return tuple(rows)

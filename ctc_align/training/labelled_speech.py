@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 class LabelledUtterance:
     """A hand-labelled utterance; phones may be missing.
 
-    Where `places` are known, `words` are those at these characters of the text, and the others have no label.
+    With `char_starts`, `words` are those at these characters of the text, and the others have no label.
     """
 
     name: str
@@ -49,12 +49,12 @@ class LabelledUtterance:
     text: str
     words: Sequence[Interval]
     phones: Sequence[Interval] = ()
-    places: Sequence[int] = ()
+    char_starts: Sequence[int] = ()
 
 
 @dataclass(frozen=True)
 class _LabelFile:
-    """A TextGrid, or JSON of which words are by hand; `name` is its path in the folder, without extension."""
+    """A TextGrid, or JSON with words by hand; `name` is its path in the folder, without extension."""
 
     path: Path
     name: Path
@@ -70,15 +70,15 @@ def read_labelled(
     """Yield every TextGrid and every corrected JSON below a folder, in order, with its recording and transcript.
 
     Args:
-        reference: a folder of TextGrids with a tier of words, and one of phones if there is one, or of JSON, of which
-            words by hand are labels and no others. The speaker is the folder that a file lies in, or, where all lie in
-            one, the file itself. JSON without words by hand is passed over, as is the TextGrid beside corrected JSON
-            of its name; of several corrections of one alignment the latest is taken. `NAME.aligned.TextGrid` is of the
-            recording NAME, and comes before `NAME.TextGrid`, as does `NAME.hand.TextGrid` before both.
-        audio: the folder with recordings of the same relative names; None: `reference` itself, and for JSON the place
-            that it names. A .txt or .lab file beside a recording is its transcript, else the words of the TextGrid
-            are; JSON has its own.
-        failed: a list that gets the reasons why files cannot be used; without it the first of them is raised.
+        reference: a folder of TextGrids with a tier of words, and perhaps one of phones, or of JSON, whose words by
+            hand are its only labels. The speaker is the folder that a file lies in, or the file where all lie in one.
+            JSON without words by hand is ignored, and so is the TextGrid beside corrected JSON of its name. The latest
+            correction of an alignment is used. `NAME.aligned.TextGrid` belongs to the recording NAME and overrides
+            `NAME.TextGrid`; `NAME.hand.TextGrid` overrides both.
+        audio: the folder with recordings of the same relative names; None: `reference` itself, and for JSON the path
+            that it names. The transcript is a .txt or .lab file beside the recording, else the words of the TextGrid;
+            JSON has its text.
+        failed: a list for the reasons why files cannot be used; without it the first one is raised.
 
     Raises:
         UsageError: no such folder, no labels in it, or some without a recording.
@@ -116,7 +116,7 @@ def read_labelled(
 
 
 def _label_files(folder: Path, problems: list[str]) -> list[_LabelFile]:
-    """Return the files with labels, one for each name, by name; `problems` gets those of JSON that cannot be read."""
+    """Return the files with labels, one for each name, by name; add JSON that cannot be read to `problems`."""
     paths = sorted(path for path in folder.rglob("*") if path.suffix.casefold() in (".json", ".textgrid"))
     corrected = [path for path in paths if path.suffix.casefold() == ".json" and _has_labels(path, problems)]
     found: dict[Path, tuple[int, _LabelFile]] = {}
@@ -128,16 +128,16 @@ def _label_files(folder: Path, problems: list[str]) -> list[_LabelFile]:
         found[name] = -1, _LabelFile(work.path, name)
     for path in (path for path in paths if path.suffix.casefold() == ".textgrid"):
         name = path.relative_to(folder).with_suffix("")
-        own = _KEPT.sub("", name.name)
-        bare = name.with_name(own.removesuffix(ALIGNED_AGAIN))
-        rank = 2 * (bare == name) - (own != name.name)
+        stem = _KEPT.sub("", name.name)
+        bare = name.with_name(stem.removesuffix(ALIGNED_AGAIN))
+        rank = 2 * (bare == name) - (stem != name.name)
         if bare not in found or rank < found[bare][0]:
             found[bare] = rank, _LabelFile(path, bare)
     return [found[name][1] for name in sorted(found)]
 
 
 def _has_labels(path: Path, problems: list[str]) -> bool:
-    """Return whether a file is an alignment with words by hand; other JSON (a summary, settings) says nothing."""
+    """Return whether a file is an alignment with words by hand; other JSON (a summary, settings) has none."""
     try:
         words = read_object(path).get("words")
     except InputError as error:
@@ -169,12 +169,12 @@ def _read_json(file: _LabelFile, speaker: str, sounds: Path, *, given: bool) -> 
     words = [Interval(word.start_s or 0.0, word.end_s or 0.0, word.text) for word in fixed]
     tokens = [token for word in fixed for token in word.tokens if token.by == HAND]
     phones = [Interval(token.start_s, token.end_s, token.token) for token in tokens]
-    places = [word.char_start for word in fixed]
-    return LabelledUtterance(file.name.as_posix(), speaker, audio, _said(alignment), words, phones, places)
+    starts = [word.char_start for word in fixed]
+    return LabelledUtterance(file.name.as_posix(), speaker, audio, _spoken_text(alignment), words, phones, starts)
 
 
-def _said(alignment: Alignment) -> str:
-    """Return the text of an alignment with spaces in the place of words that are not in the recording."""
+def _spoken_text(alignment: Alignment) -> str:
+    """Return the text of an alignment with spaces instead of words that are not in the recording."""
     text = list(alignment.text)
     for word in alignment.words:
         if word.status == SKIPPED:
@@ -182,14 +182,14 @@ def _said(alignment: Alignment) -> str:
     return "".join(text)
 
 
-def _recording(place: Path, label: Path) -> Path:
+def _recording(name: Path, label: Path) -> Path:
     """Return the recording with the name of a file of labels."""
-    files = [path for path in place.parent.iterdir() if path.is_file()] if place.parent.is_dir() else []
+    files = [path for path in name.parent.iterdir() if path.is_file()] if name.parent.is_dir() else []
     others = [path for path in files if path.suffix.casefold() not in _NOT_AUDIO]
     # A recording may itself be called NAME.aligned.wav.
-    sounds = sorted(path for path in others if path.stem in (place.name, label.stem))
+    sounds = sorted(path for path in others if path.stem in (name.name, label.stem))
     if not sounds:
-        raise UsageError(f"{place}.*: there is no recording for {label}; give the recordings' folder with --audio")
+        raise UsageError(f"{name}.*: there is no recording for {label}; give the recordings' folder with --audio")
     return sounds[0]
 
 
@@ -257,7 +257,7 @@ class SpokenUtterance:
     def labelled_intervals(self, edges: Spans) -> list[Interval]:
         """Return the words that are compared with labels: all, or those that have one where some have none."""
         intervals = self.word_intervals(edges)
-        if not self.labelled.places:
+        if not self.labelled.char_starts:
             return intervals
         return [intervals[unit] for unit, _ in words_of(self, edges).labels]
 
@@ -280,8 +280,8 @@ class SpokenUtterance:
 class PairedEdges:
     """Edges of units (words or phones) that are paired with labels: two for each unit, its start and its end.
 
-    `utterances` are the places of their utterances among all. `features` has one row for each unit, those of
-    confidence, of the edges that are drawn; errors and spreads are those of the final edges.
+    `utterances` are the indices of their utterances. `features` has one row of confidence features for each unit,
+    computed from the drawn edges; errors and spreads are those of the final edges.
     """
 
     utterances: list[int] = field(default_factory=list)
@@ -298,9 +298,9 @@ class PairedEdges:
         """Pair the phones of an utterance with its labels, both in broad classes."""
         self._add(number, utterance, drawn, final or drawn, phones_of(utterance, drawn))
 
-    def among(self, kept: np.ndarray) -> np.ndarray:
-        """Return whether each edge is of one of the utterances (E,); `kept` says it of all utterances (U,)."""
-        return kept[np.asarray(self.utterances, np.int64)]
+    def among(self, used: np.ndarray) -> np.ndarray:
+        """Return which edges (E,) belong to the `used` utterances (U,) bool."""
+        return used[np.asarray(self.utterances, np.int64)]
 
     def _add(
         self, number: int, utterance: SpokenUtterance, drawn: Spans, final: Spans, labelled: LabelledUnits
@@ -338,13 +338,13 @@ class LabelledUnits:
 
 
 def words_of(utterance: SpokenUtterance, edges: Spans) -> LabelledUnits:
-    """Return the words of an utterance that pair with its labels: by places in the text, where these are known."""
-    if utterance.labelled.places:
+    """Return the words of an utterance that pair with its labels: by characters of the text, if known."""
+    if utterance.labelled.char_starts:
         unit_at = {utterance.words[w].char_start: u for u, w in enumerate(utterance.owners)}
         pairs = [
-            (unit_at[place], label)
-            for place, label in zip(utterance.labelled.places, utterance.labelled.words)
-            if place in unit_at and utterance.words[utterance.owners[unit_at[place]]].text == label.label
+            (unit_at[start], label)
+            for start, label in zip(utterance.labelled.char_starts, utterance.labelled.words)
+            if start in unit_at and utterance.words[utterance.owners[unit_at[start]]].text == label.label
         ]
         return LabelledUnits(utterance.begins, pairs)
     reference = [word for word in utterance.labelled.words if word.label.strip()]
@@ -396,13 +396,13 @@ def folds_of(speakers: Sequence[str]) -> np.ndarray:
 
 
 def offsets_of(
-    words: PairedEdges, phones: PairedEdges | None = None, kept: np.ndarray | None = None
+    words: PairedEdges, phones: PairedEdges | None = None, used: np.ndarray | None = None
 ) -> dict[tuple[str, str], float]:
-    """Return offsets of words' edges, shrunk towards those of all sounds; of utterances that are kept (U,)."""
-    wider = offsets_of(phones, None, kept) if phones is not None and phones.errors_ms else None
-    used = [True] * len(words.pairs) if kept is None else words.among(kept)
-    rows = zip(used, words.pairs, words.errors_ms)
-    return fit_offsets([(pair, error_ms) for own, pair, error_ms in rows if own], wider)
+    """Return offsets of words' edges, shrunk towards those of all sounds, from the `used` utterances (U,) bool."""
+    wider = offsets_of(phones, None, used) if phones is not None and phones.errors_ms else None
+    among = [True] * len(words.pairs) if used is None else words.among(used)
+    rows = zip(among, words.pairs, words.errors_ms)
+    return fit_offsets([(pair, error_ms) for is_used, pair, error_ms in rows if is_used], wider)
 
 
 def left_out(edges: PairedEdges, phones: PairedEdges | None, folds: np.ndarray) -> np.ndarray:
@@ -412,14 +412,14 @@ def left_out(edges: PairedEdges, phones: PairedEdges | None, folds: np.ndarray) 
     return np.array([error_ms + offsets[fold].get(pair, 0.0) for fold, pair, error_ms in rows])
 
 
-def best_of(candidates: Sequence[Candidate], kept: np.ndarray) -> int:
-    """Return the index of the constants with the least error after their offsets, of utterances that are kept (U,)."""
+def best_of(candidates: Sequence[Candidate], used: np.ndarray) -> int:
+    """Return the index of the constants with the least error after their offsets, in the `used` utterances (U,)."""
     errors_ms = []
     for _, words, phones in candidates:
-        offsets = offsets_of(words, phones, kept)
-        rows = zip(words.among(kept), words.pairs, words.errors_ms)
-        used = [abs(error + offsets.get(pair, 0.0)) for own, pair, error in rows if own]
-        errors_ms.append(float(np.mean(used)) if used else 0.0)
+        offsets = offsets_of(words, phones, used)
+        rows = zip(words.among(used), words.pairs, words.errors_ms)
+        sizes_ms = [abs(error + offsets.get(pair, 0.0)) for is_used, pair, error in rows if is_used]
+        errors_ms.append(float(np.mean(sizes_ms)) if sizes_ms else 0.0)
     least = min(errors_ms)
     if candidates[0][0].scale != candidates[-1][0].scale:
         return errors_ms.index(least)
@@ -438,7 +438,7 @@ def cross_validated(rows: np.ndarray, right: np.ndarray, folds: np.ndarray) -> t
     """
     chances = np.zeros(len(rows))
     for fold in np.unique(folds):
-        own = folds == fold
-        others = own if own.all() else ~own
-        chances[own] = probability(rows[own], fit_logistic(rows[others], right[others]))
+        inside = folds == fold
+        others = inside if inside.all() else ~inside
+        chances[inside] = probability(rows[inside], fit_logistic(rows[others], right[others]))
     return chances, fit_logistic(rows, right)
