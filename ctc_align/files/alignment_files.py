@@ -167,17 +167,21 @@ class OutputFiles:
         return {path: target for path, target in self._targets.items() if target != path}
 
     @property
+    def _writers(self) -> list[type[Writer]]:
+        """The writer of each file."""
+        return [writer for format in self.formats for writer in FORMATS[format].writers]
+
+    @property
     def _targets(self) -> dict[Path, Path]:
-        """The files of the name, and where they are written."""
+        """The files of the name, and what is written for each."""
         targets = {}
-        for format in self.formats:
-            for writer in FORMATS[format].writers:
-                path = target = Path(self.out_dir) / f"{self.name}{writer.extension}"
-                name = self.name
-                while self.beside and self._is_input(target):
-                    name += ".aligned"
-                    target = Path(self.out_dir) / f"{name}{writer.extension}"
-                targets[path] = target
+        for writer in self._writers:
+            path = target = Path(self.out_dir) / f"{self.name}{writer.extension}"
+            name = self.name
+            while self.beside and self._is_input(target):
+                name += ".aligned"
+                target = Path(self.out_dir) / f"{name}{writer.extension}"
+            targets[path] = target
         return targets
 
     def _is_input(self, path: Path) -> bool:
@@ -207,7 +211,7 @@ class OutputFiles:
             OutputError: writing failed, or a file appeared since the check; then nothing half-written is left.
         """
         style = Style.of(alignment.config if style is None else style)
-        writers = [writer(style) for format in self.formats for writer in FORMATS[format].writers]
+        writers = [writer(style) for writer in self._writers]
         try:
             if parts is None:
                 Path(self.out_dir).mkdir(parents=True, exist_ok=True)
@@ -228,10 +232,9 @@ class OutputFiles:
                 raise OutputError(
                     f"{path}: is a folder where a file would be written; move it or choose another --out-dir"
                 )
-        writers = [writer for format in self.formats for writer in FORMATS[format].writers]
         beside = [
             path.with_suffix(writer.beside_extension)
-            for path, writer in zip(self.paths, writers)
+            for path, writer in zip(self.paths, self._writers)
             if writer.beside_extension
         ]
         existing = [path for path in (*self.paths, *beside) if os.path.lexists(path)]
@@ -289,14 +292,16 @@ def _write_whole(
     with placing([target for target, _ in jobs], parts) as files:
         for (target, part), (_, writer) in zip(files, jobs):
             context = WritingContext(target, sound, beside if written is None else None)
-            if written is None:
-                _write_file(part, writer, alignment, context)
-                continue
-            data = _encoded(writer, alignment, context)
-            _write_bytes(part, data)
+            with open(part, "xb") as file:
+                if written is None:
+                    writer.write_bytes(alignment, file, context)
+                    continue
+                data = _encoded(writer, alignment, context)
+                file.write(data)
             written(target, data)
         for target, data in beside.items():
-            _write_bytes(files.add(target), data)
+            with open(files.add(target), "xb") as file:
+                file.write(data)
         for target, _ in jobs:
             if not _holds_fixes(alignment, target):
                 keep_corrected(target)
@@ -312,13 +317,3 @@ def _holds_fixes(alignment: AlignmentData, path: Path) -> bool:
     except InputError:
         return False
     return corrected.text == alignment.text and fixes_of(corrected.words) <= fixes_of(alignment.words)
-
-
-def _write_file(path: Path, writer: Writer, alignment: AlignmentData, context: WritingContext) -> None:
-    with open(path, "xb") as file:
-        writer.write_bytes(alignment, file, context)
-
-
-def _write_bytes(path: Path, data: bytes) -> None:
-    with open(path, "xb") as file:
-        file.write(data)

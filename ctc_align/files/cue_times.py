@@ -26,17 +26,29 @@ Span = tuple[float, float]
 MS_PER_S = 1000
 _NTSC = (24, 30, 48, 60, 120)
 _NEAR_HZ = 0.005
+_LEAST_S = 0.2
+"""A cue without an aligned word is shown at least this long where there is room."""
+_TAKEN_S = 0.04
+"""It is shown for this time, a frame of a film, at the cost of the word before it where there is no room."""
+_SLACK_S = 1e-6
+"""Words that touch may overlap by the rounding of their times."""
+SHORTEST_S = 0.8
+"""The least time for which a subtitle is shown where the speech allows it; a shorter pause holds none."""
+_LETTER_S = 0.05
+"""Words without times are placed in a gap that has this much time for each of their letters."""
+_LATER_S = 1.0
+"""A direction on separate lines is shown at most this much after the words before it."""
 
 
-def clock(milliseconds: int, point: str) -> str:
-    """Return hours, minutes, seconds and milliseconds.
+def clock(units: int, point: str = ".", units_per_s: int = MS_PER_S, hour_digits: int = 2) -> str:
+    """Return hours, minutes, seconds and their decimals: one for each zero of `units_per_s`.
 
-    >>> clock(3_661_001, ",")
-    '01:01:01,001'
+    >>> clock(3_661_001, ","), clock(366_101, units_per_s=100, hour_digits=1)
+    ('01:01:01,001', '1:01:01.01')
     """
-    seconds, milliseconds = divmod(milliseconds, 1000)
-    minutes, seconds = divmod(seconds, 60)
-    return f"{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}{point}{milliseconds:03d}"
+    seconds, rest = divmod(units, units_per_s)
+    decimals = len(str(units_per_s)) - 1
+    return f"{seconds // 3600:0{hour_digits}d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{point}{rest:0{decimals}d}"
 
 
 def apart(spans: Sequence[Span], end_s: float, units_per_s: float = MS_PER_S) -> list[tuple[int, int]]:
@@ -84,14 +96,6 @@ def on_frames(times_ms: Sequence[tuple[int, int]], end_s: float, frame_rate: flo
 def _exact_rate(frame_rate: float) -> float:
     ntsc = (whole * 1000 / 1001 for whole in _NTSC)
     return next((rate for rate in ntsc if abs(rate - frame_rate) < _NEAR_HZ), frame_rate)
-
-
-_LEAST_S = 0.2
-"""A cue without an aligned word is shown at least this long where there is room."""
-_TAKEN_S = 0.04
-"""It is shown for this time, a frame of a film, at the cost of the word before it where there is no room."""
-_SLACK_S = 1e-6
-"""Words that touch may overlap by the rounding of their times."""
 
 
 def cues_without_times(alignment: AlignmentData) -> list[int]:
@@ -216,14 +220,6 @@ def _interpolated(anchors: Sequence[tuple[float, float]], at_s: float) -> float:
     (first_s, first), (last_s, last) = anchors
     share = min(max((at_s - first_s) / (last_s - first_s), 0.0), 1.0)
     return first + share * (last - first)
-
-
-SHORTEST_S = 0.8
-"""The least time for which a subtitle is shown where the speech allows it; a shorter pause holds none."""
-_LETTER_S = 0.05
-"""Words without times are placed in a gap that has this much time for each of their letters."""
-_LATER_S = 1.0
-"""A direction on separate lines is shown at most this much after the words before it."""
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,6 @@ _GAP_MS = 80
 """Gap between two subtitles that follow each other closely, where there is silence."""
 _LEAD_MS = 400
 """A subtitle that is still too short may appear this much before its first word."""
-
 _PAUSE_S, _LONG_PAUSE_S = 0.3, 2.0
 _CUE_COST, _SHORT_TEXT_COST, _INNER_SENTENCE_COST, _PAUSE_COST_PER_S = 3.0, 4.0, 5.0, 6.0
 _TOO_SHORT_COST, _FAST_COST_PER_COLUMN, _MOST_FAST_COST = 30.0, 2.0, 40.0

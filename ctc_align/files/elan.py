@@ -46,6 +46,18 @@ _HEAD = re.compile(r"\s*<(?:\?xml|ANNOTATION_DOCUMENT)")
 _ROOT = re.compile(r"<ANNOTATION_DOCUMENT(?![^\s>])")
 _HEAD_LETTERS = 4096
 _LAST_ID = "lastUsedAnnotationId"
+_TYPE, _INNER_TYPE = "ctc-align", "ctc-align within words"
+_INCLUDED_IN = (
+    "<CONSTRAINT DESCRIPTION=\"Time alignable annotations within the parent annotation's time interval, gaps are "
+    'allowed" STEREOTYPE="Included_In"/>\n    '
+)
+_NO_XML = re.compile("[\ud800-\udfff\ufffe\uffff]")
+_LETTERS = re.compile(r"[a-z]*", re.IGNORECASE)
+_NEW_FILE_HEAD = """<?xml version="1.0" encoding="UTF-8"?>
+<ANNOTATION_DOCUMENT AUTHOR="ctc-align" DATE="1970-01-01T00:00:00+00:00" FORMAT="3.0" VERSION="3.0" \
+xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" \
+xsi:noNamespaceSchemaLocation="http://www.mpi.nl/tools/elan/EAFv3.0.xsd">
+"""
 
 
 @dataclass
@@ -248,21 +260,6 @@ class _Reader:
     def fault(self, reason: str) -> InputError:
         line = self.parser.CurrentLineNumber
         return InputError(f"{self.name}:{line}: not an ELAN file that can be read: {reason}")
-
-
-_MS_PER_S = 1000
-_TYPE, _INNER_TYPE = "ctc-align", "ctc-align within words"
-_INCLUDED_IN = (
-    "<CONSTRAINT DESCRIPTION=\"Time alignable annotations within the parent annotation's time interval, gaps are "
-    'allowed" STEREOTYPE="Included_In"/>\n    '
-)
-_NO_XML = re.compile("[\ud800-\udfff\ufffe\uffff]")
-_LETTERS = re.compile(r"[a-z]*", re.IGNORECASE)
-_NEW_FILE_HEAD = """<?xml version="1.0" encoding="UTF-8"?>
-<ANNOTATION_DOCUMENT AUTHOR="ctc-align" DATE="1970-01-01T00:00:00+00:00" FORMAT="3.0" VERSION="3.0" \
-xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" \
-xsi:noNamespaceSchemaLocation="http://www.mpi.nl/tools/elan/EAFv3.0.xsd">
-"""
 
 
 class ElanWriter(Writer):

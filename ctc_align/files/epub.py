@@ -49,6 +49,24 @@ _UNREAD_TYPES = frozenset(("noteref", "pagebreak", "doc-noteref", "doc-pagebreak
 _VOID = word_set("area base br col embed hr img input link meta param source track wbr")
 _SPACE = re.compile(r"[ \t\n\r\f\v\xa0]+")
 _Attributes = Mapping[str, str]
+MIMETYPE = b"application/epub+zip"
+CONTAINER, ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
+MOST_PAGE_BYTES = 32 * 2**20
+"""A file in the archive that unpacks to more is refused."""
+MOST_BYTES = 256 * 2**20
+"""A book whose pages together unpack to more is refused."""
+MOST_MALFORMED_BYTES = 4 * 2**20
+"""A page that is not well-formed is read as HTML up to this size: that may take long."""
+MOST_FILES = 65_535
+_FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
+"""Encryption that only fonts have."""
+_PAGES = ("application/xhtml+xml", "text/html", "application/xml", "text/x-oeb1-document")
+_ENCRYPTED = (
+    "expected an EPUB book that can be read, got one that is encrypted (DRM); give its text as a plain text file, or a "
+    "copy without protection"
+)
+_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError)
+logger = logging.getLogger(__name__)
 
 
 class Handlers:
@@ -270,27 +288,7 @@ class BookText(Handlers):
         self.places.append(BookPlace(start, self.length, self._href, element.id, cfi))
 
 
-MIMETYPE = b"application/epub+zip"
-CONTAINER, ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
-MOST_PAGE_BYTES = 32 * 2**20
-"""A file in the archive that unpacks to more is refused."""
-MOST_BYTES = 256 * 2**20
-"""A book whose pages together unpack to more is refused."""
-MOST_MALFORMED_BYTES = 4 * 2**20
-"""A page that is not well-formed is read as HTML up to this size: that may take long."""
-MOST_FILES = 65_535
-_FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
-"""Encryption that only fonts have."""
-_PAGES = ("application/xhtml+xml", "text/html", "application/xml", "text/x-oeb1-document")
-_ENCRYPTED = (
-    "expected an EPUB book that can be read, got one that is encrypted (DRM); give its text as a plain text file, or a "
-    "copy without protection"
-)
-_DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError, ValueError)
-
 Events = TypeVar("Events", bound=Handlers)
-
-logger = logging.getLogger(__name__)
 
 
 def is_epub(data: bytes) -> bool:

@@ -51,6 +51,10 @@ from ctc_align.types import (
 )
 
 _DECIMALS = 6
+Item = TypeVar("Item")
+SLACK_S = 1e-5
+"""Times are rounded to so much."""
+_LONGEST_NAME = 40
 
 
 def json_schema() -> dict[str, Any]:
@@ -248,11 +252,6 @@ def _pieces(data: Mapping[str, Any]) -> Iterator[str]:
 
 def _dumps(value: Any) -> str:
     return json_escaped(json.dumps(value, ensure_ascii=False, allow_nan=False))
-
-
-_DECIMALS = 6
-
-Item = TypeVar("Item")
 
 
 def read_object(path: str | Path) -> dict[str, Any]:
@@ -566,13 +565,6 @@ def _timed(item: Fields, shift_s: float) -> dict[str, Any]:
         "start_sd_ms": item.from_zero("start_sd_ms"),
         "end_sd_ms": item.from_zero("end_sd_ms"),
     }
-
-
-SLACK_S = 1e-5
-"""Times are rounded to so much."""
-
-
-_LONGEST_NAME = 40
 
 
 def is_fixed(word: AlignedWord) -> bool:

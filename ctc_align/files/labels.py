@@ -26,6 +26,10 @@ _CHANNEL = 1
 _MS_PER_S = 1000
 _COLUMNS = ("start_s", "end_s", "word", "confidence", "char_start", "char_end")
 _ESCAPES = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+COLUMNS = (
+    *("utterance", "tier", "speaker", "label", "start_s", "end_s", "duration_s", "confidence", "start_sd_ms"),
+    *("end_sd_ms", "word", "word_label", "position", "char_start", "char_end", "status"),
+)
 
 
 class CtmWriter(Writer):
@@ -121,13 +125,6 @@ def _tens_of_us(units: int) -> str:
     '1.020010'
     """
     return f"{units // UNITS_PER_S}.{units % UNITS_PER_S:05d}0"
-
-
-_MS_PER_S = 1000
-COLUMNS = (
-    *("utterance", "tier", "speaker", "label", "start_s", "end_s", "duration_s", "confidence", "start_sd_ms"),
-    *("end_sd_ms", "word", "word_label", "position", "char_start", "char_end", "status"),
-)
 
 
 class CsvWriter(Writer):

@@ -19,6 +19,16 @@ from ctc_align.text.characters import word_set
 
 XHTML = "http://www.w3.org/1999/xhtml"
 _UTF_8 = ("utf-8", "ascii")
+_RUN = re.compile(r"[^ \t\n\r\f\v\xa0]+")
+_WHOLE = word_set("math ruby")
+"""Elements that are taken whole: no span may stand between their parts."""
+_WITHOUT_SPANS = word_set(
+    "colgroup datalist dir dl head hgroup html menu ol optgroup option picture select svg table tbody textarea tfoot "
+    "thead tr ul"
+)
+"""Elements in which HTML allows no span."""
+_MOST_WORDS = 200
+"""Words of a sentence that are tried as one element, where markup cuts it."""
 
 
 @dataclass(eq=False, slots=True)
@@ -124,18 +134,6 @@ def _declared(version: str, encoding: str | None, standalone: int) -> None:
         return
     if codecs.lookup(encoding).name not in _UTF_8:
         raise ValueError(f"it is in {encoding}; only files in UTF-8 can be changed")
-
-
-_RUN = re.compile(r"[^ \t\n\r\f\v\xa0]+")
-_WHOLE = word_set("math ruby")
-"""Elements that are taken whole: no span may stand between their parts."""
-_WITHOUT_SPANS = word_set(
-    "colgroup datalist dir dl head hgroup html menu ol optgroup option picture select svg table tbody textarea tfoot "
-    "thead tr ul"
-)
-"""Elements in which HTML allows no span."""
-_MOST_WORDS = 200
-"""Words of a sentence that are tried as one element, where markup cuts it."""
 
 
 class SpanWord(NamedTuple):

@@ -26,11 +26,17 @@ if TYPE_CHECKING:
 
 EMBED, LINK, NO_SOUND = SOUND_MODES = ("embed", "link", "none")
 """The sound of a page: inside it, a link to the recording as it lies, or none."""
-
 SOUND_EXTENSION = ".page.ogg"
 """The end of the name of the sound of a page that is too large to be inside it."""
 _PEAKS_RATE = 8000
 logger = logging.getLogger(__name__)
+SAMPLE_RATE = 16000
+"""Rate of the sound that is drawn, in Hz."""
+MOST_NOTEBOOK_S = 600.0
+"""Recordings of up to this many seconds are put into notebooks: about 3 MB."""
+_FRAME_PX = 640
+_DRAWING = threading.Lock()
+"""Pictures are drawn one at a time: matplotlib's settings are those of the process."""
 
 
 def page_object(alignment: AlignmentData) -> dict[str, Any]:
@@ -149,17 +155,6 @@ def channel_of(alignment: AlignmentData) -> int | None:
     """Return the channel that was aligned, from 1; None for all of them."""
     channel = str(alignment.config.get("channel", "mix"))
     return {"left": 1, "right": 2}.get(channel) or (int(channel) if channel.isdecimal() and len(channel) < 10 else None)
-
-
-SAMPLE_RATE = 16000
-"""Rate of the sound that is drawn, in Hz."""
-MOST_NOTEBOOK_S = 600.0
-"""Recordings of up to this many seconds are put into notebooks: about 3 MB."""
-_FRAME_PX = 640
-_DRAWING = threading.Lock()
-"""Pictures are drawn one at a time: matplotlib's settings are those of the process."""
-
-logger = logging.getLogger(__name__)
 
 
 class PngWriter(Writer):

@@ -11,6 +11,7 @@ coded as Opus.
 
 from __future__ import annotations
 
+import functools
 import io
 import logging
 import posixpath
@@ -20,7 +21,6 @@ import zipfile
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import groupby, pairwise
 from pathlib import Path, PurePath
 from typing import NamedTuple, TextIO
@@ -29,6 +29,7 @@ from xml.sax.saxutils import quoteattr
 
 from ctc_align.audio.media_file import MediaFile, NotMediaError
 from ctc_align.errors import OutputError, TranscriptError, UsageError
+from ctc_align.files.cue_times import MS_PER_S, clock
 from ctc_align.files.epub import MIMETYPE, BookText, EpubArchive, SpinePage, open_epub, parse_xml
 from ctc_align.files.page_spans import PageSource, PageSpan, SourceNode, SpanWord, XmlSource, edited
 from ctc_align.files.sentences import sentences
@@ -39,9 +40,21 @@ from ctc_align.text.characters import printable, without_controls
 from ctc_align.types import AlignmentData, BookPlace
 from ctc_align.view.page import opus_of
 
-_MS_PER_S = 1000
+smil_clock = functools.partial(clock, hour_digits=1)
+"""A full clock value of SMIL, from milliseconds."""
 logger = logging.getLogger(__name__)
 _SAFE = "/!$&'()*+,;=:@~"
+ACTIVE_CLASS = "ctc-align-spoken"
+_STYLE = f".{ACTIVE_CLASS} {{\n  background-color: #ffe28a;\n  color: #000000;\n}}\n"
+_OPUS = (".opus", "audio/ogg; codecs=opus")
+_MOST_COPIED_BYTES = 8 * 2**30
+"""Pictures, fonts and all else in a book that unpack to more are refused."""
+_FIRST_DATE = (1980, 1, 1, 0, 0, 0)
+SENTENCES, WORDS = UNITS = ("sentences", "words")
+_PAUSE_MS = 3000
+"""A pause up to this long is played: players leap over what no clip has."""
+_BOOK_BYTES = 8
+"""Bytes of memory for each byte of a book, roughly."""
 
 
 class SmilWriter(Writer):
@@ -134,7 +147,7 @@ def _smil_clips(alignment: AlignmentData) -> tuple[list[tuple[BookPlace, int, in
     Then the numbers of words with times that are left out: those in no element with an id, and those that are read
     apart from the rest of theirs.
     """
-    rows = word_rows(alignment, Style(times=RECORDING), _MS_PER_S)
+    rows = word_rows(alignment, Style(times=RECORDING), MS_PER_S)
     row_of = {id(word): (number, row) for number, (word, row) in enumerate(zip(words_by_time(alignment), rows))}
     timed = [word for word in alignment.words if is_timed(word)]
     starts = [word.char_start for word in timed]
@@ -183,27 +196,9 @@ def _longest(rows: Sequence[tuple[int, TimedLabel]]) -> list[TimedLabel]:
     return [row for _, row in max(runs, key=len)]
 
 
-def smil_clock(milliseconds: int) -> str:
-    """Return a full clock value of SMIL.
-
-    >>> smil_clock(3_661_001)
-    '1:01:01.001'
-    """
-    seconds, rest = divmod(milliseconds, _MS_PER_S)
-    return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{rest:03d}"
-
-
 def quoted(name: str) -> str:
     """Return a name as a URL, without what none can have: halves of surrogate pairs and control characters."""
     return quote(without_controls(name).encode("utf-8", "replace"), safe=_SAFE)
-
-
-ACTIVE_CLASS = "ctc-align-spoken"
-_STYLE = f".{ACTIVE_CLASS} {{\n  background-color: #ffe28a;\n  color: #000000;\n}}\n"
-_OPUS = (".opus", "audio/ogg; codecs=opus")
-_MOST_COPIED_BYTES = 8 * 2**30
-"""Pictures, fonts and all else in a book that unpack to more are refused."""
-_FIRST_DATE = (1980, 1, 1, 0, 0, 0)
 
 
 class SpokenClip(NamedTuple):
@@ -406,14 +401,6 @@ def _only(book: EpubArchive, file: str, source: XmlSource, name: str) -> SourceN
     return found[0]
 
 
-SENTENCES, WORDS = UNITS = ("sentences", "words")
-_MS_PER_S = 1000
-_PAUSE_MS = 3000
-"""A pause up to this long is played: players leap over what no clip has."""
-_BOOK_BYTES = 8
-"""Bytes of memory for each byte of a book, roughly."""
-
-
 @dataclass(frozen=True)
 class Reading:
     """An alignment of the book or of a part of it, the recording, and the name of the alignment in messages."""
@@ -562,8 +549,8 @@ def _marked(
         prefix += "x-"
     data, spans = source.marked(units, prefix, f'rel="stylesheet" type="text/css" href={quoteattr(style_href)}')
     before, after = BookText(), BookText()
-    before.add("", "", partial(parse_xml, source.data))
-    after.add("", "", partial(parse_xml, data))
+    before.add("", "", functools.partial(parse_xml, source.data))
+    after.add("", "", functools.partial(parse_xml, data))
     if before.text != after.text:
         raise archive.fault(
             f"{page.page.href}: its text would change with elements in it; leave that page as plain text"
@@ -573,7 +560,7 @@ def _marked(
 
 def _clips(spans: Sequence[PageSpan]) -> list[SpokenClip]:
     """Return the stretches of the recordings, in whole milliseconds; short pauses go with what is before them."""
-    times = [(round(span.start_s * _MS_PER_S), round(span.end_s * _MS_PER_S)) for span in spans]
+    times = [(round(span.start_s * MS_PER_S), round(span.end_s * MS_PER_S)) for span in spans]
     clips = []
     for place, (span, (start_ms, end_ms)) in enumerate(zip(spans, times)):
         if place + 1 < len(spans) and spans[place + 1].recording == span.recording:

@@ -14,7 +14,14 @@ from ctc_align._version import __version__
 from ctc_align.errors import TranscriptError
 from ctc_align.files.sentences import Sentence, sentences
 from ctc_align.files.tiers import SENTENCES, SPEAKERS, TOKENS, WORDS, tiers_by_speaker
-from ctc_align.files.writer import TimedLabel, Writer, end_units, finite, is_timed, word_rows, words_by_time
+from ctc_align.files.writer import (
+    TimedLabel,
+    Writer,
+    end_units,
+    finite,
+    is_timed,
+    rows_by_word,
+)
 from ctc_align.reading import as_seconds, parse_json, shown
 from ctc_align.text.characters import json_escaped
 from ctc_align.types import FORMAT, SEGMENTS, AlignmentData, SourceCue, Subtitles, Transcript
@@ -32,6 +39,9 @@ _TIMES = (("start", "end"), ("start_s", "end_s"), ("start_time", "end_time"), ("
 _PAIRS = (("timestamp", (0, 1), 1.0), ("offsets", ("from", "to"), 1000.0))
 """Keys of both times in one value: where they are in it, and how many of its units a second has."""
 _SOUNDS = ("audio_filepath", "audio")
+_MS_PER_S = 1000
+_UNITS_PER_MS = 100
+_LABELS = {WORDS: "Word", TOKENS: "Phone", SENTENCES: "Sentence", SPEAKERS: "Speaker"}
 
 
 def parse_json_transcript(text: str, source: str) -> Transcript | None:
@@ -144,11 +154,6 @@ def _written_times(segment: dict[str, Any]) -> tuple[Any, Any, float]:
     return None, None, 1.0
 
 
-_MS_PER_S = 1000
-_UNITS_PER_MS = 100
-_LABELS = {WORDS: "Word", TOKENS: "Phone", SENTENCES: "Sentence", SPEAKERS: "Speaker"}
-
-
 class WhisperWriter(Writer):
     """`text`, `segments` (sentences) with their `words`, and `word_segments`, as Whisper and WhisperX write them.
 
@@ -162,8 +167,7 @@ class WhisperWriter(Writer):
     encoding_errors = "backslashreplace"
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
-        rows = word_rows(alignment, self.style(alignment), _MS_PER_S)
-        row_of = {id(word): row for word, row in zip(words_by_time(alignment), rows)}
+        row_of = rows_by_word(alignment, self.style(alignment), _MS_PER_S)
         found = sentences(alignment)
         space = " " if any(each.space for sentence in found for each in sentence.words) else ""
         segments = [_segment(number, sentence, row_of, space) for number, sentence in enumerate(found)]

@@ -19,10 +19,8 @@ from ctc_align.text.word_forms import without_markup
 from ctc_align.types import MARKUP, SPEAKER, AlignedWord, AlignmentData
 
 LINE_COLUMNS = 42
-
 SENTENCE, CLAUSE, WORD, CLINGING = 0.0, 4.0, 8.0, 12.0
 """Costs of a break: after a sentence, a clause, any word, a word that belongs to the next one."""
-
 _STOPS = frozenset(".!?…。！？．؟۔।॥")
 _COMMAS = frozenset(",;:،؛、，；：—–")
 _CLOSING = "\"'”’»)]}›」』）】》〉"

@@ -10,6 +10,7 @@ second.
 
 from __future__ import annotations
 
+import functools
 import html
 import re
 from collections.abc import Iterator, Sequence
@@ -37,6 +38,45 @@ _HEADER = re.compile(r"\s*WEBVTT(?![^\s])")
 _BLOCK = re.compile(r"(?:NOTE|STYLE|REGION)(?![^\s])")
 _ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&nbsp;": "\u00a0", "&lrm;": "\u200e", "&rlm;": "\u200f"}
 _ENTITY = re.compile("|".join(_ENTITIES))
+_UNDERLINED = ("<u>", "</u>")
+_TIMESTAMP = re.compile(r"<(?:\d+:)?\d+:\d+\.\d+>")
+_VTT_TAG = re.compile(r"<(/?)(?!\s)(?:([ibu])|[a-z]+|(?:\d+:)?\d+:\d+\.\d+)?(?:[.\s][^<>]*)?>", re.IGNORECASE)
+_SRT_MARK = re.compile(r"\{\\[^}]*\}|</?font\b[^<>]*>|(?P<tag></?[ibu]>)|(?P<sign>[&<>])", re.IGNORECASE)
+_LIKE_TAG = re.compile(r"<(?!(?:eps|unk|sil|spn|oov|noise|blank)>)((?:[/!?]?[A-Za-z]|!--)[^<>]*)>")
+"""Markup as players, and pages that show subtitles, may know it; not the usual symbols of transcripts (`<unk>`)."""
+_LIKE_OVERRIDE = re.compile(r"\{(\\[^{}]*)\}")
+_SIGNS = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
+_vtt_escaped = functools.partial(html.escape, quote=False)
+_CS_PER_S = 100
+_ass_clock = functools.partial(clock, units_per_s=_CS_PER_S, hour_digits=1)
+_MOST_ASS_CS = 10 * 3600 * _CS_PER_S
+_MOST_LRC_CS = 100 * 60 * _CS_PER_S
+_DARK_CS = 2 * _CS_PER_S
+"""After so much time without a word an LRC line without text ends the line before it."""
+_WORD_JOINER = "\u2060"
+_ASS_COMMAND = re.compile(r"\\(?=[Nnh])")
+_ASS_SIGNS = str.maketrans("{}", "()")
+_LRC_BRACKETS = str.maketrans("[]", "()")
+_LRC_STAMP = re.compile(r"<(\s*[\d:.,\s]+)>")
+_UNLIT, _LIT = r"{\1c&HFFFFFF&\k0}", r"{\1c}"
+"""The colour of words that are still to come, for no time; and that of words that were said again."""
+_ASS_HEAD = """[Script Info]
+; made by ctc-align
+Title: {title}
+ScriptType: v4.00+
+WrapStyle: 0
+ScaledBorderAndShadow: yes
+PlayResX: 1280
+PlayResY: 720
+
+[V4+ Styles]
+Format: Name, Fontname, Fontsize, PrimaryColour, SecondaryColour, OutlineColour, BackColour, Bold, Italic, Underline, \
+StrikeOut, ScaleX, ScaleY, Spacing, Angle, BorderStyle, Outline, Shadow, Alignment, MarginL, MarginR, MarginV, Encoding
+Style: Default,Arial,48,&H0000D7FF,&H00FFFFFF,&H00000000,&H80000000,0,0,0,0,100,100,0,0,1,2.5,1,2,40,40,40,1
+
+[Events]
+Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text
+"""
 
 
 def has_cues(text: str) -> bool:
@@ -213,28 +253,6 @@ def _payload(lines: Sequence[str], format: str) -> tuple[str, str]:
     return "\n".join(lines[first:last]), "\n".join(lines[end:]).strip("\n")
 
 
-_UNDERLINED = ("<u>", "</u>")
-
-
-_TIMESTAMP = re.compile(r"<(?:\d+:)?\d+:\d+\.\d+>")
-
-
-_VTT_TAG = re.compile(r"<(/?)(?!\s)(?:([ibu])|[a-z]+|(?:\d+:)?\d+:\d+\.\d+)?(?:[.\s][^<>]*)?>", re.IGNORECASE)
-
-
-_SRT_MARK = re.compile(r"\{\\[^}]*\}|</?font\b[^<>]*>|(?P<tag></?[ibu]>)|(?P<sign>[&<>])", re.IGNORECASE)
-
-
-_LIKE_TAG = re.compile(r"<(?!(?:eps|unk|sil|spn|oov|noise|blank)>)((?:[/!?]?[A-Za-z]|!--)[^<>]*)>")
-"""Markup as players, and pages that show subtitles, may know it; not the usual symbols of transcripts (`<unk>`)."""
-
-
-_LIKE_OVERRIDE = re.compile(r"\{(\\[^{}]*)\}")
-
-
-_SIGNS = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
-
-
 class SrtWriter(Writer):
     """Numbered subtitles of at most two lines, in the words of the transcript.
 
@@ -322,7 +340,7 @@ class VttWriter(Writer):
             return
         file.write("WEBVTT\n")
         for start_ms, end_ms, text in _vtt_cues(alignment, style):
-            file.write(f"\n{clock(start_ms, '.')} --> {clock(end_ms, '.')}\n{without_controls(text)}\n")
+            file.write(f"\n{clock(start_ms)} --> {clock(end_ms)}\n{without_controls(text)}\n")
 
 
 def _vtt_cues(alignment: AlignmentData, style: Style) -> Iterator[tuple[int, int, str]]:
@@ -348,42 +366,7 @@ def _voice(speaker: str) -> str:
 
 def _stamp(word: CueWord, after: int, before: int) -> str:
     """Return the time of a spoken word as WebVTT wants it, after the last one, before the cue's end; "" for none."""
-    return f"<{clock(word.start, '.')}>" if word.is_spoken and after < word.start < before else ""
-
-
-def _vtt_escaped(line: str) -> str:
-    return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-_CS_PER_S = 100
-_MOST_ASS_CS = 10 * 3600 * _CS_PER_S
-_MOST_LRC_CS = 100 * 60 * _CS_PER_S
-_DARK_CS = 2 * _CS_PER_S
-"""After so much time without a word an LRC line without text ends the line before it."""
-_WORD_JOINER = "\u2060"
-_ASS_COMMAND = re.compile(r"\\(?=[Nnh])")
-_ASS_SIGNS = str.maketrans("{}", "()")
-_LRC_BRACKETS = str.maketrans("[]", "()")
-_LRC_STAMP = re.compile(r"<(\s*[\d:.,\s]+)>")
-_UNLIT, _LIT = r"{\1c&HFFFFFF&\k0}", r"{\1c}"
-"""The colour of words that are still to come, for no time; and that of words that were said again."""
-_ASS_HEAD = """[Script Info]
-; made by ctc-align
-Title: {title}
-ScriptType: v4.00+
-WrapStyle: 0
-ScaledBorderAndShadow: yes
-PlayResX: 1280
-PlayResY: 720
-
-[V4+ Styles]
-Format: Name, Fontname, Fontsize, PrimaryColour, SecondaryColour, OutlineColour, BackColour, Bold, Italic, Underline, \
-StrikeOut, ScaleX, ScaleY, Spacing, Angle, BorderStyle, Outline, Shadow, Alignment, MarginL, MarginR, MarginV, Encoding
-Style: Default,Arial,48,&H0000D7FF,&H00FFFFFF,&H00000000,&H80000000,0,0,0,0,100,100,0,0,1,2.5,1,2,40,40,40,1
-
-[Events]
-Format: Layer, Start, End, Style, Name, MarginL, MarginR, MarginV, Effect, Text
-"""
+    return f"<{clock(word.start)}>" if word.is_spoken and after < word.start < before else ""
 
 
 def source_srt(alignment: AlignmentData, shift_s: float = 0.0, frame_rate: float = 0.0) -> str:
@@ -422,7 +405,7 @@ def source_vtt(alignment: AlignmentData, shift_s: float = 0.0, frame_rate: float
     spoken = spoken_words_by_cue(alignment)
     for cue, words, (start_ms, end_ms) in zip(subtitles.cues, spoken, shown_times(alignment, shift_s, frame_rate)):
         text = alignment.text[cue.char_start : cue.char_end]
-        times = f"{clock(start_ms, '.')} --> {clock(end_ms, '.')}"
+        times = f"{clock(start_ms)} --> {clock(end_ms)}"
         if is_same:
             blocks += [cue.before] * bool(cue.before)
             times = f"{cue.name}\n" * bool(cue.name) + times + f" {cue.settings}" * bool(cue.settings)
@@ -496,7 +479,7 @@ def _retimed(text: str, cue: SourceCue, words: Sequence[AlignedWord], shown_ms: 
         said_ms = end_ms if start_s is None else round((start_s + shift_s) * MS_PER_S)
         times.append(min(max(said_ms, start_ms), end_ms))
     found = iter(times)
-    return _TIMESTAMP.sub(lambda match: f"<{clock(next(found, end_ms), '.')}>", payload)
+    return _TIMESTAMP.sub(lambda match: f"<{clock(next(found, end_ms))}>", payload)
 
 
 class AssWriter(Writer):
@@ -518,7 +501,7 @@ class AssWriter(Writer):
         for cue in cues:
             name = _one_line(cue.speaker).replace(",", ";")
             file.write(
-                f"Dialogue: 0,{_ass_time(cue.start)},{_ass_time(cue.end)},Default,{name},0,0,0,,{_karaoke(cue)}\n"
+                f"Dialogue: 0,{_ass_clock(cue.start)},{_ass_clock(cue.end)},Default,{name},0,0,0,,{_karaoke(cue)}\n"
             )
 
 
@@ -547,15 +530,6 @@ def _karaoke(cue: WordCue) -> str:
 
 def _ass_text(text: str) -> str:
     return _one_line(_ASS_COMMAND.sub(rf"\\{_WORD_JOINER}", text).translate(_ASS_SIGNS))
-
-
-def _ass_time(centiseconds: int) -> str:
-    """
-    >>> _ass_time(366_101)
-    '1:01:01.01'
-    """
-    seconds, rest = divmod(centiseconds, _CS_PER_S)
-    return f"{seconds // 3600}:{seconds // 60 % 60:02d}:{seconds % 60:02d}.{rest:02d}"
 
 
 class LrcWriter(Writer):
@@ -621,6 +595,6 @@ def _refuse_beyond(cues: Sequence[WordCue], most_cs: int, what: str) -> None:
     """Raise OutputError where a cue ends after the last time that a format can hold."""
     if cues and cues[-1].end >= most_cs:
         raise OutputError(
-            f"{what}, and the last words end at {_ass_time(cues[-1].end)}; leave this format out of --format, or align "
-            "the recording in parts"
+            f"{what}, and the last words end at {_ass_clock(cues[-1].end)}; leave this format out of --format, or "
+            "align the recording in parts"
         )

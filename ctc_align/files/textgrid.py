@@ -39,6 +39,25 @@ _HEAD = re.compile(r'\s*(?:File type\s*=\s*)?"ooTextFile')
 _HEAD_BYTES = 400
 _TEXT_BYTES = 8
 """Bytes of memory for each byte of a TextGrid, roughly."""
+SHORT = "short"
+_LONG_TIER = (
+    """    item [{number}]:
+        class = "IntervalTier"
+        name = "{name}"
+        xmin = {xmin}
+        xmax = {xmax}
+        intervals: size = {count}
+""",
+    """        intervals [{number}]:
+            xmin = {xmin}
+            xmax = {xmax}
+            text = "{label}"
+""",
+)
+"""The head of an interval tier, and an interval, in Praat's long text format."""
+_SHORT_TIER = ('"IntervalTier"\n"{name}"\n{xmin}\n{xmax}\n{count}\n', '{xmin}\n{xmax}\n"{label}"\n')
+_MS_OVER = 1000
+"""A word may end 10 ms after the end of a TextGrid, in its units, without making it longer: that is rounding."""
 
 
 @dataclass(frozen=True)
@@ -233,11 +252,6 @@ def _cut(text: str) -> str:
     return " ".join(text[:60].split())
 
 
-SHORT = "short"
-_MS_OVER = 1000
-"""A word may end 10 ms after the end of a TextGrid, in its units, without making it longer: that is rounding."""
-
-
 class TextGridWriter(Writer):
     """Interval tiers `words` and `tokens` (or `phones`) that cover the recording without gaps; silence is "".
 
@@ -275,16 +289,14 @@ def write_tiers(
 
     `is_short`: in Praat's short text format, which has the same numbers and texts without their names.
     """
+    bounds = _Bounds(0, end, "0", _seconds(end))
     file.write('File type = "ooTextFile"\nObject class = "TextGrid"\n\n')
     if is_short:
         file.write(f"0\n{_seconds(end)}\n<exists>\n{len(tiers)}\n")
-        for name, rows in tiers:
-            _write_short_tier(file, name, rows, _Bounds(0, end, "0", _seconds(end)))
-        return
-    file.write(f"xmin = 0\nxmax = {_seconds(end)}\ntiers? <exists>\nsize = {len(tiers)}\nitem []:\n")
-    bounds = _Bounds(0, end, "0", _seconds(end))
+    else:
+        file.write(f"xmin = 0\nxmax = {_seconds(end)}\ntiers? <exists>\nsize = {len(tiers)}\nitem []:\n")
     for number, (name, rows) in enumerate(tiers, 1):
-        _write_tier(file, number, name, rows, bounds)
+        _write_tier(file, _SHORT_TIER if is_short else _LONG_TIER, number, name, rows, bounds)
 
 
 def _write_with_document(file: TextIO, document: str, tiers: Sequence[tuple[str, list[TimedLabel]]]) -> None:
@@ -308,10 +320,7 @@ def _write_with_document(file: TextIO, document: str, tiers: Sequence[tuple[str,
     added = io.StringIO()
     names = unused_names((" ".join(name.split()) for name, _ in tiers), layout.names)
     for number, (name, (_, rows)) in enumerate(zip(names, tiers), len(layout.names) + 1):
-        if layout.is_long:
-            _write_tier(added, number, name, rows, bounds)
-        else:
-            _write_short_tier(added, name, rows, bounds)
+        _write_tier(added, _LONG_TIER if layout.is_long else _SHORT_TIER, number, name, rows, bounds)
     line_end = "\r\n" if "\r\n" in document else "\n"
     file.write(text if text.endswith("\n") else text + line_end)
     file.write(added.getvalue().replace("\n", line_end))
@@ -343,28 +352,16 @@ class _Bounds:
             yield at_text, self.end_text, ""
 
 
-def _write_tier(file: TextIO, number: int, name: str, rows: Sequence[TimedLabel], bounds: _Bounds) -> None:
+def _write_tier(
+    file: TextIO, form: tuple[str, str], number: int, name: str, rows: Sequence[TimedLabel], bounds: _Bounds
+) -> None:
+    """Write the head of a tier and its intervals in a text format, `_LONG_TIER` or `_SHORT_TIER`."""
+    head, interval = form
+    edges = {"xmin": bounds.start_text, "xmax": bounds.end_text}
     count = sum(1 for _ in bounds.covering(rows))
-    file.write(
-        f"    item [{number}]:\n"
-        '        class = "IntervalTier"\n'
-        f'        name = "{_escaped(name)}"\n'
-        f"        xmin = {bounds.start_text}\n        xmax = {bounds.end_text}\n        intervals: size = {count}\n"
-    )
+    file.write(head.format(number=number, name=_escaped(name), count=count, **edges))
     for index, (start, end, label) in enumerate(bounds.covering(rows), 1):
-        file.write(
-            f"        intervals [{index}]:\n"
-            f"            xmin = {start}\n"
-            f"            xmax = {end}\n"
-            f'            text = "{label}"\n'
-        )
-
-
-def _write_short_tier(file: TextIO, name: str, rows: Sequence[TimedLabel], bounds: _Bounds) -> None:
-    count = sum(1 for _ in bounds.covering(rows))
-    file.write(f'"IntervalTier"\n"{_escaped(name)}"\n{bounds.start_text}\n{bounds.end_text}\n{count}\n')
-    for start, end, label in bounds.covering(rows):
-        file.write(f'{start}\n{end}\n"{label}"\n')
+        file.write(interval.format(number=index, xmin=start, xmax=end, label=label))
 
 
 def _escaped(label: str) -> str:

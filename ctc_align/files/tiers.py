@@ -36,6 +36,10 @@ _NO_NAMES = re.compile(
     re.IGNORECASE,
 )
 """Names of tiers that name no speaker."""
+UNNAMED = "unnamed"
+"""Who speaks, in the names of tiers, before a transcript with several speakers names one."""
+WORDS, TOKENS, PHONES, SENTENCES, SPEAKERS = TIERS = ("words", "tokens", "phones", "sentences", "speakers")
+"""Kinds of tiers by the names that the setting `tiers` has for them; "phones" are the tokens, whatever these are."""
 
 
 @dataclass(frozen=True)
@@ -134,12 +138,6 @@ def _is_of_sentences(tier: LabelTier) -> bool:
     words = sum(len(label) // 2 if has_spaceless(label) else len(label.split()) for _, _, label in tier.labels)
     ended = sum(label.rstrip("\"'”’») ").endswith(_ENDS) for _, _, label in tier.labels)
     return words >= _LEAST_WORDS * count or ended >= count / 2
-
-
-UNNAMED = "unnamed"
-"""Who speaks, in the names of tiers, before a transcript with several speakers names one."""
-WORDS, TOKENS, PHONES, SENTENCES, SPEAKERS = TIERS = ("words", "tokens", "phones", "sentences", "speakers")
-"""Kinds of tiers by the names that the setting `tiers` has for them; "phones" are the tokens, whatever these are."""
 
 
 class SpokenTier(NamedTuple):

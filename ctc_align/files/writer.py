@@ -228,6 +228,11 @@ def word_rows(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_P
     return _rows(spans, units_per_s, end_units(alignment, style))
 
 
+def rows_by_word(alignment: AlignmentData, style: Style, units_per_s: int = UNITS_PER_S) -> dict[int, TimedLabel]:
+    """Return the rows of `word_rows` by the `id` of their words."""
+    return {id(word): row for word, row in zip(words_by_time(alignment), word_rows(alignment, style, units_per_s))}
+
+
 def _unjudged(word: AlignedWord) -> bool:
     """Return whether a person has fixed a word, and nothing else is known of it: that it is there is certain."""
     return bool(word.by) and word.confidence is None
