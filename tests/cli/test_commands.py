@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import re
@@ -18,7 +17,7 @@ from ctc_align.alignment.inputs import Done
 from ctc_align.cli import COMMANDS, app, printing, with_command
 from ctc_align.cli.printing import ProgressBar, Talk
 from ctc_align.cli.tables import time_line, words_table
-from ctc_align.files import Alignment, OutputFiles
+from ctc_align.files import Alignment
 from ctc_align.types import AlignedWord
 
 WORD = AlignedWord("a", "a", 0, 1, "aligned", 0.5, 1.0, 0.5)
@@ -78,97 +77,11 @@ def test_bundled_recording():
     assert "-voice" in (folder / "README.md").read_text("utf-8"), "where it comes from is said beside it"
 
 
-@pytest.fixture
-def folders(tmp_path) -> tuple[Path, Path]:
-    for folder in ("ours", "theirs"):
-        for name in ("x", "y"):
-            OutputFiles(tmp_path / folder, name, ("json",)).write(ALIGNMENT)
-    return tmp_path / "ours", tmp_path / "theirs"
-
-
-def test_evaluate_table(cli, folders):
-    result = cli("evaluate", *folders)
-    assert (result.code, result.stderr) == (0, "")
-    assert "mean absolute error, ms" in result.stdout
-    assert "2 utterances, 2 words paired, 0 missing" in result.stdout
-
-
-def test_evaluate_json(cli, folders):
-    result = cli("evaluate", *folders, "--format", "json")
-    data = json.loads(result.stdout)
-    assert data["both"]["mae_ms"] == 0.0
-    assert data["both"]["within_ms"]["20"] == 100.0
-
-
-def test_evaluate_names_what_the_hypothesis_lacks(cli, folders):
-    (folders[0] / "x.json").rename(folders[0] / "z.json")
-    result = cli("evaluate", *folders, "--format", "json")
-    assert result.code == 1
-    assert result.stderr.splitlines() == [
-        "ctc-align: x: no hypothesis for this reference",
-        "ctc-align: note: 1 hypothesis without a reference is left out: z",
-    ]
-    assert json.loads(result.stdout)["missing_files"] == ["x"]
-
-
-def test_evaluate_names_what_cannot_be_read(cli, folders):
-    (folders[0] / "x.json").write_text("{")
-    result = cli("evaluate", *folders)
-    assert result.code == 1
-    assert "x.json: not JSON" in result.stderr
-
-
-@pytest.mark.parametrize(("label", "told"), [("b", True), ("a", False)])
-def test_evaluate_asks_about_other_transcripts(cli, tmp_path, label, told):
-    other = Alignment(**{**vars(ALIGNMENT), "words": (AlignedWord(label, label, 0, 1, "aligned", 0.5, 1.0, 0.5),)})
-    OutputFiles(tmp_path, "x", ("json",)).write(ALIGNMENT)
-    OutputFiles(tmp_path, "y", ("json",)).write(other)
-    result = cli("evaluate", tmp_path / "x.json", tmp_path / "y.json")
-    assert result.code == 0
-    assert ("the labels of 1 of 1 pair differ: are these the same transcripts?" in result.stderr) == told
-
-
-@pytest.mark.parametrize(("old", "new"), [('"start_s": 0.5', '"start_s": NaN'), ('"end_s": 1.0', '"end_s": "soon"')])
-def test_evaluate_times_that_are_none(cli, tmp_path, old, new):
-    OutputFiles(tmp_path, "x", ("json",)).write(ALIGNMENT)
-    path = tmp_path / "x.json"
-    assert old in path.read_text()
-    by_hand = path.read_text().replace('"version"', '"written_by"')  # no file of ours, which are checked
-    path.write_text(by_hand.replace(old, new))
-    result = cli("evaluate", path, path)
-    assert result.code == 1
-    assert "x.json: " in result.error
-
-
-def test_evaluate_nothing_paired(cli, folders):
-    for path in folders[0].iterdir():
-        path.rename(path.with_name(f"other-{path.name}"))
-    result = cli("evaluate", *folders)
-    assert result.code == 1
-    assert "nothing in it pairs" in result.stderr
-
-
 @pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["none", "theirs"], "none: no such file or folder (the hypothesis)"),
-        (["ours", "theirs", "--tier", "syllables"], "expected the tier words or phones"),
-        (["ours", "theirs", "--format", "xml"], "--format: expected table or json"),
-        (["ours"], "Missing argument 'REFERENCE'"),
-    ],
+    ("start_s", "end_s", "line"), [(0, 2, "████"), (1.9999, 2, "   ▐"), (0, 0.0001, "▌   "), (1, 1.5, "  █ ")]
 )
-def test_evaluate_wrong_calls(cli, folders, tmp_path, monkeypatch, arguments, says):
-    monkeypatch.chdir(tmp_path)
-    result = cli("evaluate", *arguments)
-    assert result.code == 2
-    assert says in result.error
-
-
-def test_time_line():
-    assert time_line(0.0, 2.0, 2.0, cells=4) == "████"
-    assert time_line(1.9999, 2.0, 2.0, cells=4) == "   ▐"
-    assert time_line(0.0, 0.0001, 2.0, cells=4) == "▌   "
-    assert time_line(1.0, 1.5, 2.0, cells=4) == "  █ "
+def test_time_line(start_s, end_s, line):
+    assert time_line(start_s, end_s, 2.0, cells=4) == line
 
 
 @pytest.mark.parametrize("width", [36, 40, 50, 60, 80, 120, 200])

@@ -116,6 +116,7 @@ def test_against_another_hypothesis(cli, here):
         (["--tier", "syllables"], 2, "words=NAME where a TextGrid calls it otherwise"),
         (["--tier", "words", "--tier", "phones", "--reference-tier", "x"], 2, "go with one --tier"),
         (["--map", "nowhere"], 2, "nowhere: cannot be read"),
+        (["--format", "xml"], 2, "--format: expected table or json, got 'xml'"),
         (["--against", "nowhere"], 2, "nowhere: no such file or folder"),
     ],
 )
@@ -132,6 +133,38 @@ def test_incomplete_comes_before_a_threshold(cli, here):
     assert result.code == 1
     assert "above --max-mae 1" in result.stderr
     assert "z: no hypothesis for this reference" in result.stderr
+
+
+def test_what_the_hypothesis_lacks_or_cannot_be_read_is_named(cli, here):
+    for path in Path("ours").glob("x.*"):
+        path.rename(path.with_name(path.name.replace("x", "z", 1)))
+    result = cli("evaluate", "ours", "theirs", "--format", "json")
+    assert (result.code, json.loads(result.stdout)["missing_files"]) == (1, ["x"])
+    assert result.stderr.splitlines() == [
+        "ctc-align: x: no hypothesis for this reference",
+        "ctc-align: note: 1 hypothesis without a reference is left out: z",
+    ]
+    written = Path("ours/y.json").read_text().replace('"version"', '"written_by"')  # no file of ours, which are checked
+    for text in ("{", re.sub(r'"start_s": [\d.]+', '"start_s": NaN', written, count=1)):
+        Path("bad.json").write_text(text)
+        result = cli("evaluate", "bad.json", "theirs/y.TextGrid")
+        assert (result.code, "bad.json: " in result.error) == (1, True)
+
+
+@pytest.mark.parametrize(("label", "told"), [("two", True), ("one", False)])
+def test_other_transcripts_are_asked_about(cli, here, label, told):
+    for name, word in (("a", "one"), ("b", label)):
+        textgrid(here / f"{name}.TextGrid", ("words", ((word, 0.5, 1.0),)))
+    result = cli("evaluate", "a.TextGrid", "b.TextGrid")
+    assert result.code == 0
+    assert ("the labels of 1 of 1 pair differ: are these the same transcripts?" in result.stderr) == told
+
+
+def test_nothing_paired(cli, here):
+    for path in Path("ours").iterdir():
+        path.rename(path.with_name(f"other-{path.name}"))
+    result = cli("evaluate", "ours", "theirs")
+    assert (result.code, "nothing in it pairs" in result.stderr) == (1, True)
 
 
 def test_a_map(cli, here):
