@@ -45,7 +45,11 @@ PROCESSES = (
     "tests/kernels/test_memory.py",
     "tests/cli/test_processes.py",
 )
-ROMANISED = ("tests/text/test_languages.py", "tests/text/test_romanize.py", "tests/text/test_sounds_scripts.py")
+ROMANISED = (
+    "tests/text/test_romanised_languages.py",
+    "tests/text/test_library_readings.py",
+    "tests/text/test_sounds.py",
+)
 """Files that load the tables of romanisation, which takes seconds: one worker does it, once."""
 LONG = (
     "tests/test_readme.py",

@@ -11,7 +11,7 @@ import pytest
 from rows import over_rows
 
 from ctc_align.errors import TranscriptError, UsageError, WrongFileError
-from ctc_align.files.transcripts import parse_transcript, read_transcript_file
+from ctc_align.files.transcripts import parse_transcript, read_transcript, read_transcript_file
 
 TIMES = "00:00:01,000 --> 00:00:02,500"
 LATER = "00:00:03,000 --> 00:00:04,000"
@@ -217,3 +217,44 @@ def test_reading_a_file_says_what_is_missing(tmp_path: Path) -> None:
     path = tmp_path / "film.srt"
     path.write_text(f"1\n{TIMES}\nHello\n")
     assert read_transcript_file(path).text == "Hello"
+
+
+def test_reading_removes_the_bom_and_keeps_the_rest(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"\xef\xbb\xbfna\xc3\xafve\r\nline\n")
+    assert read_transcript(path) == "naïve\r\nline\n"
+    assert read_transcript(str(path)) == "naïve\r\nline\n"
+
+
+def test_reading_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfcaf\xc3\xa9"), encoding="ascii"))
+    assert read_transcript("-") == "café"
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="latin-1"))
+    with pytest.raises(TranscriptError, match="standard input, line 1: expected UTF-8"):
+        read_transcript("-")
+    monkeypatch.setattr("sys.stdin", io.StringIO("text"))
+    assert read_transcript("-") == "text"
+
+
+def test_bytes_that_are_not_utf8_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "latin.txt"
+    path.write_bytes(b"one\ntwo caf\xe9 three")
+    with pytest.raises(
+        TranscriptError, match=r"latin\.txt, line 2: expected UTF-8, got byte 0xe9 at offset 11; .*Latin-1"
+    ):
+        read_transcript(path)
+    path.write_bytes("wide".encode("utf-16"))
+    with pytest.raises(TranscriptError, match="it looks like UTF-16"):
+        read_transcript(path)
+
+
+def test_files_that_cannot_be_read_are_usage_errors(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"none\.txt: no such transcript file"):
+        read_transcript(tmp_path / "none.txt")
+    with pytest.raises(UsageError, match="got a folder"):
+        read_transcript(tmp_path)
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_transcript("a\0b")
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    with pytest.raises(UsageError, match="cannot be read: Not a directory"):
+        read_transcript(tmp_path / "file" / "x.txt")

@@ -1,113 +1,149 @@
-"""Recorded sentences of seventeen languages, through a model that knows Latin letters and whose weights are random."""
+"""Codes of languages, and the language of a text: no English text looks like another language."""
 
 from __future__ import annotations
 
 import json
-import re
-from importlib.util import find_spec
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
-from made_models import tiny_folder
-from rows import first_row_of
+from rows import over_rows
 
-from ctc_align.alignment.aligner import Aligner
-from ctc_align.config import Settings
-from ctc_align.files import Alignment
-from ctc_align.text.transcript import has_spaceless
+from ctc_align.cli.notes import language_notes
+from ctc_align.errors import UsageError
+from ctc_align.text.languages import NAMES, UNKNOWN, known_language, likely_language, likely_other_language, script_of
 
-pytestmark = [
-    pytest.mark.data,
-    pytest.mark.skipif(find_spec("uroman") is None, reason="needs the extra [romanize]"),
+KNOWN = [
+    *("en", "eng", "en-GB", "en_US", "pt-BR", "zh-Hans-CN", "yue", "tlh", "kz", "EN", "sr-Latn", "azj-script_latin"),
+    *("English=en", "german=de", "Portuguese=pt"),
 ]
-
-MMS = ("-", *"aienuotsrmkldghybpwcvjzf'qx")
-LANGUAGES = ("ar", "de", "el", "es", "fa", "fr", "hi", "it", "ja", "ka", "pt", "ru", "ta", "th", "tr", "vi", "zh-CN")
-SILENT = {"th": 0.1, "ja": 0.01}
-"""Share of the words (single letters) that are not heard at most; 0 in the other languages."""
-
-
-@pytest.fixture(scope="module")
-def clips(speech_data: Path) -> dict[str, list[tuple[str, str]]]:
-    """Twenty of each language: path and text."""
-    found: dict[str, list[tuple[str, str]]] = {}
-    for line in (speech_data / "languages" / "manifest.jsonl").read_text("utf-8").splitlines():
-        clip = json.loads(line)
-        if clip["source"].startswith("commonvoice"):
-            audio = str(speech_data / "languages" / clip["audio"])
-            found.setdefault(clip["language"], []).append((audio, clip["text"]))
-    return found
+NO_LANGUAGES = {
+    "xx": "got one that nothing knows",
+    "klingon": "did you mean tlh (Klingon)?",
+    "deutsch": "did you mean de (German)?",
+    "Portugese": "did you mean pt (Portuguese)?",
+    "jp": "did you mean ja (Japanese)?",
+    "en-": "expected the code of a language",
+    "e": "expected the code of a language",
+    "english please": "expected the code of a language",
+}
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tiny_folder(tmp_path_factory.mktemp("latin"), MMS, parts=0)
+@over_rows("given", KNOWN)
+def test_languages_that_there_are(given: str) -> None:
+    language, _, code = given.partition("=")
+    assert known_language(language) == (code or language)
 
 
-def check(alignment: Alignment, text: str, language: str) -> None:
-    """Every character that is no space is in one word, in order, at its place; words that are said have times."""
-    assert alignment.text == text
-    place, before, written = 0, 0.0, ""
-    for word in alignment.words:
-        assert text[word.char_start : word.char_end] == word.text
-        assert word.char_start >= place
-        assert not text[place : word.char_start].strip()
-        place, written = word.char_end, written + word.text
-        if word.status == "aligned":
-            assert word.start_s is not None
-            assert word.end_s is not None
-            assert before <= word.start_s < word.end_s <= alignment.duration_s
-            before = word.end_s
-            assert {letter for token in word.tokens for letter in token.token} <= set(MMS)
-        else:
-            assert word.status == "unspoken"
-    assert written == "".join(text.split())
-    assert alignment.unknown == 0
-    if not has_spaceless(text):
-        assert len(alignment.words) == len(text.split()) + len(re.findall(r"\S[,.…]+(?=\w)", text))
+@over_rows(("given", "says"), NO_LANGUAGES.items())
+def test_languages_that_nothing_knows(given: str, says: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        known_language(given)
+    assert says in str(caught.value)
+    assert str(caught.value).startswith(f"--language {given}: ")
 
 
-@pytest.mark.parametrize("language", [*first_row_of(LANGUAGES[:8]), *first_row_of(LANGUAGES[8:])])
-def test_twenty_clips_of_each(language: str, clips: dict[str, list[tuple[str, str]]], folder: Path) -> None:
-    assert len(clips[language]) == 20
-    aligner = Aligner(str(folder), settings=Settings(romanize=True, language=language))
-    alignments = aligner.align_batch(clips[language], "return")
-    silent, words = 0, 0
-    for (audio, text), alignment in zip(clips[language], alignments):
-        assert isinstance(alignment, Alignment), (audio, alignment)
-        check(alignment, text, language)
-        silent += sum(bool(word.spoken) and word.status == "unspoken" for word in alignment.words)
-        words += len(alignment.words)
-    assert silent <= SILENT.get(language, 0.0) * words
+def test_the_script_of_most_letters() -> None:
+    for text, script in (
+        ("Ελλάδα!", "Greek"),
+        ("日本語です", "Japanese"),
+        ("我是猫", "Chinese"),
+        ("naïve ﬁ", "Latin"),
+        ("…", ""),
+    ):
+        assert script_of(text) == script
 
 
-@pytest.mark.parametrize("language", ["zh-CN", "th"])
-def test_words_by_spaces(language: str, clips: dict[str, list[tuple[str, str]]], folder: Path) -> None:
-    """As a segmenter parts them: here every fourth character."""
-    pairs = [
-        (audio, " ".join(text.replace(" ", "")[i : i + 4] for i in range(0, len(text), 4)).strip())
-        for audio, text in clips[language][:5]
+GERMAN = "Der Hund und die Katze sind nicht im Haus, aber sie sind auch nicht auf dem Dach, wenn es regnet."
+
+
+def test_a_note_for_another_language_than_the_models() -> None:
+    assert language_notes(GERMAN, "english") == [
+        "the transcript looks German and the model english is for English: times are rough at best; the "
+        "model universal knows all languages, see ctc-align models for others, or is it the wrong transcript?"
     ]
-    settings = Settings(romanize=True, language=language, words_by="spaces")
-    for (_, text), alignment in zip(pairs, Aligner(str(folder), settings=settings).align_batch(pairs)):
-        assert isinstance(alignment, Alignment)
-        assert [word.text for word in alignment.words] == text.split()
+    assert language_notes(GERMAN, "torchaudio:VOXPOPULI_ASR_BASE_10K_DE") == []
+    assert language_notes(GERMAN, "torchaudio:MMS_FA") == language_notes(GERMAN, None) == []
+    assert language_notes(GERMAN[:12], "english") == [], "too short to tell"
+    mixed = 'She read the sign to me: "Der Hund und die Katze sind nicht im Haus", and we all laughed at it.'
+    assert language_notes(mixed, "english") == []
 
 
-@pytest.mark.parametrize("language", ["ar", "ja"])
-def test_without_romanising_nothing_can_be_said(
-    language: str, clips: dict[str, list[tuple[str, str]]], folder: Path
-) -> None:
-    (result,) = Aligner(str(folder), settings=Settings(language=language)).align_batch(clips[language][:1], "return")
-    assert "romanize" in str(result)
+def test_a_note_where_the_language_that_is_given_is_not_the_models() -> None:
+    assert language_notes("Ja.", "english", "deu")[0].startswith("--language is deu and the model english is for Engl")
+    for language in ("", "en", "eng", "en-GB", "English"):
+        assert language_notes("Yes.", "english", language) == []
 
 
-def test_a_checkpoint_of_transformers(tmp_path: Path, clips: dict[str, list[tuple[str, str]]]) -> None:
-    made = pytest.importorskip("made_transformers", reason="needs the extra [hf]")
-    vocab = ("<pad>", "<s>", "</s>", "<unk>", "|", *MMS[1:])
-    made.checkpoint(tmp_path, "wav2vec2-layer", vocab=vocab)
-    for language in ("fa", "hi", "th"):
-        settings = Settings(romanize=True, language=language)
-        aligner = Aligner(f"hf:{tmp_path}", settings=settings)
-        for audio, text in clips[language][:3]:
-            check(aligner.align(audio, text), text, language)
+def test_model_folders_say_their_language(tmp_path: Path) -> None:
+    (tmp_path / "model.toml").write_text('language = "de-AT"\n')
+    english = "It was the best of times, it was the worst of times, and we had everything before us, or so they said."
+    assert language_notes(GERMAN, str(tmp_path)) == []
+    assert "looks English" in language_notes(english, str(tmp_path))[0]
+
+
+@pytest.mark.data
+def test_no_english_text_is_taken_for_another_language(speech_data: Path) -> None:
+    """Each in its own case and in capitals, and all of a source in stretches of twenty."""
+    rows = [json.loads(line) for line in (speech_data / "english" / "manifest.jsonl").read_text().splitlines()]
+    texts = [row["text"] for row in rows]
+    long = [" ".join(texts[place : place + 20]) for place in range(0, len(texts), 20)]
+    assert len(texts) > 9000
+    for text in (*texts, *map(str.upper, texts[::5]), *long):
+        assert likely_language(text) in ("", "en"), text
+
+
+@pytest.mark.data
+def test_texts_of_other_languages_are_told(speech_data: Path) -> None:
+    """Each stretch of eight sentences of the languages that there are texts of."""
+    by_language = defaultdict(list)
+    for line in (speech_data / "languages" / "manifest.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        by_language[row["language"]].append(row["text"])
+    told = {
+        code: {likely_language(" ".join(texts[place : place + 8])) for place in range(0, len(texts) - 7, 8)}
+        for code, texts in by_language.items()
+        if code in NAMES
+    }
+    assert told == {code: {code} for code in ("de", "es", "fr", "it", "pt", "tr", "vi")}
+    assert all(likely_language(" ".join(texts)) == "" for code, texts in by_language.items() if code not in NAMES)
+
+
+ENGLISH = (
+    "'Twas brillig, and the slithy toves did gyre and gimble in the wabe; all mimsy were the borogoves.",
+    "GARCIA, RODRIGUEZ AND MARTINEZ MET ZIMMERMANN IN SAN FRANCISCO, CALIFORNIA, ON TUESDAY",
+    "La la la la la la, na na na na, hey hey hey, oh oh oh, da da dum, da da dum, shh, ooh la la",
+    "a b c d e f g h i j k l m n o p q r s t u v w x y z",
+    "Wee, sleekit, cowrin, tim'rous beastie, O, what a panic's in thy breastie!",
+    "We ordered croissants, café au lait and crème brûlée at a little bistro near the Champs-Élysées",
+    "Über-Kafka",
+    "The letters α, β, γ and δ",
+    "42",
+    "",
+)
+OTHERS = (
+    ("Ich habe heute leider keine Zeit für dich und deine Schwester.", "de"),
+    ("Gisteren hebben we met de kinderen in het bos gewandeld en daarna pannenkoeken gegeten.", "nl"),
+    ("Mtoto alikwenda sokoni asubuhi kununua matunda pamoja na mama yake mzazi nyumbani kwao.", UNKNOWN),
+    ("mi vidis grandan hundon kiu kuris rapide tra la ĝardeno de nia najbaro hieraŭ vespere", UNKNOWN),
+    ("Привет!", UNKNOWN),
+    ("Добрый вечер, как вы поживаете?", "ru"),
+    ("我今天没有时间", "zh"),
+    ("今日は時間がありません", "ja"),
+    ("مرحبا بكم في بيتنا", "ar"),
+    ("آیا این کتاب را خوانده‌اید؟", "fa"),
+)
+
+
+@pytest.mark.parametrize("text", ENGLISH)
+def test_english_gives_no_false_alarm(text: str) -> None:
+    assert likely_other_language(text) == ""
+
+
+@pytest.mark.parametrize(("text", "language"), OTHERS)
+def test_other_languages_are_told(text: str, language: str) -> None:
+    assert likely_other_language(text) == language
+
+
+def test_a_long_text_is_told_as_its_parts_are() -> None:
+    assert likely_other_language("Der Hund und die Katze sind nicht im Haus, aber auf dem Dach. " * 2_000) == "de"

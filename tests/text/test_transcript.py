@@ -1,21 +1,18 @@
-"""Splitting: every character once, in order, in any script; reading: UTF-8 or a clear error."""
+"""Splitting: every character once, in order, in any script."""
 
 from __future__ import annotations
 
-import io
 import time
 import unicodedata
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 from rows import over_rows
-from spoken_tables import assert_sound
+from word_checks import assert_sound
 
 from ctc_align.errors import TranscriptError, UsageError
-from ctc_align.files.transcripts import read_transcript
 from ctc_align.text import require_words, split
 from ctc_align.types import Words
 
@@ -204,47 +201,6 @@ def test_long_runs_are_quick(run: str) -> None:
     start = time.process_time()
     assert len(split(run).words) in (1, 50_000)
     assert time.process_time() - start < 10
-
-
-def test_reading_removes_the_bom_and_keeps_the_rest(tmp_path: Path) -> None:
-    path = tmp_path / "a.txt"
-    path.write_bytes(b"\xef\xbb\xbfna\xc3\xafve\r\nline\n")
-    assert read_transcript(path) == "naïve\r\nline\n"
-    assert read_transcript(str(path)) == "naïve\r\nline\n"
-
-
-def test_reading_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xef\xbb\xbfcaf\xc3\xa9"), encoding="ascii"))
-    assert read_transcript("-") == "café"
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"\xff"), encoding="latin-1"))
-    with pytest.raises(TranscriptError, match="standard input, line 1: expected UTF-8"):
-        read_transcript("-")
-    monkeypatch.setattr("sys.stdin", io.StringIO("text"))
-    assert read_transcript("-") == "text"
-
-
-def test_bytes_that_are_not_utf8_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "latin.txt"
-    path.write_bytes(b"one\ntwo caf\xe9 three")
-    with pytest.raises(
-        TranscriptError, match=r"latin\.txt, line 2: expected UTF-8, got byte 0xe9 at offset 11; .*Latin-1"
-    ):
-        read_transcript(path)
-    path.write_bytes("wide".encode("utf-16"))
-    with pytest.raises(TranscriptError, match="it looks like UTF-16"):
-        read_transcript(path)
-
-
-def test_files_that_cannot_be_read_are_usage_errors(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"none\.txt: no such transcript file"):
-        read_transcript(tmp_path / "none.txt")
-    with pytest.raises(UsageError, match="got a folder"):
-        read_transcript(tmp_path)
-    with pytest.raises(UsageError, match="cannot be read"):
-        read_transcript("a\0b")
-    (tmp_path / "file").write_text("x", encoding="utf-8")
-    with pytest.raises(UsageError, match="cannot be read: Not a directory"):
-        read_transcript(tmp_path / "file" / "x.txt")
 
 
 @over_rows("text", ["", " \n\t\u3000"])
