@@ -20,7 +20,7 @@ from measuring import ROOT  # isort: skip
 sys.path.insert(0, str(ROOT / "tests" / "audio"))
 
 from made_media import write_media
-from test_media_kinds import DEMO, KINDS, at_rate, lags_s, word_edges
+from test_media_file import DEMO, KINDS, at_rate, lags_s, word_edges
 
 from ctc_align import Aligner
 from ctc_align.audio.loading import load_audio
