@@ -16,11 +16,13 @@ def row(starts: list[float], label: str = "w") -> list[Interval]:
     return [Interval(start, start + 0.3, f"{label}{i}") for i, start in enumerate(starts)]
 
 
-REFERENCE = row([0.0, 0.5, 1.0])
+DATA_REFERENCE = row([0.0, 0.5, 1.0])
 
 
 def evaluation(*rows, **options):
-    return evaluate_intervals([(f"u{i}", ours, REFERENCE) for i, ours in enumerate(rows)], options=Options(**options))
+    return evaluate_intervals(
+        [(f"u{i}", ours, DATA_REFERENCE) for i, ours in enumerate(rows)], options=Options(**options)
+    )
 
 
 def test_by_hand():
@@ -70,8 +72,10 @@ def test_the_other_way_round_turns_signs_and_itself_is_no_difference():
 
 def test_only_what_both_paired_counts():
     """Leaving out the hard word makes no hypothesis better than one that has it."""
-    ours = evaluate_intervals([("u0", row([0.01, 0.51]), REFERENCE), ("u1", REFERENCE, REFERENCE)])
-    theirs = evaluate_intervals([("u0", row([0.01, 0.51, 1.2]), REFERENCE), ("u2", REFERENCE, REFERENCE)])
+    ours = evaluate_intervals([("u0", row([0.01, 0.51]), DATA_REFERENCE), ("u1", DATA_REFERENCE, DATA_REFERENCE)])
+    theirs = evaluate_intervals(
+        [("u0", row([0.01, 0.51, 1.2]), DATA_REFERENCE), ("u2", DATA_REFERENCE, DATA_REFERENCE)]
+    )
     found = compare(ours, theirs)
     assert found.edges["both"]["mae_ms"].difference == pytest.approx(0.0)
     assert (found.utterances, found.paired, found.left_out, found.only_one) == (1, 2, 1, ("u1", "u2"))
@@ -82,11 +86,11 @@ def test_only_what_both_paired_counts():
 
 
 def test_what_cannot_be_compared():
-    ours = evaluation(REFERENCE)
+    ours = evaluation(DATA_REFERENCE)
     for theirs, says in (
-        (evaluate_intervals([("other", REFERENCE, REFERENCE)]), "no word of the reference in common"),
-        (evaluate_intervals([("u0", REFERENCE, REFERENCE)], "phones"), "two evaluations of one tier"),
-        (evaluation(REFERENCE, tolerance_ms=10.0), "the same tolerance"),
+        (evaluate_intervals([("other", DATA_REFERENCE, DATA_REFERENCE)]), "no word of the reference in common"),
+        (evaluate_intervals([("u0", DATA_REFERENCE, DATA_REFERENCE)], "phones"), "two evaluations of one tier"),
+        (evaluation(DATA_REFERENCE, tolerance_ms=10.0), "the same tolerance"),
     ):
         with pytest.raises(InputError, match=says):
             compare(ours, theirs)

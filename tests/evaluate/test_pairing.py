@@ -1,11 +1,18 @@
+"""Pairs of intervals, and labels that can be compared: maps, closures, phone sets."""
+
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rows import over_rows
 
-from ctc_align.evaluate.pairing import broad_phones, normalised_label, pair_intervals
+from ctc_align.errors import InputError, UsageError
+from ctc_align.evaluate import Options, evaluate_intervals, read_labels
+from ctc_align.evaluate.pairing import broad_phones, compared_intervals, normalised_label, pair_intervals
 from ctc_align.types import Interval
 
 
@@ -19,31 +26,27 @@ def shown(pairing) -> list[str]:
     return pairs + [f"-{i.label}" for i in pairing.missing] + [f"+{i.label}" for i in pairing.extra]
 
 
-def test_equal_but_for_case_and_punctuation():
-    assert shown(pair_intervals(row("Hello, “world’s” end."), row("hello WORLD'S end"))) == [
-        "Hello,=hello",
-        "“world’s”=WORLD'S",
-        "end.=end",
-    ]
-
-
-def test_a_missing_word_does_not_shift_the_others():
-    assert shown(pair_intervals(row("a b d e"), row("a b c d e"))) == ["a=a", "b=b", "d=d", "e=e", "-c"]
-
-
-def test_an_extra_word_does_not_shift_the_others():
-    assert shown(pair_intervals(row("a b c d"), row("a b d"))) == ["a=a", "b=b", "d=d", "+c"]
-
-
-def test_another_label_is_a_mismatch_in_its_place():
-    assert shown(pair_intervals(row("a x c"), row("a b c"))) == ["a=a", "x≠b", "c=c"]
+@over_rows(
+    ("hypothesis", "reference", "expected"),
+    [
+        ("Hello, “world’s” end.", "hello WORLD'S end", "Hello,=hello “world’s”=WORLD'S end.=end"),
+        ("a b d e", "a b c d e", "a=a b=b d=d e=e -c"),
+        ("a b c d", "a b d", "a=a b=b d=d +c"),
+        ("a x c", "a b c", "a=a x≠b c=c"),
+        ("twenty two", "twentytwo", "twenty two=twentytwo"),
+        ("", "a b", "-a -b"),
+        ("a", "", "+a"),
+        ("", "", ""),
+    ],
+)
+def test_fewest_edits_by_hand(hypothesis, reference, expected):
+    assert " ".join(shown(pair_intervals(row(hypothesis), row(reference)))) == expected
 
 
 def test_compounds_written_apart_are_one_stretch():
     pairing = pair_intervals(row("in twenty-two lines"), row("in twenty two lines"))
     assert shown(pairing) == ["in=in", "twenty-two=twenty two", "lines=lines"]
     assert pairing.pairs[1].reference == Interval(1.0, 3.0, "twenty two")
-    assert shown(pair_intervals(row("twenty two"), row("twentytwo"))) == ["twenty two=twentytwo"]
 
 
 def test_of_two_equal_words_the_nearer_one_is_paired():
@@ -52,12 +55,6 @@ def test_of_two_equal_words_the_nearer_one_is_paired():
         pairing = pair_intervals([Interval(start_s, start_s + 1.0, "the")], reference)
         assert pairing.pairs[0].reference == reference[i]
         assert pairing.missing == (reference[1 - i],)
-
-
-def test_nothing_against_something():
-    assert shown(pair_intervals([], row("a b"))) == ["-a", "-b"]
-    assert shown(pair_intervals(row("a"), [])) == ["+a"]
-    assert shown(pair_intervals([], [])) == []
 
 
 def test_far_apart_rows_widen_the_band():
@@ -112,3 +109,91 @@ def test_a_closure_at_the_end_is_the_stop():
 
 def test_other_phone_sets_keep_their_phones():
     assert [p.label for p in broad_phones(row("AH0 q el IX T"))] == ["ah", "q", "el", "ix", "t"]
+
+
+# The 61 phones of TIMIT's documentation (doc/phoncode.doc), closures and silences last.
+TIMIT_PHONES = """
+    b d g p t k dx q jh ch s sh z zh f th v dh m n ng em en eng nx l r w y hh hv el iy ih eh ey ae aa aw ay ah ao oy ow
+    uh uw ux er ax ix axr ax-h bcl dcl gcl pcl tcl kcl pau epi h#
+"""
+
+
+def tenths(labels: str) -> list[Interval]:
+    edges = [i / 10 for i in range(len(labels.split()) + 1)]
+    return [Interval(start, end, label) for (start, end), label in zip(pairwise(edges), labels.split())]
+
+
+def names(labels: str, *arguments) -> list[str]:
+    return [interval.label for interval in compared_intervals(tenths(labels), "phones", *arguments)]
+
+
+def test_timit_is_folded_into_39_classes_one_of_which_is_silence():
+    assert len(TIMIT_PHONES.split()) == 61
+    kept = {label for phone in TIMIT_PHONES.split() for label in names(phone, read_labels("timit"))}
+    assert len(kept) == 38
+    assert names("ao zh ax-h EL nx q pau epi h# hv", read_labels("timit")) == ["aa", "sh", "ah", "l", "n", "hh"]
+
+
+def test_closures_merge_before_the_map():
+    assert names("h# tcl ch q kcl s dcl d", read_labels("timit")) == ["ch", "k", "s", "d"]
+    assert compared_intervals(tenths("h# tcl ch"), "phones", {})[0] == Interval(0.1, 0.3, "ch")
+
+
+def test_a_closure_does_not_reach_over_a_gap():
+    apart = [Interval(0.0, 0.1, "kcl"), Interval(0.3, 0.4, "k")]
+    assert compared_intervals(apart, "phones") == [Interval(0.0, 0.1, "k"), Interval(0.3, 0.4, "k")]
+
+
+def test_a_file(tmp_path):
+    path = tmp_path / "map.txt"
+    path.write_text("\ufeff# comment\nA  b\t# why\n\nc\nh# pause\nb c\n", "utf-8")
+    labels = read_labels(path)
+    assert labels == {"a": "b", "c": "", "h#": "pause", "b": "c"}
+    assert names("a c h# d B", labels) == ["b", "pause", "d", "c"]
+    words = [Interval(0, 1, "A,"), Interval(1, 2, "c"), Interval(2, 3, "Dd")]
+    assert [interval.label for interval in compared_intervals(words, "words", labels)] == ["b", "Dd"]
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"a b\nah ah ax\n", r"map.txt:2: expected two columns, 'from to', got 3: ah ah ax"),
+        (b"a b\na c\n", "map.txt:2: a becomes 'c', but 'b' further up"),
+        (b"# nothing\n", "got none"),
+        (b"\xff\xfe", "expected UTF-8"),
+    ],
+)
+def test_files_that_are_no_map(tmp_path, content, says):
+    path = tmp_path / "map.txt"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=says):
+        read_labels(path)
+
+
+def test_a_map_that_is_not_there(tmp_path):
+    with pytest.raises(UsageError, match="built-in map: timit"):
+        read_labels(tmp_path / "none")
+
+
+def test_both_sides_are_mapped():
+    found = evaluate_intervals(
+        [("a", tenths("AO R IX"), tenths("aa r ih"))], "phones", Options(labels=read_labels("timit"))
+    )
+    assert (found.paired, found.mismatched) == (3, 0)
+    assert evaluate_intervals([("a", tenths("AO R IX"), tenths("aa r ih"))], "phones").mismatched == 2
+
+
+def test_punctuation_is_part_of_a_phone():
+    assert evaluate_intervals([("a", tenths("a: @"), tenths("a @"))], "phones").mismatched == 1
+    assert evaluate_intervals([("a", tenths("a:"), tenths("a"))], "words").mismatched == 0
+
+
+def test_a_map_that_changes_nothing_is_told():
+    triples = [("a", tenths("AH0 b"), tenths("ah b"))]
+    for labels, told in (({"x": "y"}, True), ({"AH": "ax"}, False), ({"b": ""}, False)):
+        doubts = evaluate_intervals(triples, "phones", Options(labels=labels)).doubts
+        assert doubts == (("no label of either side is in the map: is it the right one?",) if told else ())
+
+
+def test_only_stress_marks_of_dictionaries_go():
+    assert names("AH0 ER1 6 aI6 e:2 t1") == ["ah", "er", "6", "ai6", "e:2", "t1"]

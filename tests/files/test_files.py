@@ -109,8 +109,7 @@ def test_an_input_is_never_overwritten(talk, tmp_path):
     assert source.read_text() == "my transcript"
 
 
-@pytest.mark.parametrize("room", [0, 100, 1000, 2000])
-@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize(("room", "force"), [(0, False), (100, True), (1000, False), (2000, True)])
 def test_full_disk_leaves_nothing_half_written(talk, tmp_path, disk_full, room, force):
     if force:
         (tmp_path / "a.json").write_text("old")
@@ -118,14 +117,10 @@ def test_full_disk_leaves_nothing_half_written(talk, tmp_path, disk_full, room, 
     with pytest.raises(OutputError, match=r"No space left on device.*nothing was written"):
         OutputFiles(tmp_path, "a", ALL, force=force).write(talk)
     assert listed(tmp_path) == (["a.json"] if force else [])
-    if force:
-        assert (tmp_path / "a.json").read_text() == "old"
-
-
-def test_the_simulated_disk_has_room_for_what_fits(talk, tmp_path, disk_full):
+    assert not force or (tmp_path / "a.json").read_text() == "old"
     disk_full(10**6)
-    OutputFiles(tmp_path, "a", ALL).write(talk)
-    assert listed(tmp_path) == NAMES
+    OutputFiles(tmp_path, "a", ALL, force=force).write(talk)
+    assert listed(tmp_path) == NAMES, "the simulated disk has room for what fits"
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
@@ -177,16 +172,12 @@ def test_failure_while_placing_takes_back_what_was_placed(talk, tmp_path, monkey
     assert listed(tmp_path) == []
 
 
-def test_folder_that_is_a_file(talk, tmp_path):
+@pytest.mark.parametrize(("below", "says"), [("file/below", "expected a folder"), ("", "is a folder")])
+def test_what_cannot_be_written_is_an_error_before_any_work(tmp_path, below, says):
     (tmp_path / "file").write_text("")
-    with pytest.raises(OutputError, match="expected a folder"):
-        OutputFiles(tmp_path / "file" / "below", "a", ALL)
-
-
-def test_output_that_is_a_folder(talk, tmp_path):
     (tmp_path / "a.json").mkdir()
-    with pytest.raises(OutputError, match="is a folder"):
-        OutputFiles(tmp_path, "a", ALL, force=True)
+    with pytest.raises(OutputError, match=says):
+        OutputFiles(tmp_path / below, "a", ALL, force=True)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
@@ -203,7 +194,9 @@ def test_folder_without_permission_told_by_the_system(tmp_path, monkeypatch):
     assert listed(tmp_path) == []
 
 
-@pytest.mark.parametrize("name", ["b.json", "b.CTM", "b.tokens.ctm", "b.TextGrid", "b.textgrid"])
+@pytest.mark.parametrize(
+    "name", ["b.json", "b.CTM", "b.tokens.ctm", "b.textgrid", "b.srt", "b.vtt", "b.tsv", "b.audacity.txt"]
+)
 def test_save_takes_the_format_from_the_name(talk, tmp_path, name):
     talk.save(tmp_path / name)
     assert listed(tmp_path) == [name]
@@ -220,8 +213,6 @@ def test_save_knows_no_such_format(talk, tmp_path):
 
 
 def test_names_that_utf8_cannot_hold_are_written_all_the_same(tmp_path, talk):
-    import dataclasses
-
     alignment = dataclasses.replace(talk, audio="caf\udce9.wav", utterance="caf\udce9")
     OutputFiles(tmp_path, "a", ALL).write(alignment)
     assert read_alignment(tmp_path / "a.json").audio == "caf\udce9.wav"

@@ -6,7 +6,6 @@ import json
 import re
 from dataclasses import replace
 from itertools import pairwise
-from pathlib import Path
 from random import Random
 
 from ctc_align.errors import TranscriptError
@@ -153,18 +152,6 @@ def test_the_numbers_are_the_files_where_they_ascend() -> None:
     for second, numbers in (("60", ["57", "60"]), ("57", ["1", "2"]), ("", ["1", "2"])):
         written = rendered(aligned(file.format(second), {}), "srt").decode()
         assert re.findall(r"^(\d+)$", written, re.MULTILINE) == numbers
-
-
-def test_json_keeps_the_cues(tmp_path: Path) -> None:
-    for file in (SRT, VTT):
-        alignment = aligned(file, SAID)
-        data = json.loads(rendered(alignment, "json"))
-        again = from_dict(data)
-        assert again.subtitles == alignment.subtitles
-        assert rendered(again, "srt") == rendered(alignment, "srt")
-        assert rendered(again, "vtt") == rendered(alignment, "vtt")
-    alignment.save(tmp_path / "film.vtt")
-    assert (tmp_path / "film.vtt").read_bytes() == rendered(alignment, "vtt")
 
 
 def test_new_cues_leave_marks_of_the_format_out() -> None:

@@ -1,0 +1,361 @@
+"""The JSON of alignments: written, read, described by its schema; what no format could write is refused by name."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import gzip
+import io
+import json
+import math
+import re
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from jsonschema import Draft202012Validator
+from rows import over_rows
+from sample_alignments import make_alignment, random_alignments, talk_alignment
+from schema_checks import faults_of, files_against_schema, strict
+
+from ctc_align.errors import CtcAlignError, InputError, OutputError
+from ctc_align.files import Alignment, JsonWriter, Style, from_dict, json_schema, read_alignment, rendered, to_dict
+from ctc_align.files.formats import FORMATS
+from ctc_align.types import FITS, REGION_KINDS, UNSPOKEN_KINDS, BookPlace, Region, SourceCue, Subtitles
+
+HOSTILE: tuple[Any, ...] = (
+    *(None, True, "", "x", "9" * 5000, -1, 10**400, -(10**400), 1e300, -1e300, 0.5, [], [[]], {}, {"x": {}}, [1]),
+    *(float("nan"), float("inf"), "\ud800", "a\0b", "1"),
+)
+
+
+def whole() -> dict[str, Any]:
+    """Return the JSON object of an alignment with every field."""
+    source = talk_alignment()
+    cues = (SourceCue(0, 8, 0.1, 0.5, "1", "line:0"), SourceCue(9, 20, 0.5, 1.0, "2", "", "NOTE", "payload"))
+    fields = vars(source) | {
+        "subtitles": Subtitles("srt", "", cues, "after"),
+        "regions": (Region("unexplained", 0.1, 0.2), Region("misfit", None, None, 0, 3, "why")),
+        "unexplained": ((0.1, 0.2),),
+        "unknown_letters": {"ß": 2},
+        "fit": "good",
+        "config": {"times": "recording", "min_confidence": 0.5, "labels": "bare"},
+        "offset_s": 1.5,
+    }
+    data = json.loads(json.dumps(to_dict(Alignment(**fields))))
+    del data["version"]  # so that nobody takes what is made of it for what ctc-align wrote
+    return data
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path of every value in a JSON value; of a list those in its first two."""
+    items = value.items() if isinstance(value, dict) else enumerate(value[:2]) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield (*path, key)
+        yield from places(inner, (*path, key))
+
+
+def with_value(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    data = whole()
+    inner: Any = data
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    return data
+
+
+def write_all(alignment: Alignment) -> None:
+    for name, format in FORMATS.items():
+        for writer in format.writers if name not in PICTURES else ():
+            for style in (None, writer.__init__.__defaults__[0]):
+                file = io.StringIO()
+                with suppress(OutputError):  # what a format cannot hold: SMIL is of books alone
+                    writer(style).write(alignment, file)
+                file.getvalue().encode("utf-8", writer.encoding_errors)
+
+
+def read(reader: Callable[[], Alignment], name: str) -> Alignment | None:
+    """Return what was read, None where it is refused by its name in one line."""
+    refused = pytest.raises(CtcAlignError, match=rf"\A{re.escape(name)}[^\n]{{,300}}\Z")
+    with suppress(InputError):
+        return reader()
+    with refused:
+        reader()
+    return None
+
+
+@over_rows("path", list(places(whole())))
+def test_every_field_may_be_anything(path: tuple[Any, ...]):
+    for value in HOSTILE:
+        alignment = read(
+            lambda value=value: from_dict(with_value(path, value), "a.json"), "a.json: not a whole alignment:"
+        )
+        if alignment is not None:
+            write_all(alignment)
+    alignment = from_dict(whole())
+    write_all(alignment)
+    assert from_dict(to_dict(alignment)) == alignment
+
+
+PICTURES = ("png", "svg")
+"""Formats that are drawn, which takes long: they have tests of their own."""
+DEEP = "[" * 100_000
+
+
+@over_rows(
+    "content", [DEEP, '{"a":' * 100_000, "9" * 5000, "1e999", "NaN", '"\\ud800"', "[1e400]", "", "\0", "\ufeff{}"]
+)
+def test_json_that_is_none(tmp_path_factory, content: str):
+    path = Path(tmp_path_factory.mktemp("json"), "a.json")
+    for text in (content, json.dumps(whole()).replace('"bare"', content or "{")):
+        path.write_text(text, encoding="utf-8")
+        alignment = read(lambda: read_alignment(path), str(path))
+        if alignment is not None:
+            assert text != content
+            write_all(alignment)
+
+
+def test_fields_of_a_later_version_pass():
+    data = whole()
+    data["new"] = data["words"][0]["new"] = data["regions"][0]["new"] = data["subtitles"]["cues"][0]["new"] = [1]
+    assert from_dict(data) == from_dict(whole())
+
+
+def test_a_field_that_is_missing_is_named():
+    data = whole()
+    del data["words"][1]["spoken"]
+    with pytest.raises(InputError, match=r"words\[1\].spoken is missing"):
+        from_dict(data)
+
+
+WORD_KEYS = ["text", "spoken", "start_s", "end_s", "confidence", "char_start", "char_end", "status", "tokens"]
+
+
+def written(alignment, style=None) -> str:
+    file = io.StringIO()
+    JsonWriter(style).write(alignment, file)
+    return file.getvalue()
+
+
+def refuse(constant):
+    raise AssertionError(f"{constant} is not JSON")
+
+
+def test_object_has_the_promised_keys(talk):
+    data = to_dict(talk)
+    assert data["format"] == "ctc-align/1"
+    assert {"version", "utterance", "audio", "offset_s", "duration_s", "model", "backend", "frame_shift_s"} <= set(data)
+    assert {"loss", "loss_per_token", "score", "unknown", "text", "words", "config"} <= set(data)
+    assert list(data["words"][0]) == WORD_KEYS
+    assert list(data["words"][0]["tokens"][0]) == ["token", "start_s", "end_s", "confidence"]
+    assert data["words"][1] == dict(
+        zip(WORD_KEYS, ["—", "", None, None, None, 9, 10, "unspoken", []]),
+    )
+
+
+def test_file_says_what_the_object_says(talk):
+    assert json.loads(written(talk), parse_constant=refuse) == to_dict(talk)
+    assert "שלום" in written(talk), "characters stand as themselves, not as escapes"
+
+
+def test_no_number_is_null_not_infinity(talk):
+    alignment = dataclasses.replace(talk, loss=math.inf, score=-math.inf, loss_per_token=math.nan)
+    data = json.loads(written(alignment), parse_constant=refuse)
+    assert (data["loss"], data["score"], data["loss_per_token"]) == (None, None, None)
+
+
+def test_settings_become_plain(talk, tmp_path):
+    alignment = dataclasses.replace(talk, config={"chunk_s": math.inf, "lexicon": tmp_path, "bands": (1, 2)})
+    assert json.loads(written(alignment))["config"] == {"chunk_s": None, "lexicon": str(tmp_path), "bands": [1, 2]}
+
+
+@given(random_alignments())
+def test_read_back_gives_the_same_times(tmp_path_factory, alignment):
+    path = tmp_path_factory.mktemp("json") / "a.json"
+    path.write_text(written(alignment), "utf-8")
+    again = read_alignment(path)
+    assert to_dict(again) == to_dict(alignment)
+    for word, original in zip(again.words, alignment.words):
+        assert word.start_s == (None if original.start_s is None else pytest.approx(original.start_s, abs=1e-5))
+    assert again.loss == alignment.loss
+
+
+def test_times_of_the_recording(talk, tmp_path):
+    alignment = dataclasses.replace(talk, offset_s=10.0)
+    text = written(alignment, Style(times="recording"))
+    data = json.loads(text)
+    assert (data["offset_s"], data["duration_s"], data["config"]["times"]) == (10.0, 1.0, "recording")
+    assert data["words"][0]["start_s"] == 10.1
+    assert data["words"][0]["tokens"][0]["start_s"] == 10.1
+    assert data["words"][1]["start_s"] is None
+    path = tmp_path / "a.json"
+    path.write_text(text, "utf-8")
+    assert read_alignment(path).words[0].start_s == 0.1, "read back, times count from the utterance's start again"
+
+
+def test_style_comes_from_the_alignment_itself(talk):
+    alignment = dataclasses.replace(talk, offset_s=10.0, config={"times": "recording"})
+    assert alignment.to_dict()["words"][0]["start_s"] == 10.1
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ("{", "not JSON"),
+        ("[]", "expected an alignment"),
+        ('{"format": "other/1"}', "got 'other/1'"),
+        ('{"format": "ctc-align/1", "config": {}}', "utterance"),
+    ],
+)
+def test_other_files_are_refused(tmp_path, content, says):
+    path = tmp_path / "a.json"
+    path.write_text(content)
+    with pytest.raises(InputError, match=says) as caught:
+        read_alignment(path)
+    assert str(path) in str(caught.value)
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(InputError, match="No such file"):
+        read_alignment(tmp_path / "none.json")
+
+
+def test_empty_alignment_is_valid():
+    assert json.loads(written(make_alignment(())))["words"] == []
+
+
+def every_field() -> Alignment:
+    """An alignment in which each field that there is has a value."""
+    talk = talk_alignment()
+    first, dash, *others = talk.words
+    token = replace(first.tokens[0], start_sd_ms=3.0, end_sd_ms=4.0, by="hand")
+    tokens = (token, *first.tokens[1:])
+    first = replace(first, tokens=tokens, start_sd_ms=3.0, end_sd_ms=4.0, speaker="JOHN", by="hand")
+    return replace(
+        talk,
+        words=(first, replace(dash, kind="direction"), *others),
+        unknown=2,
+        unknown_letters={"ש": 2},
+        unexplained=((0.71, 0.74),),
+        fit="doubtful",
+        regions=(Region("unexplained", 0.71, 0.74), Region("misfit", None, None, 11, 14, "far too fast")),
+        subtitles=Subtitles(
+            "vtt", "WEBVTT", (SourceCue(0, 9, 1.0, 2.5, "1", "line:0", "NOTE x", "a &amp; b", "Ann"),), "NOTE y"
+        ),
+        text_offset=1200,
+        places=(BookPlace(0, 9, "OEBPS/one.xhtml", "p1", "epubcfi(/6/4!/4/2)"),),
+        config={"min_confidence": 0.8, "chunk_s": 60.0},
+    )
+
+
+def described(schema: Any, name: str = "$") -> list[str]:
+    """The fields of a schema that have no description of their own."""
+    faults = []
+    for key, part in schema.get("properties", {}).items():
+        target = json_schema()["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
+        if not target.get("description", "").endswith("."):
+            faults.append(f"{name}.{key}")
+    return faults
+
+
+def test_it_is_a_schema_that_describes_each_field() -> None:
+    schema = json_schema()
+    Draft202012Validator.check_schema(schema)
+    assert (
+        described(schema) + [fault for name, part in schema["$defs"].items() for fault in described(part, name)] == []
+    )
+    defs = schema["$defs"]
+    assert tuple(schema["properties"]["fit"]["enum"]) == (*FITS, None)
+    assert tuple(defs["region"]["properties"]["kind"]["enum"]) == REGION_KINDS
+    assert tuple(defs["word"]["properties"]["kind"]["enum"]) == UNSPOKEN_KINDS
+
+
+def test_it_has_the_fields_that_are_written_and_no_others() -> None:
+    data, schema = to_dict(every_field()), json_schema()
+    assert faults_of(data) == []
+    for name, objects in {
+        "": [data],
+        "word": data["words"],
+        "token": [token for word in data["words"] for token in word["tokens"]],
+        "stretch": data["unexplained"],
+        "region": data["regions"],
+        "cue": data["subtitles"]["cues"],
+        "place": data["places"],
+    }.items():
+        part = schema["$defs"][name] if name else schema
+        assert set(part["properties"]) == set().union(*objects), name
+        assert set(part["required"]) <= set.intersection(*map(set, objects)), name
+
+
+FAULTS: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
+    "another format": (lambda data: data.update(format="ctc-align/2"), "$.format"),
+    "a field that nobody described": (lambda data: data.update(mood="good"), "'mood' was unexpected"),
+    "one in a word": (lambda data: data["words"][0].update(pitch=1), "$.words.0"),
+    "one in a token": (lambda data: data["words"][0]["tokens"][0].update(pitch=1), "$.words.0.tokens.0"),
+    "a field that is missing": (lambda data: data.pop("fit"), '"fit" is a required property'),
+    "a loss in words": (lambda data: data.update(loss="Infinity"), "$.loss"),
+    "a fit of no kind": (lambda data: data.update(fit="bad"), "$.fit"),
+    "a confidence over 1": (lambda data: data["words"][0].update(confidence=1.2), "$.words.0.confidence"),
+    "an aligned word without a time": (lambda data: data["words"][0].update(start_s=None), "$.words.0.start_s"),
+    "a skipped word with a time": (lambda data: data["words"][0].update(status="skipped"), "$.words.0.start_s"),
+    "an unspoken word with tokens": (
+        lambda data: data["words"][1].update(tokens=data["words"][0]["tokens"]),
+        "$.words.1.tokens",
+    ),
+    "a status of no kind": (lambda data: data["words"][1].update(status="lost"), "$.words.1.status"),
+    "a kind of no kind": (lambda data: data["words"][1].update(kind="noise"), "$.words.1.kind"),
+    "an aligned direction": (lambda data: data["words"][0].update(kind="direction"), "$.words.0"),
+    "a region without a place": (lambda data: data["regions"][0].update(start_s=None), "$.regions.0.start_s"),
+    "a region without its words": (lambda data: data["regions"][1].update(char_end=None), "$.regions.1.char_end"),
+    "a word by a machine": (lambda data: data["words"][0].update(by="model"), "$.words.0.by"),
+    "a direction by hand": (lambda data: data["words"][1].update(by="hand"), "$.words.1"),
+    "no confidence, and nobody fixed it": (lambda data: data["words"][2].update(confidence=None), "$.words.2"),
+    "half a word skipped": (lambda data: data.update(skipped=0.5), "$.skipped"),
+}
+
+
+@over_rows("name", list(FAULTS))
+def test_a_planted_fault_is_seen(name: str) -> None:
+    spoil, place = FAULTS[name]
+    data = copy.deepcopy(to_dict(every_field()))
+    spoil(data)
+    assert not Draft202012Validator(strict(json_schema())).is_valid(data)
+    assert any(place in fault for fault in faults_of(data)), faults_of(data)
+
+
+def test_readers_take_fields_of_later_versions() -> None:
+    data = to_dict(every_field()) | {"later": 1}
+    assert Draft202012Validator(json_schema()).is_valid(data)
+
+
+@pytest.mark.parametrize("write", [Alignment.to_dict, lambda spoilt: rendered(spoilt, "json"), to_dict])
+def test_what_tests_write_is_checked(write: Callable[[Alignment], Any], schema_watch: Any) -> None:
+    """A word of an unknown status is refused by whichever door it leaves; the fault is kept if nobody hears it."""
+    spoilt = replace(talk_alignment(), words=(replace(talk_alignment().words[0], status="lost"),))
+    with pytest.raises(AssertionError, match='"lost" is not one of'):
+        write(spoilt)
+    assert schema_watch.faults
+    schema_watch.faults.clear()
+
+
+def test_files_of_other_processes_are_checked(tmp_path: Path) -> None:
+    good, bad = to_dict(every_field()), to_dict(every_field()) | {"fit": "bad"}
+    folder = tmp_path / "a" / "b"
+    folder.mkdir(parents=True)
+    (folder / "good.json").write_text(json.dumps(good))
+    (folder / "spoilt.json").write_text("{")
+    assert files_against_schema(tmp_path) == []
+    shard = folder / "alignments-00000.jsonl.gz"
+    shard.write_bytes(gzip.compress(f"{json.dumps(good)}\n{json.dumps(bad)}\n".encode()))
+    assert len(files_against_schema(tmp_path)) == 1
+    shard.unlink()
+    (folder / "bad.json").write_text(json.dumps(bad | {"loss": math.nan}))
+    faults = files_against_schema(tmp_path)
+    assert len(faults) == 2
+    assert "bad.json: $.fit" in "".join(faults)
+    assert "bad.json: $.loss" in "".join(faults)
+    (folder / "bad.json").unlink()

@@ -1,0 +1,396 @@
+"""TextGrids: read, written, and documents that come back with words and phones behind their tiers."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import itertools
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import praatio.textgrid
+import pytest
+import textgrid as textgrid_package
+from hypothesis import given
+from made_alignments import textgrid
+from rows import over_rows
+from sample_alignments import make_alignment, random_alignments
+from spoken_documents import spoken
+
+from ctc_align.errors import InputError, TranscriptError
+from ctc_align.evaluate.utterance_files import read_intervals
+from ctc_align.files import Style, from_dict, rendered
+from ctc_align.files.textgrid import TextGridWriter, parse_textgrid, read_textgrid
+from ctc_align.files.tiers import LabelTier, sentence_tiers
+from ctc_align.files.transcripts import parse_transcript
+from ctc_align.types import AlignedWord, Interval, aligned_words
+
+LONG = """File type = "ooTextFile"
+Object class = "TextGrid"
+
+xmin = 0
+xmax = 2.5
+tiers? <exists>
+size = 2
+item []:
+    item [1]:
+        class = "IntervalTier"
+        name = "words"
+        xmin = 0
+        xmax = 2.5
+        intervals: size = 2
+        intervals [1]:
+            xmin = 0
+            xmax = 1e0
+            text = "say ""xmax = 3"" né"
+        intervals [2]:
+            xmin = 1.0
+            xmax = 2.5
+            text = ""
+    item [2]:
+        class = "TextTier"
+        name = "points"
+        xmin = 0
+        xmax = 2.5
+        points: size = 1
+        points [1]:
+            number = 0.5
+            mark = "here"
+"""
+SHORT = """File type = "ooTextFile short"
+"TextGrid"
+
+0
+2.5
+<exists>
+1
+"IntervalTier"
+"words"
+0
+2.5
+2
+0
+1
+"say ""xmax = 3"" né"
+! a comment with 3 numbers "and a string"
+1
+2.5
+""
+"""
+WORDS = (Interval(0.0, 1.0, 'say "xmax = 3" né'), Interval(1.0, 2.5, ""))
+
+
+@over_rows(
+    ("text", "encoding", "newline"),
+    [
+        (text, encoding, "\r\n" if (number + len(text)) % 2 else "\n")
+        for number, encoding in enumerate(["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be"])
+        for text in (LONG, SHORT)
+    ],
+)
+def test_both_formats_in_every_encoding(tmp_path, text, encoding, newline):
+    path = tmp_path / "a.TextGrid"
+    path.write_bytes(text.replace("\n", newline).encode(encoding))
+    grid = read_textgrid(path)
+    assert (grid.start_s, grid.end_s) == (0.0, 2.5)
+    assert [tier.name for tier in grid.tiers] == ["words"]
+    assert grid.tiers[0].intervals == WORDS
+
+
+def test_what_another_program_writes(tmp_path):
+    tier = textgrid_package.IntervalTier("words", 0, 2)
+    tier.add(0.25, 1.5, 'a "quoted" word')
+    grid = textgrid_package.TextGrid("grid", 0, 2)
+    grid.append(tier)
+    path = tmp_path / "a.TextGrid"
+    grid.write(str(path))
+    assert read_textgrid(path).tiers[0].intervals == (
+        Interval(0.0, 0.25, ""),
+        Interval(0.25, 1.5, 'a "quoted" word'),
+        Interval(1.5, 2.0, ""),
+    )
+
+
+def test_no_tiers(tmp_path):
+    path = tmp_path / "a.TextGrid"
+    path.write_text('"ooTextFile"\n"TextGrid"\n0\n1\n<absent>\n')
+    assert read_textgrid(path).tiers == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"", "got the end of the file"),
+        (b'"Praat picture"', "expected the file type"),
+        (b'"ooTextFile" "Sound 2"', "expected the object class"),
+        (b'"ooTextFile"\n"TextGrid"\n0\nhello\n<exists>', r":5: .*expected a time in seconds, got <exists>"),
+        (LONG[:400].encode(), "got the end of the file"),
+        (LONG.replace("size = 2\nitem", "size = 1.5\nitem").encode(), "expected the number of tiers, got 1.5"),
+        (LONG.replace("xmax = 1e0", "xmax = -1").encode(), "before its start"),
+        (LONG.encode("latin-1"), "expected UTF-8 or UTF-16"),
+        (b"ooBinaryFile\x08TextGrid", "Save as text file"),
+    ],
+)
+def test_what_cannot_be_read(tmp_path, content, says):
+    path = tmp_path / "a.TextGrid"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=says) as caught:
+        read_textgrid(path)
+    assert str(path) in str(caught.value)
+
+
+def test_no_such_file(tmp_path):
+    with pytest.raises(InputError, match="No such file"):
+        read_textgrid(tmp_path / "none.TextGrid")
+
+
+Rows = list[tuple[float, float, str]]
+
+
+def text_of(alignment, style=None) -> str:
+    file = io.StringIO()
+    TextGridWriter(style).write(alignment, file)
+    return file.getvalue()
+
+
+def by_praatio(path: Path) -> dict[str, Rows]:
+    grid = praatio.textgrid.openTextgrid(str(path), includeEmptyIntervals=True)
+    return {tier.name: [(i.start, i.end, i.label) for i in tier.entries] for tier in grid.tiers}
+
+
+def by_textgrid(path: Path) -> dict[str, Rows]:
+    grid = textgrid_package.TextGrid.fromFile(str(path))
+    return {tier.name: [(i.minTime, i.maxTime, i.mark) for i in tier] for tier in grid}
+
+
+def by_own_reader(path: Path) -> dict[str, Rows]:
+    return {tier.name: [(i.start_s, i.end_s, i.label) for i in tier.intervals] for tier in read_textgrid(path).tiers}
+
+
+@pytest.fixture(params=[by_praatio, by_textgrid, by_own_reader])
+def read(request):
+    return request.param
+
+
+def test_words_and_silences(talk, tmp_path, read):
+    path = tmp_path / "a.TextGrid"
+    path.write_text(text_of(talk), "utf-8")
+    tiers = read(path)
+    assert list(tiers) == ["words", "tokens"]
+    assert tiers["words"] == [
+        (0.0, 0.1, ""),
+        (0.1, 0.4, "Hello"),
+        (0.4, 0.7, "12"),
+        (0.7, 0.75, ""),
+        (0.75, 1.0, "שלום"),
+    ]
+
+
+def test_each_of_several_speakers_has_tiers(talk, tmp_path, read):
+    path = tmp_path / "a.TextGrid"
+    names = ["", "", "Ann A.", "BOB"]
+    words = tuple(dataclasses.replace(word, speaker=name) for word, name in zip(talk.words, names))
+    path.write_text(text_of(dataclasses.replace(talk, words=words)), "utf-8")
+    tiers = read(path)
+    kinds = ("words", "tokens")
+    assert list(tiers) == [f"{name} - {kind}" for name in ("unnamed", "Ann A.", "BOB") for kind in kinds]
+    labels = {name: [label for _, _, label in rows if label] for name, rows in tiers.items()}
+    assert [labels[f"{name} - words"] for name in ("unnamed", "Ann A.", "BOB")] == [["Hello"], ["12"], ["שלום"]]
+    assert labels["BOB - tokens"] == list("שלום")
+    assert [row.label for row in read_intervals(path) if row.label] == ["Hello", "12", "שלום"]
+    one = tuple(dataclasses.replace(word, speaker=name) for word, name in zip(talk.words, ["", "BOB", "BOB", "BOB"]))
+    path.write_text(text_of(dataclasses.replace(talk, words=one)), "utf-8")
+    assert list(read(path)) == ["words", "tokens"]
+
+
+def test_quotes_are_doubled(talk, tmp_path, read):
+    path = tmp_path / "a.TextGrid"
+    path.write_text(text_of(talk, Style(labels="written")), "utf-8")
+    assert [label for _, _, label in read(path)["words"] if label] == ["“Hello,”", '12"', "שלום!"]
+
+
+def test_no_word_aligned_is_one_silence(tmp_path, read):
+    path = tmp_path / "a.TextGrid"
+    path.write_text(text_of(make_alignment((AlignedWord("—", "", 0, 1, "unspoken"),), 1.5)), "utf-8")
+    assert read(path) == {"words": [(0.0, 1.5, "")], "tokens": [(0.0, 1.5, "")]}
+
+
+def test_times_of_the_recording(talk, tmp_path, read):
+    path = tmp_path / "a.TextGrid"
+    path.write_text(text_of(dataclasses.replace(talk, offset_s=10.0), Style(times="recording")), "utf-8")
+    words = read(path)["words"]
+    assert words[0] == (0.0, 10.1, "")
+    assert words[-1] == (10.75, 11.0, "שלום")
+
+
+@given(random_alignments())
+def test_other_parsers_read_the_same_times(tmp_path_factory, alignment):
+    path = tmp_path_factory.mktemp("textgrid") / "a.TextGrid"
+    path.write_text(text_of(alignment, Style(labels="written")), "utf-8")
+    own = by_own_reader(path)
+    assert by_praatio(path) == own
+    assert by_textgrid(path) == own
+    assert list(own) == ["words", alignment.token_kind]
+    for rows in own.values():
+        assert rows[0][0] == 0
+        assert rows[-1][1] == pytest.approx(alignment.duration_s, abs=1e-5)
+        assert all(left[1] == right[0] for left, right in itertools.pairwise(rows)), "no gaps, to the last digit"
+        assert all(start < end for start, end, _ in rows)
+    spoken = [row for row in own["words"] if row[2]]
+    assert len(spoken) == len(aligned_words(alignment))
+    for (start_s, end_s, label), word in zip(spoken, aligned_words(alignment)):
+        assert label == word.text
+        assert start_s == pytest.approx(word.start_s, abs=1e-5)
+        assert end_s == pytest.approx(word.end_s, abs=1e-5)
+    word_edges = {edge for start_s, end_s, _ in spoken for edge in (start_s, end_s)}
+    token_edges = {edge for start_s, end_s, _ in own[alignment.token_kind] for edge in (start_s, end_s)}
+    assert word_edges <= token_edges, "both tiers have the same word edges"
+
+
+ANN = (("So be it.", 0.0, 1.0), ("", 1.0, 2.0), ('He said ""no"".', 2.0, 3.5), ("", 3.5, 5.0))
+BEN = (("", 0.0, 0.8), ("Yes!", 0.8, 1.4), ("", 1.4, 5.0))
+NOTES = (("noise", 0.0, 5.0),)
+DOCUMENT = '''\ufeffFile type = "ooTextFile"
+Object class = "TextGrid"
+
+xmin = 0
+xmax = 5.0000001234 ! of the recording
+tiers? <exists>
+size = 2
+item []:
+    item [1]:
+        class = "TextTier"
+        name = "size = 7"
+        xmin = 0
+        xmax = 5.0000001234
+        points: size = 1
+        points [1]:
+            number = 0.25
+            mark = "a ""click"""
+    item [2]:
+        class = "IntervalTier"
+        name = "Ann"
+        xmin = 0
+        xmax = 5.0000001234
+        intervals: size = 2
+        intervals [1]:
+            xmin = 0
+            xmax = 1
+            text = "So be it."
+        intervals [2]:
+            xmin = 1
+            xmax = 5.0000001234
+            text = ""
+'''
+
+
+def labels(data: bytes) -> dict[str, list[str]]:
+    tiers = parse_textgrid(data, "a.TextGrid").tiers
+    return {tier.name: [row.label for row in tier.intervals if row.label] for tier in tiers}
+
+
+def test_words_and_phones_of_each_speaker_come_behind_the_tiers_that_are_there(tmp_path: Path) -> None:
+    path = textgrid(tmp_path / "a.TextGrid", ("Ann", ANN), (".clicks", ()), ("notes", NOTES), ("Ben", BEN), end_s=5.0)
+    alignment = spoken(path.read_bytes())
+    assert alignment.text == 'So be it.\nYes!\nHe said "no".', "by time"
+    assert [word.speaker for word in alignment.words] == ["Ann"] * 3 + ["Ben"] + ["Ann"] * 3
+    data = rendered(alignment, "textgrid")
+    assert data.startswith(path.read_bytes().replace(b"<exists>\n4\n", b"<exists>\n8\n"))
+    names = ["Ann", "notes", "Ben", "Ann - words", "Ann - phones", "Ben - words", "Ben - phones"]
+    assert list(labels(data)) == names
+    assert labels(data)["Ann - words"] == ["So", "be", "it", "He", "said", "no"]
+    assert labels(data)["Ben - words"] == ["Yes"]
+    assert labels(data)["Ben - phones"] == ["X", "Y"]
+    out = tmp_path / "out.TextGrid"
+    out.write_bytes(data)
+    read = praatio.textgrid.openTextgrid(str(out), includeEmptyIntervals=True)
+    assert list(read.tierNames) == ["Ann", ".clicks", *names[1:]]
+    assert read.maxTimestamp == 5.0
+    assert rendered(from_dict(alignment.to_dict()), "textgrid") == data
+    assert b"--> 00:00:01,000\nSo be it.\n\n2\n" in rendered(alignment, "srt").replace(b"00,900", b"01,000")
+
+
+def test_the_long_format_keeps_its_signs_and_its_length() -> None:
+    """In the long format tiers are added in it, whatever looks like the number of tiers; line ends are its own."""
+    for document in (DOCUMENT, DOCUMENT.replace("\n", "\r\n")):
+        data = rendered(spoken(document.encode()), "textgrid").decode()
+        kept = document.removeprefix("\ufeff").replace("size = 2", "size = 4", 1)
+        assert data.startswith(kept)
+        added = data.removeprefix(kept).splitlines()
+        assert added[0] == "    item [3]:"
+        assert added[2] == '        name = "Ann - words"'
+        assert ("\r" in data) == ("\r" in document)
+        assert re.findall(r"xmax = (\S+)", data)[-1] == "5.0000001234"
+        (xmax, *_), tiers = re.findall(r"xmax = (\S+)", data), parse_textgrid(data.encode(), "a").tiers
+        assert all(tier.intervals[-1].end_s == float(xmax) for tier in tiers)
+    wide = DOCUMENT.removeprefix("\ufeff").encode("utf-16")
+    assert rendered(spoken(wide), "textgrid") == rendered(spoken(DOCUMENT.encode()), "textgrid")
+
+
+def test_words_after_its_end_make_it_longer_and_names_stay_unique() -> None:
+    document = (
+        DOCUMENT.replace("5.0000001234", "0.5").replace("size = 7", "Ann - words").replace("xmax = 1", "xmax = 0.4")
+    )
+    document = document.replace("xmin = 1", "xmin = 0.4")
+    data = rendered(spoken(document.encode(), 9.0), "textgrid")
+    grid = parse_textgrid(data, "a.TextGrid")
+    assert grid.end_s == pytest.approx(0.9)
+    assert [tier.name for tier in grid.tiers] == ["Ann", "Ann - words 2", "Ann - phones"]
+    assert [tier.intervals[-1].end_s for tier in grid.tiers] == [0.5, pytest.approx(0.9), pytest.approx(0.9)]
+    again = parse_transcript(data, "a.TextGrid")
+    assert again.text == "So be it.", "tiers of words that are there already are no text"
+
+
+def rows(*texts: str, shift_s: float = 0.0) -> tuple[tuple[float, float, str], ...]:
+    return tuple((at + shift_s, at + shift_s + 0.5, text) for at, text in enumerate(texts))
+
+
+SENTENCES = rows("So be it.", "Here we go again")
+CASES = [
+    ("a sentence tier and MFA's", {"Ann": SENTENCES, "Ann - words": rows("so"), "Ann - phones": rows("S")}, ["Ann"]),
+    ("a translation", {"Ann": SENTENCES, "english": rows("Let it be so.", "Off we go again")}, ["Ann"]),
+    ("somebody who says little", {"Ann": SENTENCES, "Ben": rows("Yes.", "No", shift_s=0.25)}, ["Ann", "Ben"]),
+    ("notes", {"Ann": SENTENCES, "noise": rows("cough", shift_s=0.25)}, ["Ann"]),
+    ("characters", {"汉": rows("今天天气很好"), "拼音": rows("jin")}, ["汉"]),
+    ("single words", {"vowel": rows("a", "o"), "item": rows("cat", "dog")}, ["item"]),
+    ("nothing but words", {"words": rows("so", "be"), "phones": rows("S")}, ["words"]),
+    (
+        "words alone",
+        {"A - words": rows("so"), "phones": rows("SOW"), "B - words": rows("it")},
+        ["A - words", "B - words"],
+    ),
+    ("nothing but sounds", {"phones": rows("S", "OW")}, []),
+    ("no letters", {"Ann": rows("1", "2")}, []),
+]
+
+
+@over_rows(("case", "tiers", "chosen"), CASES)
+def test_tiers_that_are_the_text(case: str, tiers: dict, chosen: list[str]) -> None:
+    given = [LabelTier(name, name, labels) for name, labels in tiers.items()]
+    assert [tier.name for tier in sentence_tiers(given)] == chosen
+
+
+@over_rows(
+    ("document", "says"),
+    [
+        (DOCUMENT.replace("So be it.", "<sil>"), "talk.TextGrid: expected a tier with text between two times"),
+        (
+            DOCUMENT[: DOCUMENT.index("So be it")],
+            "talk.TextGrid:26: not a TextGrid that can be read: expected an interval's label",
+        ),
+        (DOCUMENT.replace('"TextGrid"', '"Pitch 1"'), 'expected the object class "TextGrid", got "Pitch 1"'),
+        ("ooBinaryFile\x08TextGrid", "talk.TextGrid: a binary TextGrid; save it in Praat with 'Save as text file'"),
+    ],
+)
+def test_a_textgrid_that_is_no_transcript_is_an_error(document: str, says: str) -> None:
+    with pytest.raises(TranscriptError) as caught:
+        parse_transcript(document.encode(), "talk.TextGrid")
+    assert says in str(caught.value)
+
+
+def test_a_document_in_json_that_is_none_is_refused() -> None:
+    alignment = spoken(DOCUMENT.encode())
+    broken = replace(alignment, subtitles=replace(alignment.subtitles, document="File type"))
+    with pytest.raises(InputError, match=r"subtitles\.document:1: not a TextGrid"):
+        from_dict(broken.to_dict())
