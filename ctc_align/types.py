@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from os import PathLike
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 if TYPE_CHECKING:
@@ -290,6 +291,15 @@ class Emissions:
             duration_s=end_s,
             first_frame_s=round(self.first_frame_s + first * self.frame_shift_s, 6),
         )
+
+
+def utterance_name(audio: str) -> str:
+    """Return the name of a recording's utterance: its path without folder and extension, "stdin" for "-".
+
+    >>> utterance_name("clips/a.wav"), utterance_name("-"), utterance_name("")
+    ('a', 'stdin', 'utterance')
+    """
+    return "stdin" if audio == "-" else Path(audio).stem or "utterance"
 
 
 AudioLike: TypeAlias = Union[str, "PathLike[str]", "tuple[np.ndarray | torch.Tensor, int]", Audio, Emissions]

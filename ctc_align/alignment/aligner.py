@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
 from ctc_align.alignment.align_utterance import align_utterance, choose_tokens
+from ctc_align.alignment.edges import may_refine
 from ctc_align.alignment.inputs import (
-    FINE,
     AlignerOptions,
     ModelEmissions,
     Progress,
@@ -23,12 +23,9 @@ from ctc_align.alignment.inputs import (
     checked_emissions,
     error_context,
     failed_steps,
-    lexicon_in,
     named_pairs,
     names_of,
-    reading,
     require_text_extras,
-    run_watched,
     said_words,
     seconds_of,
 )
@@ -53,9 +50,10 @@ if TYPE_CHECKING:
     from ctc_align.alignment.scoring import Scored
     from ctc_align.models import AcousticModel
     from ctc_align.models.confidence_network import FitLimits
+    from ctc_align.text.lexicon import Lexicon
 
 GROUP_S = 600.0
-"""A long batch goes through in groups of so many seconds of audio: what is in memory at once."""
+"""Seconds of audio in a group of a long batch, which are in memory together."""
 
 
 class Aligner:
@@ -93,11 +91,16 @@ class Aligner:
         given = settings or Settings()
         load = partial(Aligner, device=device, backend=backend, lexicon=lexicon, settings=replace(given, language=""))
         self.choice: ModelChoice[Aligner] = ModelChoice(model, given, lexicon is not None, load)
-        own = folder_settings(model := self.choice.first)
-        self.settings = given.for_language(own.language)
+        of_model = folder_settings(model := self.choice.first)
+        self.settings = given.for_language(of_model.language)
         self.backend = backend
-        require_text_extras(self.settings, is_ipa=own.ipa)
-        self._lexicon, self._model_lexicon = lexicon_in(lexicon), lexicon_in(own.lexicon if lexicon is None else None)
+        require_text_extras(self.settings, is_ipa=of_model.ipa)
+        self._lexicon: Lexicon | None = None
+        self._has_model_lexicon = lexicon is None
+        if (lexicon_path := of_model.lexicon if lexicon is None else lexicon) is not None:
+            from ctc_align.text.lexicon import read_lexicon
+
+            self._lexicon = read_lexicon(Path(lexicon_path))
         self.model: AcousticModel | None = None
         if model is not None:
             from ctc_align.models import load_model
@@ -107,9 +110,9 @@ class Aligner:
         self._model_calibration: Calibration | None = None
         self._edge_network: EdgeNetwork | None = None
         if self.settings.calibration:
-            place = Path(self.settings.calibration)
-            self._calibration = read_calibration(file_in(place))
-            self._edge_network = load_edge_network(place) if place.is_dir() else None
+            path = Path(self.settings.calibration)
+            self._calibration = read_calibration(file_in(path))
+            self._edge_network = load_edge_network(path) if path.is_dir() else None
         elif self.model is not None:
             self._model_calibration = self.model.calibration
             self._edge_network = self.model.edge_network
@@ -131,17 +134,19 @@ class Aligner:
             text: the transcript as written, as `ctc_align.text.read_transcript_file` read it (which keeps the cues of
                 subtitles), or as `split` returned it.
             utterance: its name in outputs and messages; the audio's name without extension if None.
-            progress: called with the share done, in [0, 1]: a float whose `step` says what goes on.
+            progress: called with the share done, in [0, 1]: a float whose `step` names what is running.
 
         Raises:
             InputError: the audio or the transcript cannot be used, or they do not fit together.
         """
         name, source = names_of(audio, utterance)
         words = self.split(text, name)
-        own, told = self.choice.aligner(self, words.language), reading(progress)
+        aligner, report = self.choice.aligner(self, words.language), StepProgress(progress)
         with error_context(name, source):
-            steps = own._align(own._load(audio), words, name, source, told)
-        return run_watched(steps, told)
+            steps = aligner._align(aligner._load(audio), words, name, source, report)
+        [alignment] = batching.run([steps], after_batch=report.end_batch)
+        report.end()
+        return alignment
 
     def realign(
         self, alignment: Alignment, audio: AudioLike | None = None, *, progress: Progress | None = None
@@ -156,17 +161,19 @@ class Aligner:
         Raises:
             CtcAlignError: words by hand cross, or leave others no room; the audio is another one, or not there.
         """
-        if (own := self.choice.aligner_of(self, alignment.model, alignment.config)) is not self:
-            return own.realign(alignment, audio, progress=progress)
+        if (aligner := self.choice.aligner_of(self, alignment.model, alignment.config)) is not self:
+            return aligner.realign(alignment, audio, progress=progress)
         name, sound = alignment.utterance, path_of(alignment) if audio is None else audio
-        source, told, fixed = names_of(sound, name)[1], reading(progress), any(map(is_fixed, alignment.words))
+        source, report, fixed = names_of(sound, name)[1], StepProgress(progress), any(map(is_fixed, alignment.words))
         with error_context(name, source):
             words = corrected_words(alignment, self.settings, name) if fixed else self.split(text_of(alignment), name)
             loaded = self._load(sound, alignment)
             check_length(alignment, seconds_of(loaded), source)
-            steps = self._align(loaded, words, name, source, told, alignment.words if fixed else None)
+            steps = self._align(loaded, words, name, source, report, alignment.words if fixed else None)
         del loaded
-        return replace(run_watched(steps, told), offset_s=alignment.offset_s, text_offset=alignment.text_offset)
+        [again] = batching.run([steps], after_batch=report.end_batch)
+        report.end()
+        return replace(again, offset_s=alignment.offset_s, text_offset=alignment.text_offset)
 
     @overload
     def align_batch(
@@ -198,19 +205,19 @@ class Aligner:
     ) -> list[Alignment] | list[Alignment | CtcAlignError]:
         """Align many at once; return what `align` returns for each.
 
-        It is the same to the bit where the model's emissions do not depend on the batch: on the CPU, those of this
-        project's models. The model (on a GPU) and every kernel run once for many. However many pairs there are, no
-        more audio and emissions than those of `GROUP_S` seconds, and of one pair more, are in memory at once, but for
-        audio that was passed as samples.
+        The result is the same to the bit where the model's emissions do not depend on the batch: on the CPU, those of
+        this project's models. The model (on a GPU) and every kernel run once for many. However many pairs there are,
+        at most `GROUP_S` seconds of audio and emissions, and one pair more, are in memory at once, besides audio that
+        was passed as samples.
 
         Args:
             pairs: (audio, text), each as for `align`.
-            on_error: with "return" an error takes the place of the result of a pair that cannot be aligned.
-            utterances: names, one for each pair; else the audio's, or `utterance-I`, I its place from 0.
-            timings: gets the seconds that went to the "model", the "words" and the "kernels", added to what it holds.
+            on_error: with "return" the result of a pair that cannot be aligned is its error.
+            utterances: names, one for each pair; else the audio's, or `utterance-I`, I its index from 0.
+            timings: the seconds spent on the "model", the "words" and the "kernels" are added to it.
 
         Raises:
-            UsageError: something that is no pair, or another number of names.
+            UsageError: an item that is not a pair, or another number of names.
             CtcAlignError: with on_error="raise", the first pair's that cannot be aligned.
         """
         check_on_error(on_error)
@@ -220,7 +227,7 @@ class Aligner:
         return results
 
     def emissions(self, audio: AudioLike, *, progress: Progress | None = None) -> Emissions:
-        """Return what the model says of an audio: log-probs (T, C), natural log, one row per frame.
+        """Return the model's log-probs (T, C) for an audio, natural log, one row per frame.
 
         Args:
             audio: a path, (samples float32 mono, sample rate), `Audio`, or `Emissions`, which are returned as they are.
@@ -243,7 +250,7 @@ class Aligner:
     def emissions_batch(
         self, audios: Iterable[AudioLike], on_error: Literal["raise", "return"] = "return"
     ) -> list[Emissions] | list[Emissions | CtcAlignError]:
-        """Return of each audio what `emissions` returns; with on_error="return" an error takes a failed one's place.
+        """Return what `emissions` returns for each audio; with on_error="return" its error where it fails.
 
         Raises:
             CtcAlignError: with on_error="raise", the first audio's that cannot be used.
@@ -258,27 +265,27 @@ class Aligner:
         """
         name, source = names_of(audio, None)
         words = self.split(text, name)
-        own = self.choice.aligner(self, words.language)
+        aligner = self.choice.aligner(self, words.language)
         with error_context(name, source):
-            emissions = own.emissions(audio)
+            emissions = aligner.emissions(audio)
         with error_context(name):
-            return batching.run([choose_tokens(own._inputs(emissions, words, name, source))])[0].loss
+            return batching.run([choose_tokens(aligner._inputs(emissions, words, name, source))])[0].loss
 
     def score_texts(self, audio: AudioLike, texts: Sequence[str]) -> list[Scored]:
         """Return the losses of alternative transcripts of one audio, best first; the model runs once.
 
         Args:
             audio: as for `emissions`.
-            texts: the transcripts. One that cannot be scored has its reason in `error`, and the others are scored.
+            texts: the transcripts. Of one that cannot be scored, `error` says why; the others are scored.
 
         Raises:
             AudioError, EmissionsError: the audio cannot be used.
-            UsageError: a text that is no str, or one str in the place of several.
+            UsageError: a text that is not a str, or one str instead of several.
         """
         if isinstance(texts, str):
             raise UsageError("texts: expected a list of transcripts, got a str; write [text]")
-        own, language = self.for_texts(texts)
-        return own.score_emissions([own.emissions(audio)], [list(texts)], languages=[language])[0]
+        aligner, language = self.for_texts(texts)
+        return aligner.score_emissions([aligner.emissions(audio)], [list(texts)], languages=[language])[0]
 
     def for_texts(self, texts: Sequence[str], language: str = "") -> tuple[Aligner, str]:
         """Return the aligner for transcripts of one audio, and their language, "" for that of its settings."""
@@ -292,23 +299,23 @@ class Aligner:
         timings: dict[str, float] | None = None,
         languages: Sequence[str] = (),
     ) -> list[list[Scored]]:
-        """Return what `score_texts` returns for each of many audios, whose emissions are known, with its own texts.
+        """Return what `score_texts` returns for each of many audios, by their emissions, with the texts of each.
 
-        `languages` are those of each audio's texts, "" or none at all for that of the settings.
+        `languages` are those of each audio's texts; "", or an empty sequence, is that of the settings.
         """
         from ctc_align.alignment.scoring import ranked, score_transcript
 
-        own = [self.settings.in_language(language) for language in languages or [""] * len(emissions)]
+        settings_of = [self.settings.in_language(language) for language in languages or [""] * len(emissions)]
         steps = [
-            score_transcript(one, text, index, self._tokenizer(one), settings, self.backend)
-            for one, alternatives, settings in zip(emissions, texts, own)
+            score_transcript(each, text, index, self._tokenizer(each), settings, self.backend)
+            for each, alternatives, settings in zip(emissions, texts, settings_of)
             for index, text in enumerate(alternatives)
         ]
         scored = iter(batching.run(steps, timings=timings))
         return [ranked([next(scored) for _ in alternatives]) for alternatives in texts]
 
     def with_settings(self, settings: Settings) -> Aligner:
-        """Return an aligner with other settings, none that a model is loaded by, and the same models."""
+        """Return an aligner with the same models and other settings, except those that loading a model needs."""
         other = copy(self)
         other.choice = self.choice.with_settings(settings)
         other.settings = settings.for_language(folder_settings(self.choice.first).language)
@@ -318,17 +325,17 @@ class Aligner:
     def inputs(
         self, audio: AudioLike, text: str, utterance: str | None = None, *, keep_sound: bool = False
     ) -> UtteranceInputs:
-        """Return what an alignment is made from, with the sound even if no network will look at it: `keep_sound`."""
+        """Return what an alignment is made from; `keep_sound` keeps the sound even without a network of edges."""
         name, source = names_of(audio, utterance)
         words = self.split(text, name)
-        own = self.choice.aligner(self, words.language)
+        aligner = self.choice.aligner(self, words.language)
         with error_context(name, source):
-            [emissions] = batching.run([own._emit(own._load(audio), None, keep_sound=keep_sound)])
-            return own._inputs(emissions, words, name, source)
+            [emissions] = batching.run([aligner._emit(aligner._load(audio), None, keep_sound=keep_sound)])
+            return aligner._inputs(emissions, words, name, source)
 
     @property
     def edge_network(self) -> EdgeNetwork | None:
-        """The network that draws edges finely, the calibration's or the model's; None where there is none."""
+        """The network that draws edges finely, the calibration's or the model's; None without one."""
         return self._edge_network
 
     @property
@@ -343,15 +350,14 @@ class Aligner:
         words: Words,
         name: str,
         source: str,
-        told: StepProgress | None = None,
+        report: StepProgress,
         corrected: Sequence[AlignedWord] | None = None,
     ) -> Steps[Alignment]:
         with error_context(name, source):
-            listened = None if told is None else told.listener(seconds_of(loaded))
-            emissions = yield from self._emit(loaded, listened)
-        del loaded  # three hours of samples are 700 MB, unless a network will look at them
+            emissions = yield from self._emit(loaded, report.of_model(seconds_of(loaded)))
+        del loaded  # three hours of samples are 700 MB; they stay only where a network of edges needs them
         with error_context(name):
-            inputs = replace(self._inputs(emissions, words, name, source), progress=told)
+            inputs = self._inputs(emissions, words, name, source, report)
             if corrected is not None:
                 return (yield from realign_utterance(inputs, corrected))
             return (yield from align_utterance(inputs))
@@ -363,24 +369,24 @@ class Aligner:
         if isinstance(loaded, Emissions):
             return loaded
         emissions = yield ModelEmissions(self._loaded_model(), loaded, progress)
-        looks = self._edge_network is not None and self.settings.edges in FINE
-        return replace(emissions, sound=loaded) if looks or keep_sound else emissions
+        keep_sound = keep_sound or may_refine(self.settings.edges, self._edge_network)
+        return replace(emissions, sound=loaded) if keep_sound else emissions
 
     def _groups(self, pairs: Sequence[tuple[AudioLike, str | Transcript, str]]) -> Iterator[list[Steps[Alignment]]]:
-        """Pairs in their order with their audio loaded, as many as make a group."""
+        """Yield the stages of pairs in their order, their audio loaded, in groups of `GROUP_S` seconds."""
         group: list[Steps[Alignment]] = []
         seconds = 0.0
         for audio, text, name in pairs:
             source = names_of(audio, name)[1]
             try:
                 words = self.split(text, name)
-                own = self.choice.aligner(self, words.language)
+                aligner = self.choice.aligner(self, words.language)
                 with error_context(name, source):
-                    loaded = own._load(audio)
+                    loaded = aligner._load(audio)
             except CtcAlignError as error:
                 group.append(failed_steps(error))
                 continue
-            group.append(own._align(loaded, words, name, source))
+            group.append(aligner._align(loaded, words, name, source, StepProgress()))
             seconds += seconds_of(loaded)
             if seconds >= GROUP_S:
                 yield group
@@ -413,7 +419,9 @@ class Aligner:
         """
         return text if isinstance(text, Words) else self._splitter.split(self.choice.named(text), name)
 
-    def _inputs(self, emissions: Emissions, words: Words, name: str, source: str) -> UtteranceInputs:
+    def _inputs(
+        self, emissions: Emissions, words: Words, name: str, source: str, report: StepProgress | None = None
+    ) -> UtteranceInputs:
         may_be_models = self._may_be_models(emissions)
         calibration = self._calibration or (self._model_calibration if may_be_models else None) or Calibration()
         tokenizer, settings = self._tokenizer(emissions), self.settings.in_language(words.language)
@@ -429,12 +437,14 @@ class Aligner:
             self.backend,
             self.model.confidence_network if self.model and may_be_models else None,
             self._edge_network if may_be_models else None,
+            report or StepProgress(),
         )
 
     def _tokenizer(self, emissions: Emissions) -> Tokenizer:
         key = (emissions.vocab, emissions.blank)
         if key not in self._tokenizers:
-            lexicon = self._lexicon or (self._model_lexicon if self._may_be_models(emissions) else None)
+            uses_lexicon = self._may_be_models(emissions) or not self._has_model_lexicon
+            lexicon = self._lexicon if uses_lexicon else None
             self._tokenizers[key] = tokenizer_for(emissions.vocab, emissions.blank, lexicon)
         return self._tokenizers[key]
 

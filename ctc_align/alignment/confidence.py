@@ -1,10 +1,10 @@
 """Confidence of tokens and words: the chance that a word is where it was put.
 
-Of a model with a confidence network (`ctc_align.models.confidence_network`) it is the chance that both edges of the
-word are within 200 ms of where a person puts them, judged by its own sound and by the words around it; how near they
-are then, `start_sd_ms` and `end_sd_ms` say. Of another model with a calibration it is the share of words, among those
-alike, whose edges are both within 50 ms (a logistic regression, `Calibration.word_confidence`). Without either it is
-the model's own posterior at the spikes: a number that orders words, no frequency.
+With a confidence network (`ctc_align.models.confidence_network`) it is the chance that both edges of the word are
+within 200 ms of where a person puts them, by the sound of the word and the words around it; `start_sd_ms` and
+`end_sd_ms` say how near they are then. With a calibration alone it is the share of similar words whose edges are both
+within 50 ms (a logistic regression, `Calibration.word_confidence`). Without either it is the model's posterior at the
+spikes: a number that orders words, not a frequency.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from ctc_align.alignment.ctc_path import Spans
-from ctc_align.alignment.segmentation import parts_of, sounds_of
+from ctc_align.alignment.ctc_path import PIECE_FRAMES, Spans, indices_of_sounds
+from ctc_align.alignment.segmentation import parts_of
 from ctc_align.errors import ConfigError
 from ctc_align.lattice import WILDCARD
 from ctc_align.models.calibration import Calibration, probability
@@ -25,20 +25,119 @@ from ctc_align.models.confidence_network import ConfidenceNetwork
 from ctc_align.reading.rows_on_disk import TensorOnDisk
 from ctc_align.types import Emissions, Tokens
 
-# How well the sounds of words fit where they are: nats that they fall short of what fits best, spreads of edges.
-
+TOO_DENSE = 0.05
+"""Factor of confidence where the text has more sounds than can be spoken in the time of the recording."""
+RIGHT_MS = 50
+"""To a calibration an edge is right within this distance from the hand label."""
 FEATURES = ("constant", "log of the wider edge's spread", "mean fit", "worst fit", "log of the length")
-"""Spread and length in frames; fit in nats a frame, 0 where nothing fits better than the sound itself."""
+"""The columns of `SoundFits.features`. Spread and length in frames; fit in nats a frame, 0 where nothing fits better
+than the sound itself."""
+NAMES = (
+    *("spread", "mean fit", "worst fit", "frames", "tokens", "mean spike", "worst spike", "shortfall"),
+    *("labels before", "labels after", "gap before", "gap after", "speech before", "speech after"),
+    *("silence inside", "frames a token", "labels a token", "entropy", "frames to the start", "frames to the end"),
+    *("frames of the first sound", "of the last", "of the longest", "start to its spike", "spike to the end"),
+    *("share of likely spikes", "share of likely fits"),
+)
+"""The columns of `word_features`, which a model's confidence network sees of each word and of the words around it."""
+MOST_NATS = 12.0
+"""A frame cannot be worse than the best class by more."""
+LIKELY_SPIKE_NATS, LIKELY_FIT_NATS = -1.2, -1.5
+"""A sound is likely there with a greater log-probability of its spike, and a greater fit."""
+SUMMED_FRAMES = 2**15
+"""Frames that are summed at once: the copies of long recordings stay small beside six numbers a frame."""
+SPEECH_NATS, SILENCE_NATS = 2.0, -1.0
+"""A frame is surely speech, or silence, where the best sound is better than silence by more, or by less."""
 
 
-PIECE_FRAMES = 2**16
-"""Frames whose log-probs or states are copied together."""
+@dataclass(frozen=True)
+class Confidences:
+    """Confidences in [0, 1] of each token (L,), and of each word that has tokens, in order.
+
+    `assessed` where a confidence network has said whether the words are there at all, or there is no time for them.
+    """
+
+    tokens: Sequence[float]
+    words: Sequence[float]
+    assessed: bool = False
+
+
+def confidences(
+    emissions: Emissions,
+    tokens: Tokens,
+    spikes: Spans,
+    edges: Spans,
+    calibration: Calibration,
+    network: ConfidenceNetwork | None = None,
+) -> Confidences:
+    """Return confidences by the network or the calibration where edges have spreads, else by the spikes alone.
+
+    Args:
+        emissions: of the utterance.
+        tokens: what is said, wildcards and separators included.
+        spikes: where CTC's best path has them.
+        edges: where they begin and end.
+        calibration: the model's.
+        network: the model's, if it has one.
+    """
+    spoken, begins = word_begins(tokens)
+    lacking = np.asarray(tokens.ids) == WILDCARD
+    ids = np.where(lacking, 0, np.asarray(tokens.ids))
+    of_token = spike_confidence(emissions.log_probs, ids, spikes)
+    at_spikes = of_token[spoken]
+    # A wildcard takes any speech and proves nothing; a word counts by the share of its tokens that the model knows.
+    of_token[lacking] = 0.0
+    lengths = np.diff(begins)
+    known = 1.0 - np.add.reduceat(lacking[spoken].astype(np.float64), begins[:-1]) / lengths
+    fits = sound_fits(emissions, tokens, edges, calibration.spread)
+    dense = (
+        fits is None
+        and network is not None
+        and emissions.states is not None
+        and len(spoken) * parts_of(emissions) > len(emissions.states)
+    )
+    if dense:
+        of_token, known = of_token * TOO_DENSE, known * TOO_DENSE
+    if fits is None or (network is None and not calibration.word_confidence):
+        of_word = np.array(geometric_means(np.where(lacking, 1.0, of_token)[spoken], begins.tolist()))
+        return Confidences(of_token.tolist(), (of_word * known).tolist(), assessed=dense)
+    if calibration.token_confidence:
+        of_token[spoken] = probability(fits.features(np.arange(len(spoken) + 1)), calibration.token_confidence)
+        of_token[lacking] = 0.0
+    if network is not None:
+        if network.features != NAMES:
+            raise ConfigError("the model's confidence network is of another version of ctc-align; train it again")
+        of_word = here = network.chances(word_features(emissions, tokens, spikes, fits, at_spikes))
+    else:
+        of_sounds = fits.features(begins)
+        # Edges are right only where the word is there.
+        here = probability(of_sounds, calibration.word_presence) if calibration.word_presence else np.ones(len(lengths))
+        of_word = probability(of_sounds, calibration.word_confidence) * here
+    of_token[spoken] *= np.repeat(here, lengths)
+    # More digits would be noise of single precision.
+    return Confidences(of_token.round(4).tolist(), (of_word * known).round(4).tolist(), assessed=network is not None)
+
+
+def geometric_means(confidence: np.ndarray, begins: Sequence[int]) -> list[float]:
+    """Return the geometric mean of the confidences of each word's tokens, from begins[w] to begins[w + 1].
+
+    >>> geometric_means(np.array([1.0, 0.25, 0.25, 0.0]), [0, 1, 3, 4])
+    [1.0, 0.25, 0.0]
+    """
+    logs = np.log(np.maximum(confidence, 1e-12))
+    spans = list(pairwise(begins))
+    # Word by word: the sums of ufunc.reduceat are rounded in another order than those of one word alone.
+    means = [np.add.reduce(logs[start:end]) / (end - start) for start, end in spans]
+    values = confidence.tolist()
+    return [mean if min(values[start:end]) > 0 else 0.0 for mean, (start, end) in zip(np.exp(means).tolist(), spans)]
+
+
+# How well the sounds of words fit where they are: nats below what fits best there, and the spreads of edges
 
 
 def word_begins(tokens: Tokens) -> tuple[np.ndarray, np.ndarray]:
-    """Return the tokens of words (L,), and where each word begins among these (W + 1,), the end included."""
-    words = np.asarray(tokens.words)
-    spoken = np.flatnonzero(words >= 0)
+    """Return the indices (L,) of tokens that belong to words, and where each word begins among these (W + 1,)."""
+    words, spoken = np.asarray(tokens.words), indices_of_sounds(tokens)
     return spoken, np.append(np.flatnonzero(np.diff(words[spoken], prepend=-1)), len(spoken))
 
 
@@ -71,27 +170,30 @@ def sound_fits(emissions: Emissions, tokens: Tokens, edges: Spans, spread: float
 
     Args:
         emissions: with segmentation states.
-        tokens: what is said; a wildcard fits by 0.
+        tokens: what is said; the fit of a wildcard is 0.
         edges: of all tokens, with their standard deviations.
-        spread: what the calibration has multiplied these by.
+        spread: the calibration's factor that these include.
     """
     if emissions.states is None or edges.start_sd is None or edges.end_sd is None:
         return None
-    spoken, sounds = sounds_of(emissions, tokens)
-    own = edges.of(spoken)
-    lacking = np.asarray(tokens.ids)[spoken] == WILDCARD
+    spoken = indices_of_sounds(tokens)
+    ids, placed = np.asarray(tokens.ids)[spoken], edges.of(spoken)
+    lacking = ids == WILDCARD
+    sounds = np.where(lacking, 0, ids - (ids > emissions.blank))
     frames = len(emissions.states)
-    first = np.minimum(np.floor(own.start + 0.5).astype(np.int64), frames - 1)
-    last = np.clip(np.floor(own.end + 0.5).astype(np.int64), first + 1, frames)
-    fits = fit_of_sounds(emissions.states, np.where(lacking, 0, sounds), first, last, parts_of(emissions))
+    first = np.minimum(np.floor(placed.start + 0.5).astype(np.int64), frames - 1)
+    last = np.clip(np.floor(placed.end + 0.5).astype(np.int64), first + 1, frames)
+    fits = fit_of_sounds(emissions.states, sounds, first, last, parts_of(emissions))
     fits[lacking] = 0.0
-    return SoundFits(Spans(own.start, own.end, edges.start_sd[spoken] / spread, edges.end_sd[spoken] / spread), fits)
+    return SoundFits(
+        Spans(placed.start, placed.end, edges.start_sd[spoken] / spread, edges.end_sd[spoken] / spread), fits
+    )
 
 
 def fit_of_sounds(
     states: torch.Tensor | TensorOnDisk, sounds: np.ndarray, first: np.ndarray, last: np.ndarray, parts: int
 ) -> np.ndarray:
-    """Return (L,) how much worse each sound's best part fits than the best of all states, mean over its frames.
+    """Return (L,) the nats by which each sound's best part fits worse than the best state, a mean over its frames.
 
     Args:
         states: (T, K) scores.
@@ -115,7 +217,7 @@ def fit_of_sounds(
     return np.add.reduceat(np.concatenate(short), begins) / (last - first)
 
 
-def spike_confidence(log_probs: torch.Tensor, ids: Sequence[int], spikes: Spans) -> np.ndarray:
+def spike_confidence(log_probs: torch.Tensor, ids: Sequence[int] | np.ndarray, spikes: Spans) -> np.ndarray:
     """Return the highest posterior of each token over the frames of its spike: (L,) in [0, 1].
 
     Log-probs (T, C) that are not normalised are normalised first.
@@ -124,12 +226,11 @@ def spike_confidence(log_probs: torch.Tensor, ids: Sequence[int], spikes: Spans)
     if not len(owner):
         return np.zeros(len(ids))
     _, frame = _frames_in(spikes.start, spikes.end)
-    of_token = np.asarray(ids)
     best = np.full(len(ids), -np.inf)
     for low in range(0, len(frame), PIECE_FRAMES):
         piece = slice(low, low + PIECE_FRAMES)
         rows = log_probs[torch.from_numpy(frame[piece]).to(log_probs.device)].float()
-        classes = torch.from_numpy(of_token[owner[piece]]).to(log_probs.device)
+        classes = torch.from_numpy(np.asarray(ids)[owner[piece]]).to(log_probs.device)
         score = rows.gather(1, classes[:, None])[:, 0] - rows.logsumexp(1)
         np.maximum.at(best, owner[piece], score.cpu().numpy().astype(np.float64))
     return np.exp(np.minimum(best, 0.0))
@@ -142,28 +243,7 @@ def _frames_in(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndar
     return begins, np.repeat(first - begins, lengths) + np.arange(lengths.sum())
 
 
-# Features of aligned words that tell whether they are where they were put: fit, length, and the sound around them.
-#
-# They are what a model's confidence network sees (`ctc_align.models.confidence_network`), which looks at the words
-# around each word too. They are those of one utterance alone.
-
-NAMES = (
-    *("spread", "mean fit", "worst fit", "frames", "tokens", "mean spike", "worst spike", "shortfall"),
-    *("labels before", "labels after", "gap before", "gap after", "speech before", "speech after"),
-    *("silence inside", "frames a token", "labels a token", "entropy", "frames to the start", "frames to the end"),
-    *("frames of the first sound", "of the last", "of the longest", "start to its spike", "spike to the end"),
-    *("share of likely spikes", "share of likely fits"),
-)
-"""The columns of `word_features`."""
-
-MOST_NATS = 12.0
-"""A frame that is worse by so much is as wrong as can be."""
-LIKELY_SPIKE_NATS, LIKELY_FIT_NATS = -1.2, -1.5
-"""A sound that is likely there has a greater log-probability of its spike, and a greater fit."""
-SUMMED_FRAMES = 2**15
-"""Frames that are looked at together: their copies are all that long recordings take beyond six numbers a frame."""
-SPEECH_NATS, SILENCE_NATS = 2.0, -1.0
-"""A sound fits speech better than silence by at least, and silence by at most, so many nats."""
+# Features of words that show whether they are where they were put: fit, length, and the sound around them
 
 
 def word_features(
@@ -175,14 +255,14 @@ def word_features(
         emissions: of the utterance, with segmentation states.
         tokens: what is said, wildcards and separators included.
         spikes: where CTC's best path has them.
-        fits: of the sounds that belong to words.
-        at_spikes: (sounds,), their `spike_confidence`.
+        fits: `sound_fits` of the tokens.
+        at_spikes: (sounds,) their `spike_confidence`.
     """
     spoken, begins = word_begins(tokens)
     begin, final, lengths = begins[:-1], begins[1:] - 1, np.diff(begins)
     ids = np.where(np.asarray(tokens.ids) == WILDCARD, 0, np.asarray(tokens.ids))
     spike = np.log(np.maximum(at_spikes, 1e-6))
-    sound = _SoundSums.of(emissions, ids, spikes)
+    shortfall, labels_for_blank, labels, entropy, speech, silence = _sums_before(emissions, ids, spikes)
     frames = len(emissions.log_probs)
     start = np.clip(np.floor(fits.edges.start[begin] + 0.5).astype(np.int64), 0, frames - 1)
     end = np.clip(np.floor(fits.edges.end[final] + 0.5).astype(np.int64), start + 1, frames)
@@ -195,17 +275,17 @@ def word_features(
         np.log(lengths),
         np.add.reduceat(spike, begin) / lengths,
         np.minimum.reduceat(spike, begin),
-        _between(sound.shortfall, start, end) / lengths,
-        np.log1p(_between(sound.labels_for_blank, before, start)),
-        np.log1p(_between(sound.labels_for_blank, end, after)),
+        _between(shortfall, start, end) / lengths,
+        np.log1p(_between(labels_for_blank, before, start)),
+        np.log1p(_between(labels_for_blank, end, after)),
         np.log1p(start - before),
         np.log1p(after - end),
-        np.log1p(_between(sound.speech, before, start)),
-        np.log1p(_between(sound.speech, end, after)),
-        _between(sound.silence, start, end) / inside,
+        np.log1p(_between(speech, before, start)),
+        np.log1p(_between(speech, end, after)),
+        _between(silence, start, end) / inside,
         np.log(inside / lengths),
-        _between(sound.labels, start, end) / lengths,
-        _between(sound.entropy, start, end) / inside,
+        _between(labels, start, end) / lengths,
+        _between(entropy, start, end) / inside,
         np.log1p(start),
         np.log1p(frames - end),
         sound_frames[begin],
@@ -219,52 +299,37 @@ def word_features(
     return np.stack(columns, axis=1).astype(np.float32)
 
 
-@dataclass(frozen=True)
-class _SoundSums:
-    """Sums over the frames before each frame (T + 1,): that of any stretch is one difference.
+def _sums_before(emissions: Emissions, ids: np.ndarray, spikes: Spans) -> np.ndarray:
+    """Return (6, T + 1) sums over the frames before each frame, so that any stretch is one difference.
 
-    Attributes:
-        shortfall: nats by which the path is worse than the best class.
-        labels_for_blank: nats by which a blank is worse than the best class.
-        labels: frames where a label is likelier than a blank.
-        entropy: of the classes, in nats.
-        speech, silence: frames that are surely either.
+    They are: nats by which the path is worse than the best class; nats by which a blank is; frames where a label is
+    likelier than a blank; the entropy of the classes in nats; frames that are surely speech; frames surely silent.
     """
-
-    shortfall: np.ndarray
-    labels_for_blank: np.ndarray
-    labels: np.ndarray
-    entropy: np.ndarray
-    speech: np.ndarray
-    silence: np.ndarray
-
-    @classmethod
-    def of(cls, emissions: Emissions, ids: np.ndarray, spikes: Spans) -> _SoundSums:
-        assert emissions.states is not None
-        classes = torch.full((len(emissions.log_probs),), emissions.blank, dtype=torch.int64)
-        lengths = spikes.end - spikes.start
-        first = np.repeat(spikes.start - np.append(0, np.cumsum(lengths)[:-1]), lengths)
-        classes[torch.from_numpy(first + np.arange(len(first)))] = torch.from_numpy(np.repeat(ids, lengths))
-        log_probs, states, device = emissions.log_probs, emissions.states, emissions.log_probs.device
-        sums = np.zeros((6, len(log_probs) + 1))
-        for low in range(0, len(log_probs), SUMMED_FRAMES):
-            piece = slice(low, low + SUMMED_FRAMES)
-            columns = _columns(log_probs[piece], states[piece], classes[piece].to(device), emissions.blank)
-            # One sum of all frames, to the bit: each piece goes on where the one before it ended.
-            both = np.concatenate((sums[:, low : low + 1], columns.cpu().numpy()), axis=1)
-            sums[:, low : low + both.shape[1]] = np.cumsum(both, axis=1)
-        return cls(*sums)
+    assert emissions.states is not None
+    classes = torch.full((len(emissions.log_probs),), emissions.blank, dtype=torch.int64)
+    lengths = spikes.end - spikes.start
+    first = np.repeat(spikes.start - np.append(0, np.cumsum(lengths)[:-1]), lengths)
+    classes[torch.from_numpy(first + np.arange(len(first)))] = torch.from_numpy(np.repeat(ids, lengths))
+    log_probs, states, device = emissions.log_probs, emissions.states, emissions.log_probs.device
+    sums = np.zeros((6, len(log_probs) + 1))
+    for low in range(0, len(log_probs), SUMMED_FRAMES):
+        piece = slice(low, low + SUMMED_FRAMES)
+        columns = _columns(log_probs[piece], states[piece], classes[piece].to(device), emissions.blank)
+        # To the bit the sum over all frames at once: each piece continues where the one before it ended.
+        both = np.concatenate((sums[:, low : low + 1], columns.cpu().numpy()), axis=1)
+        sums[:, low : low + both.shape[1]] = np.cumsum(both, axis=1)
+    return sums
 
 
 def _columns(log_probs: torch.Tensor, states: torch.Tensor, classes: torch.Tensor, blank: int) -> torch.Tensor:
-    """Return what `_SoundSums` adds up (6, T), float64, of the frames of a piece."""
+    """Return (6, T) float64, what `_sums_before` sums, of the frames of a piece."""
     log_probs = log_probs.float().log_softmax(1)
     best = log_probs.amax(1)
     blanks = log_probs[:, blank]
-    own = log_probs.gather(1, classes[:, None])[:, 0]
+    on_path = log_probs.gather(1, classes[:, None])[:, 0]
     spoken = states[:, :-1].amax(1) - states[:, -1]
     columns = (
-        (best - own).clamp(max=MOST_NATS),
+        (best - on_path).clamp(max=MOST_NATS),
         (best - blanks).clamp(max=MOST_NATS),
         best > blanks,
         -(log_probs.exp() * log_probs.clamp(min=-1e4)).sum(1),
@@ -277,91 +342,3 @@ def _columns(log_probs: torch.Tensor, states: torch.Tensor, classes: torch.Tenso
 def _between(sums: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
     """Return sums over the frames from `first` to `last`, exclusive."""
     return sums[last] - sums[first]
-
-
-TOO_DENSE = 0.05
-"""Share that remains of confidence where the text has more sounds than can be spoken in the time of the recording."""
-RIGHT_MS = 50
-"""An edge is right, to a calibration, within so much of the hand label."""
-
-
-@dataclass(frozen=True)
-class Confidences:
-    """Confidences in [0, 1] of each token (L,), and of each word that has tokens, in order.
-
-    `judged` where a confidence network has judged whether the words are there at all, or there is no time for them.
-    """
-
-    tokens: Sequence[float]
-    words: Sequence[float]
-    judged: bool = False
-
-
-def confidences(
-    emissions: Emissions,
-    tokens: Tokens,
-    spikes: Spans,
-    edges: Spans,
-    calibration: Calibration,
-    network: ConfidenceNetwork | None = None,
-) -> Confidences:
-    """Return confidences by the network or the calibration, where edges have spreads; else by the spikes alone.
-
-    Args:
-        emissions: of the utterance.
-        tokens: what is said, wildcards and separators included.
-        spikes: where CTC's best path has them.
-        edges: where they are in the end.
-        calibration: the model's.
-        network: the model's, if it has one.
-    """
-    spoken, begins = word_begins(tokens)
-    lacking = np.asarray(tokens.ids) == WILDCARD
-    ids = np.where(lacking, 0, np.asarray(tokens.ids)).tolist()
-    of_token = spike_confidence(emissions.log_probs, ids, spikes)
-    at_spikes = of_token[spoken]
-    # Nothing speaks for a wildcard, which takes any speech; of a word, what is known of it counts.
-    of_token[lacking] = 0.0
-    lengths = np.diff(begins)
-    known = 1.0 - np.add.reduceat(lacking[spoken].astype(np.float64), begins[:-1]) / lengths
-    fits = sound_fits(emissions, tokens, edges, calibration.spread)
-    dense = fits is None and network is not None and _too_dense(emissions, len(spoken))
-    if dense:
-        of_token, known = of_token * TOO_DENSE, known * TOO_DENSE
-    if fits is None or (network is None and not calibration.word_confidence):
-        of_word = np.array(geometric_means(np.where(lacking, 1.0, of_token)[spoken], begins.tolist()))
-        return Confidences(of_token.tolist(), (of_word * known).tolist(), judged=dense)
-    if calibration.token_confidence:
-        of_token[spoken] = probability(fits.features(np.arange(len(spoken) + 1)), calibration.token_confidence)
-        of_token[lacking] = 0.0
-    if network is not None:
-        if network.features != NAMES:
-            raise ConfigError("the model's confidence network is of another version of ctc-align; train it again")
-        of_word = here = network.chances(word_features(emissions, tokens, spikes, fits, at_spikes))
-    else:
-        of_sounds = fits.features(begins)
-        # An edge of what is not there is nowhere.
-        here = probability(of_sounds, calibration.word_presence) if calibration.word_presence else np.ones(len(lengths))
-        of_word = probability(of_sounds, calibration.word_confidence) * here
-    of_token[spoken] *= np.repeat(here, lengths)
-    # More digits than these would be noise of single precision.
-    return Confidences(of_token.round(4).tolist(), (of_word * known).round(4).tolist(), judged=network is not None)
-
-
-def _too_dense(emissions: Emissions, sounds: int) -> bool:
-    """Return whether the parts of so many sounds are more than the frames that there are."""
-    return emissions.states is not None and sounds * parts_of(emissions) > len(emissions.states)
-
-
-def geometric_means(confidence: np.ndarray, begins: Sequence[int]) -> list[float]:
-    """Return of each word the geometric mean of its tokens' confidences, from begins[w] to begins[w + 1].
-
-    >>> geometric_means(np.array([1.0, 0.25, 0.25, 0.0]), [0, 1, 3, 4])
-    [1.0, 0.25, 0.0]
-    """
-    logs = np.log(np.maximum(confidence, 1e-12))
-    spans = list(pairwise(begins))
-    # Word by word: the sums of ufunc.reduceat are rounded in another order than those of one word alone.
-    means = [np.add.reduce(logs[start:end]) / (end - start) for start, end in spans]
-    values = confidence.tolist()
-    return [mean if min(values[start:end]) > 0 else 0.0 for mean, (start, end) in zip(np.exp(means).tolist(), spans)]

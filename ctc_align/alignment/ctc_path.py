@@ -5,7 +5,7 @@ CTC says what was said and roughly when: a token is a spike of a frame or two, w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,20 +14,19 @@ import torch
 from ctc_align import lattice
 from ctc_align.errors import EmissionsError, TooShortError
 from ctc_align.kernels.requests import BestPath, CtcTargets, Forward, Steps
-from ctc_align.types import Tokens
+from ctc_align.types import Emissions, Tokens
 
 GAP_FRAMES = 50
-"""More frames than this between the spikes of two sounds of a word tear the word apart."""
-
+"""A longer gap between the spikes of two sounds of a word tears the word apart."""
 GAP_COST = 0.1
-"""Nats that each frame of blank inside a word costs where a word was torn apart."""
-
-
+"""Cost in nats of each frame of blank inside a word, once a word was torn apart: 5 nats over `GAP_FRAMES`."""
 MOST_CELLS = 2**35
-"""With more frames times tokens a second path is searched in windows: it takes no more time and memory than that."""
-WINDOW_FRAMES = 10_000
-NEAR_FRAMES = 3000
-"""So much farther than what counts of it a window reaches: half a minute."""
+"""With more frames times tokens the second search runs in windows, which bounds its time and memory."""
+WINDOW_FRAMES, NEAR_FRAMES = 10_000, 3000
+"""A window advances by the first number and reaches beyond it by the second (half a minute of the English model): so
+far away the end of a window no longer changes the path."""
+PIECE_FRAMES = 2**16
+"""Frames whose scores are copied at once: the copies of a recording of hours stay small."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +34,8 @@ class Spans:
     """The frames of the tokens of an utterance, counted from frame 0: ascending, never overlapping.
 
     Attributes:
-        start, end: (L,) the end exclusive; int64 on a path, float64 between frames. What stands between words (a
-            separator) may be empty.
+        start, end: (L,) the end exclusive; int64 on a path, float64 between frames. A separator between words may be
+            empty.
         start_sd, end_sd: (L,) float64, standard deviations of both; None where they are not known.
     """
 
@@ -46,9 +45,13 @@ class Spans:
     end_sd: np.ndarray | None = None
 
     def of(self, tokens: np.ndarray) -> Spans:
-        """Return the spans of some tokens only, which indices or a mask select."""
+        """Return the spans of the tokens that indices or a mask select."""
         sd = [None if column is None else column[tokens] for column in (self.start_sd, self.end_sd)]
         return Spans(self.start[tokens], self.end[tokens], *sd)
+
+    def shifted(self, frames: int) -> Spans:
+        """Return the spans `frames` later."""
+        return replace(self, start=self.start + frames, end=self.end + frames)
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,21 @@ class CtcPath:
     spans: Spans
     score: float
     backend: str
+
+
+def indices_of_sounds(tokens: Tokens) -> np.ndarray:
+    """Return the indices of the tokens that belong to words: all but separators."""
+    return np.flatnonzero(np.asarray(tokens.words) >= 0)
+
+
+def runs_of(flags: np.ndarray) -> list[tuple[int, int]]:
+    """Return the runs [first, last) of True.
+
+    >>> runs_of(np.array([True, True, False, True]))
+    [(0, 2), (3, 4)]
+    """
+    edges = np.flatnonzero(np.diff(np.concatenate(([False], flags, [False]))))
+    return list(zip(edges[::2].tolist(), edges[1::2].tolist()))
 
 
 def best_ctc_path(
@@ -74,7 +92,7 @@ def best_ctc_path(
         log_probs: (T, C).
         ids: (L,) token ids.
         blank: the class of the blank.
-        wildcard: (T,) scores of `lattice.WILDCARD`, where it is among the ids.
+        wildcard: (T,) scores of `lattice.WILDCARD`, needed where it is among the ids.
         backend: see `ctc_align.kernels`.
 
     Raises:
@@ -83,125 +101,125 @@ def best_ctc_path(
     """
     best = yield BestPath(log_probs, CtcTargets(ids, blank), wildcard, backend=backend)
     if best.score == float("-inf"):
-        check_fits(len(log_probs), lattice.ctc([np.asarray(ids, np.int64)], blank).min_frames.item(), len(ids))
+        needed = lattice.ctc([np.asarray(ids, np.int64)], blank).min_frames.item()
+        if needed > len(log_probs):
+            raise TooShortError(
+                f"the transcript is longer than the audio can hold: {len(ids)} tokens need at least {needed} frames, "
+                f"the audio has {len(log_probs)}; is it the right transcript, and the whole recording?"
+            )
         raise EmissionsError(
             "the log-probs give this transcript probability zero (every path meets -inf): nothing can be "
             "aligned; is it the right transcript?"
         )
-    return CtcPath(token_spans(best.states, token_of_state(len(ids)), len(ids)), best.score, best.backend)
+    # The states of CTC are blank, token 0, blank, token 1, … blank.
+    token_of_state = np.full(2 * len(ids) + 1, -1, np.int64)
+    token_of_state[1::2] = np.arange(len(ids))
+    return CtcPath(token_spans(best.states, token_of_state, len(ids)), best.score, best.backend)
 
 
 def best_word_path(
-    log_probs: torch.Tensor,
-    tokens: Tokens,
-    blank: int,
-    *,
-    gap_frames: int = GAP_FRAMES,
-    wildcard: torch.Tensor | None = None,
-    backend: str = "auto",
+    emissions: Emissions, tokens: Tokens, *, wildcard: torch.Tensor | None = None, backend: str = "auto"
 ) -> Steps[CtcPath]:
-    """Find the best CTC path that does not tear words apart: to CTC a second of blanks is as good inside as outside.
+    """Find the best CTC path; for a model with segmentation states, one that does not tear words apart.
 
-    In long pauses with noise, and where something is said that is not in the transcript, the best path leaves single
-    sounds far from the rest of their word. Then the frames are those of the best path on which blanks inside words
-    have a cost, searched in windows in recordings of an hour and more; the score stays that of the best path. Arguments
-    and errors as `best_ctc_path`.
+    To CTC a second of blanks is as likely inside a word as outside. In long pauses with noise, and where something is
+    said that is not in the transcript, the best path leaves single sounds far from the rest of their word, and the
+    segmentation looks for them there. So where a gap inside a word is longer than `GAP_FRAMES`, the frames are those of
+    the best path on which blanks inside words cost `GAP_COST` each; the score stays that of the best path.
+
+    Args:
+        emissions: without states the spikes are what is written: they are those of the best path.
+        tokens: what is said.
+        wildcard, backend: as for `best_ctc_path`.
+
+    Raises: as `best_ctc_path`.
     """
+    log_probs, blank = emissions.log_probs, emissions.blank
     path = yield from best_ctc_path(log_probs, tokens.ids, blank, wildcard=wildcard, backend=backend)
-    owner = np.asarray(tokens.words)
+    ids, owner = np.asarray(tokens.ids, np.int64), np.asarray(tokens.words)
     inside = (owner[1:] == owner[:-1]) & (owner[1:] >= 0)
-    if not (inside & (path.spans.start[1:] - path.spans.end[:-1] > gap_frames)).any():
+    torn = (inside & (path.spans.start[1:] - path.spans.end[:-1] > GAP_FRAMES)).any()
+    if emissions.states is None or not torn:
         return path
-    costly = log_probs[:, blank] - GAP_COST
-    inner = lattice.WILDCARD
+    # Blanks inside words emit a class of their own: the wildcard's scores, where no token needs these, else a new one.
+    costly, inner_blank = log_probs[:, blank] - GAP_COST, lattice.WILDCARD
     if lattice.WILDCARD in tokens.ids:
-        log_probs, inner = torch.cat((log_probs, costly[:, None]), 1), log_probs.shape[1]
+        log_probs, inner_blank = torch.cat((log_probs, costly[:, None]), 1), log_probs.shape[1]
     else:
         wildcard = costly
-    search = _CostlySearch(log_probs, np.asarray(tokens.ids, np.int64), blank, inside, inner, wildcard, backend)
+
+    def part(first: int, last: int, token: int, stop: int) -> Steps[Spans | None]:
+        """Return the spans of the tokens [token, stop) in the frames [first, last); None without a path."""
+        topology = lattice.ctc([ids[token:stop]], blank)
+        emit = topology.emit.copy()
+        emit[0, 2:-1:2][inside[token : stop - 1]] = inner_blank
+        bands = None
+        if first:  # the window before has found where the first token begins: its path starts in that state
+            bands = np.tile(np.array([1, emit.shape[1]]), (last - first, 1))
+            bands[0] = 1, 2
+        scores = None if wildcard is None else wildcard[first:last]
+        best = yield BestPath(log_probs[first:last], replace(topology, emit=emit), scores, backend, bands)
+        if best.score == float("-inf"):
+            return None
+        return token_spans(best.states, topology.token[0], stop - token).shifted(first)
+
     spans = None
-    if len(log_probs) * len(tokens.ids) > MOST_CELLS:
-        starts = np.flatnonzero((np.diff(owner, prepend=-2) != 0) & (owner >= 0))
-        spans = yield from search.in_windows(path.spans, starts)
+    if len(log_probs) * len(ids) > MOST_CELLS:
+        word_starts = np.flatnonzero((np.diff(owner, prepend=-2) != 0) & (owner >= 0))
+        spans = yield from _in_windows(part, path.spans, word_starts, len(log_probs))
     if spans is None:
-        spans = yield from search.part(slice(0, len(log_probs)), slice(0, len(tokens.ids)))
+        spans = yield from part(0, len(log_probs), 0, len(ids))
     return path if spans is None else replace(path, spans=spans)
 
 
-@dataclass(frozen=True, eq=False)
-class _CostlySearch:
-    """The search for the best path where the blanks after the tokens `inside` words (L - 1,) emit the class `inner`."""
+def _in_windows(
+    part: Callable[[int, int, int, int], Steps[Spans | None]], spikes: Spans, word_starts: np.ndarray, frames: int
+) -> Steps[Spans | None]:
+    """Return the spans of all tokens, window by window; None where a window has no path.
 
-    log_probs: torch.Tensor
-    ids: np.ndarray
-    blank: int
-    inside: np.ndarray
-    inner: int
-    wildcard: torch.Tensor | None
-    backend: str
-
-    def in_windows(self, spikes: Spans, starts: np.ndarray) -> Steps[Spans | None]:
-        """Return the spans of all tokens, window by window; None where one has no path.
-
-        Args:
-            spikes: of the best path of all, by which the windows are cut.
-            starts: the first token of each word. A window ends `NEAR_FRAMES` beyond the word that begins the next one.
-        """
-        start, end = np.empty((2, len(self.ids)), np.int64)
-        first = token = 0
-        while True:
-            later = starts[starts > token]
-            following = later[spikes.start[later] >= first + WINDOW_FRAMES]
-            beyond = later[spikes.start[later] >= first + WINDOW_FRAMES + NEAR_FRAMES]
-            last, stop = len(self.log_probs), len(self.ids)
-            if len(beyond):
-                stop = int(beyond[0])
-                last = int(spikes.end[stop - 1] + spikes.start[stop] + 1) // 2
-            found = yield from self.part(slice(first, last), slice(token, stop))
-            if found is None:
-                return None
-            start[token:stop], end[token:stop] = found.start + first, found.end + first
-            if not len(beyond):
-                return Spans(start, end)
-            token = int(following[0])
-            first = int(start[token])
-
-    def part(self, frames: slice, tokens: slice) -> Steps[Spans | None]:
-        """Return the spans of some tokens in some frames, the first token at once where these are not the first."""
-        topology = lattice.ctc([self.ids[tokens]], self.blank)
-        emit = topology.emit.copy()
-        emit[0, 2:-1:2][self.inside[tokens.start : tokens.stop - 1]] = self.inner
-        bands = None
-        if frames.start:
-            bands = np.tile(np.array([1, emit.shape[1]]), (frames.stop - frames.start, 1))
-            bands[0] = 1, 2
-        wildcard = None if self.wildcard is None else self.wildcard[frames]
-        best = yield BestPath(self.log_probs[frames], replace(topology, emit=emit), wildcard, self.backend, bands)
-        if best.score == float("-inf"):
-            return None
-        return token_spans(best.states, topology.token[0], tokens.stop - tokens.start)
-
-
-def states_near(spans: Spans, frames: int, near_frames: int) -> np.ndarray:
-    """Return (T, 2) the first and last (exclusive) state of CTC of each frame within `near_frames` of its place on a
-    path, whose tokens have the `spans`.
-
-    >>> states_near(Spans(np.array([0, 4]), np.array([1, 5])), 5, 1).tolist()
-    [[0, 3], [0, 3], [0, 3], [2, 3], [2, 5]]
+    Args:
+        part: finds the spans of the tokens [token, stop) in the frames [first, last).
+        spikes: of the best path, by which the windows are cut.
+        word_starts: the first token of each word.
+        frames: of the recording.
     """
-    at = np.arange(frames)
-    low = 2 * np.searchsorted(spans.end, at - near_frames)
-    high = 2 * np.searchsorted(spans.start, at + near_frames) + 1
-    return np.stack((low, np.minimum(high, 2 * len(spans.start) + 1)), 1)
+    start, end = np.empty((2, len(spikes.start)), np.int64)
+    first, token = 0, 0
+    while True:
+        last, stop, following = window_from(first, token, spikes, word_starts, frames, (WINDOW_FRAMES, NEAR_FRAMES))
+        found = yield from part(first, last, token, stop)
+        if found is None:
+            return None
+        start[token:stop], end[token:stop] = found.start, found.end
+        if following is None:
+            return Spans(start, end)
+        token, first = following, int(start[following])
 
 
-def check_fits(frames: int, needed: int, tokens: int) -> None:
-    """Raise TooShortError where the shortest path of `tokens` tokens needs more frames than the audio has."""
-    if needed > frames:
-        raise TooShortError(
-            f"the transcript is longer than the audio can hold: {tokens} tokens need at least {needed} frames, "
-            f"the audio has {frames}; is it the right transcript, and the whole recording?"
-        )
+def window_from(
+    first: int, token: int, spikes: Spans, word_starts: np.ndarray, frames: int, lengths: tuple[int, int]
+) -> tuple[int, int, int | None]:
+    """Return where the window from a frame and a token on ends, and the token with which the next window begins.
+
+    Args:
+        first, token: the frame and the token with which it begins.
+        spikes: (L,) of all tokens.
+        word_starts: the first token of each word.
+        frames: of the recording.
+        lengths: the frames by which windows advance, and by which each reaches into the next.
+
+    Returns:
+        The frame and the token after its last; the next window's first token, None where this one is the last.
+    """
+    advance, overlap = lengths
+    later = word_starts[word_starts > token]
+    following = later[spikes.start[later] >= first + advance]
+    beyond = later[spikes.start[later] >= first + advance + overlap]
+    if not len(beyond):
+        return frames, len(spikes.start), None
+    stop = int(beyond[0])
+    # Half-way between the last word of the window and the word after it.
+    return int(spikes.end[stop - 1] + spikes.start[stop] + 1) // 2, stop, int(following[0])
 
 
 def token_spans(states: np.ndarray, token_of_state: np.ndarray, tokens: int) -> Spans:
@@ -225,15 +243,8 @@ def token_spans(states: np.ndarray, token_of_state: np.ndarray, tokens: int) -> 
     return Spans(start, end)
 
 
-def token_of_state(tokens: int) -> np.ndarray:
-    """Return (2 * tokens + 1,) the token of each state of CTC: -1, 0, -1, 1, … -1."""
-    token = np.full(2 * tokens + 1, -1, np.int64)
-    token[1::2] = np.arange(tokens)
-    return token
-
-
 def ctc_loss(log_probs: torch.Tensor, ids: Sequence[int], blank: int, path: CtcPath, backend: str) -> Steps[float]:
     """Return the exact CTC loss -log p(ids | audio), natural log, over all paths; `path` is the best of them."""
     score = yield Forward(log_probs, CtcTargets(ids, blank), backend=backend)
-    # One path is never likelier than all; where it is all there is, rounding may say so.
+    # One path is never likelier than all together; where it is the only one, rounding may say so.
     return min(-score, -path.score)

@@ -1,7 +1,7 @@
-"""The last step to the edges that are written: between frames, corrected by kind, in order, with their spread.
+"""Where sounds begin and end, from frames to seconds: how edges are drawn, pauses, offsets by kind, and their order.
 
-Kinds of sounds have edges that a model puts early or late by a habit: a person ends a stop with its burst, and a vowel
-where the next one's formants begin. A calibration holds what to add for each pair of kinds.
+Kinds of sounds have edges that a model systematically puts early or late: a person ends a stop with its burst, and a
+vowel where the next one's formants begin. A calibration holds what to add for each pair of kinds.
 """
 
 from __future__ import annotations
@@ -14,89 +14,195 @@ from itertools import pairwise
 import numpy as np
 
 from ctc_align import units
-from ctc_align.alignment.ctc_path import Spans, best_ctc_path
-from ctc_align.alignment.segmentation import Sounds, parts_of, segment, soft_edges, sounds_of
-from ctc_align.alignment.wildcard import scores_of, speech_scores
+from ctc_align.alignment.ctc_path import Spans, best_ctc_path, indices_of_sounds, runs_of
+from ctc_align.alignment.segmentation import Sounds, segment, segmented_sounds, soft_edges
+from ctc_align.alignment.wildcard import scores_of
 from ctc_align.errors import InputError
 from ctc_align.kernels.requests import Steps
 from ctc_align.lattice import WILDCARD
 from ctc_align.models.calibration import SILENCE, SOUND, Calibration
+from ctc_align.models.edge_network import EdgeNetwork
 from ctc_align.types import Emissions, Tokens
-
-# The order of edges: they ascend, no sound is nothing, and separators between words are.
 
 SHORTEST_FRAMES = 0.5
 """The shortest that a sound may be."""
-
-
-def in_order(
-    start: np.ndarray, end: np.ndarray, pause_after: np.ndarray, frames: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return edges that ascend within [0, frames], every sound SHORTEST_FRAMES or longer, shared edges still shared.
-
-    Args:
-        start, end: (L,) in frames.
-        pause_after: (L,) bool, after which sounds there is a pause; the others share their edge with the next.
-        frames: length of the audio.
-    """
-    count = len(start)
-    edges = np.empty(2 * count)
-    edges[::2], edges[1::2] = start, end
-    shared = np.zeros(2 * count, np.bool_)
-    shared[2::2] = ~pause_after[:-1]
-    # A shared edge is one: its two places are their mean, which is either where they are the same.
-    middle = (edges[1:-1:2] + edges[2::2]) / 2
-    edges[1:-1:2] = np.where(shared[2::2], middle, edges[1:-1:2])
-    edges[2::2] = np.where(shared[2::2], middle, edges[2::2])
-    least = min(SHORTEST_FRAMES, frames / max(count, 1))
-    room = np.repeat(np.arange(count), 2) * least
-    room[1::2] += least
-    edges = np.maximum.accumulate(np.maximum(edges, 0.0) - room) + room
-    latest = frames - (count * least - room)
-    edges = np.minimum(edges, latest)
-    edges = np.minimum.accumulate((edges - room)[::-1])[::-1] + room
-    return edges[::2], edges[1::2]
-
-
-def among_all_tokens(spans: Spans, spoken: np.ndarray, own: Spans) -> Spans:
-    """Return the edges of all tokens: those of the `spoken` ones (L,), and separators at the end of the sound before.
-
-    Args:
-        spans: of all tokens; what stands before the first sound is at 0.
-        spoken: the places of the sounds among all tokens.
-        own: of the sounds, with standard deviations or without.
-    """
-    start, end = spans.start.astype(np.float64), spans.start.astype(np.float64)
-    start[spoken], end[spoken] = own.start, own.end
-    others = np.setdiff1d(np.arange(len(start)), spoken)
-    before = np.searchsorted(spoken, others) - 1
-    place = np.where(before >= 0, end[spoken[np.maximum(before, 0)]], 0.0) if len(spoken) else np.zeros(len(others))
-    start[others] = end[others] = place
-    if own.start_sd is None or own.end_sd is None:
-        return Spans(start, end)
-    start_sd, end_sd = np.zeros((2, len(start)))
-    start_sd[spoken], end_sd[spoken] = own.start_sd, own.end_sd
-    return Spans(start, end, start_sd, end_sd)
-
-
-def frames_in(emissions: Emissions) -> float:
-    """Return the length of the audio in frames, from where frame 0 begins."""
-    if emissions.duration_s is None:
-        return float(len(emissions.log_probs))
-    return (emissions.duration_s - emissions.first_frame_s) / emissions.frame_shift_s
-
-
-# Pauses that are none: a silence too short to be one belongs to the sounds around it.
-#
-# How short that is depends on them. The closure of a plosive is as silent as a pause, and hand labels count it to the
-# plosive; the glottal closure before a vowel likewise belongs to the vowel, unless a vowel or the noise of a
-# fricative runs up to it. Where neither neighbour has a closure of its own, a little silence is a pause already. All
-# this is known of the phones of `ctc_align.text.phone_sets`; between letters, and phones of other sets, every pause has
-# the usual length.
-
 CLOSURES = ("stop", "affricate")
 LONG, LONGER, SHORT = 1.5, 2.25, 0.5
-"""The shortest pause beside plosives, before vowels with a glottal closure, and beside neither, in usual ones."""
+"""The shortest pause beside plosives, before vowels with a glottal closure, and beside neither, as multiples of the
+setting `shortest_pause_s`."""
+
+
+@dataclass(frozen=True)
+class EdgeSettings:
+    """How edges are drawn, as far as settings and calibration decide it.
+
+    Attributes:
+        method: the setting `edges`. "spikes": the frames of CTC's best path. "occupancy": the medians over all paths,
+            of the segmentation where the model has one, else of CTC. "calibrated": the best path's, with the
+            calibration's offsets, and for CTC's own path with its cost of blanks. "refined": the medians, with the
+            offsets; "calibrated" where the model has no segmentation. "auto": "refined" where it has one, else
+            "calibrated" where it has a calibration, else "spikes".
+        calibration: the model's.
+        band_s, shortest_pause_s: see `Settings`.
+        backend: of the kernels.
+    """
+
+    method: str
+    calibration: Calibration
+    band_s: float
+    shortest_pause_s: float
+    backend: str
+
+    def resolved(self, *, segmented: bool) -> str:
+        """Return the method for a model with or without a segmentation; never "auto"."""
+        if self.method == "auto":
+            return "refined" if segmented else "calibrated" if self.calibration.draws else "spikes"
+        return "calibrated" if self.method == "refined" and not segmented else self.method
+
+    def missing(self, whose: str, network: EdgeNetwork | None, emissions: Emissions) -> str:
+        """Return a warning where the method cannot be had, and which edges there are instead; "" where it can.
+
+        `whose` names the model or calibration that lacks something.
+        """
+        calibration, segmented = self.calibration, emissions.states is not None
+        if self.method == "refined" and not refines_edges(self.method, network, emissions):
+            lacking = f"{whose}: no network that looks at edges" if network is None else "no sound to look at"
+            drawn = "medians over all paths"
+        elif self.method == "calibrated" and not (calibration.offsets_ms if segmented else calibration.draws):
+            lacking = f"{whose}: no calibration of edges, which ctc-align calibrate makes"
+            drawn = "those of the best path"
+        else:
+            return ""
+        if not segmented:
+            drawn = "calibrated spikes of CTC" if calibration.draws else "spikes of CTC"
+        return f"edges {self.method} cannot be had ({lacking}): they are {drawn}"
+
+
+def may_refine(method: str, network: EdgeNetwork | None) -> bool:
+    """Return whether a network draws the edges finely if it has the sound; `method` is the setting `edges`."""
+    return method in ("auto", "refined") and network is not None
+
+
+def refines_edges(method: str, network: EdgeNetwork | None, emissions: Emissions) -> bool:
+    """Return whether a network draws the edges finely: there is one, and the sound, and the setting asks for it."""
+    return may_refine(method, network) and emissions.sound is not None
+
+
+def place_edges(emissions: Emissions, tokens: Tokens, spikes: Spans, settings: EdgeSettings) -> Steps[Spans]:
+    """Return where the tokens of an utterance begin and end, between frames.
+
+    Args:
+        emissions: of the utterance.
+        tokens: what is said, wildcards and separators included.
+        spikes: where CTC's best path has them.
+        settings: how to draw.
+    """
+    segmented = emissions.states is not None
+    method, calibration = settings.resolved(segmented=segmented), settings.calibration
+    segments = None
+    if segmented and method != "spikes":
+        band_frames = max(1, units.seconds_to_frames(settings.band_s, emissions.frame_shift_s))
+        segments = yield from segment(emissions, tokens, spikes, band_frames, settings.backend)
+    medians = None
+    # Where a segmentation does not fit there are only spikes.
+    if method in ("occupancy", "refined") and segmented == (segments is not None):
+        medians = yield from _medians(emissions, tokens, segments or spikes, settings)
+    if method in ("spikes", "occupancy"):
+        calibration = replace(calibration, offsets_ms={})
+    if segments is not None:
+        pauses = PauseRule(settings.shortest_pause_s / emissions.frame_shift_s)
+        return draw(segments, medians, tokens, calibration, frames_in(emissions), pauses)
+    if segmented:
+        calibration = Calibration(ipa=calibration.ipa)  # its constants are those of segments
+    elif method == "calibrated" and calibration.blank_cost:
+        spikes = yield from _spikes_with_costly_blanks(emissions, tokens, spikes, settings)
+    gap_frames = calibration.spike_gap_s / emissions.frame_shift_s if method == "calibrated" else 0.0
+    return draw(spikes, medians, tokens, calibration, frames_in(emissions), PauseRule(gap_frames, spikes=True))
+
+
+def _medians(emissions: Emissions, tokens: Tokens, spans: Spans, settings: EdgeSettings) -> Steps[Spans]:
+    """Return medians over all paths, of the tokens that belong to words."""
+    if emissions.states is not None:
+        _, sounds = segmented_sounds(emissions, tokens, spans)
+        return (yield from soft_edges(sounds, settings.calibration.scale, settings.backend))
+    # Scores of CTC are used as they are: its peaks leave no edge to draw more softly.
+    words, wildcard = np.asarray(tokens.words), scores_of(emissions) if WILDCARD in tokens.ids else None
+    sounds = Sounds(emissions.log_probs, np.asarray(tokens.ids), words, spans, blank=emissions.blank, wildcard=wildcard)
+    medians = yield from soft_edges(sounds, 1.0, settings.backend)
+    return medians.of(indices_of_sounds(tokens))
+
+
+def _spikes_with_costly_blanks(
+    emissions: Emissions, tokens: Tokens, spikes: Spans, settings: EdgeSettings
+) -> Steps[Spans]:
+    """Return CTC's best path where each frame of blank costs what the calibration says; `spikes` where none fits."""
+    log_probs = emissions.log_probs.clone()
+    log_probs[:, emissions.blank] -= settings.calibration.blank_cost
+    wildcard = scores_of(emissions) if WILDCARD in tokens.ids else None
+    try:
+        path = yield from best_ctc_path(
+            log_probs, tokens.ids, emissions.blank, wildcard=wildcard, backend=settings.backend
+        )
+    except InputError:
+        return spikes
+    return path.spans
+
+
+def draw(
+    spans: Spans,
+    medians: Spans | None,
+    tokens: Tokens,
+    calibration: Calibration,
+    frames: float,
+    pauses: PauseRule,
+) -> Spans:
+    """Return the edges of all tokens: ascending, no sound shorter than `SHORTEST_FRAMES`, separators empty.
+
+    Args:
+        spans: frames of the best path, of all tokens.
+        medians: where the edges are between frames, of the tokens that belong to words; None: as in `spans`.
+        tokens: as in `spans`.
+        calibration: what is added to edges, and the factor of spreads.
+        frames: length of the audio, in frames.
+        pauses: which gaps between the spans are pauses.
+    """
+    spoken = indices_of_sounds(tokens)
+    path = spans.of(spoken)
+    edges = path if medians is None else medians
+    start, end = edges.start.astype(np.float64), edges.end.astype(np.float64)
+    kinds = calibration.kinds([tokens.labels[k] for k in spoken])
+    gap = path.start[1:] > path.end[:-1]
+    start, end, pause_after = pauses.close(start, end, gap, kinds, np.asarray(tokens.words)[spoken])
+    around_start, around_end = kinds_around(kinds, pause_after)
+    start = start + [calibration.offset_frames(*pair) for pair in around_start]
+    end = end + [calibration.offset_frames(*pair) for pair in around_end]
+    start, end = in_order(start, end, pause_after, frames)
+    if medians is None or medians.start_sd is None or medians.end_sd is None:
+        return among_all_tokens(spans, spoken, Spans(start, end))
+    sds = medians.start_sd * calibration.spread, medians.end_sd * calibration.spread
+    return among_all_tokens(spans, spoken, Spans(start, end, *sds))
+
+
+def kinds_around(kinds: Sequence[str], pause_after: np.ndarray) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """Return the kinds on either side of each sound's start, and of its end; the ends of the utterance are silence.
+
+    >>> kinds_around(["stop", "vowel"], np.array([False, True]))
+    ([('silence', 'stop'), ('stop', 'vowel')], [('stop', 'vowel'), ('vowel', 'silence')])
+    """
+    before = [SILENCE, *kinds[:-1]]
+    after = [*kinds[1:], SILENCE]
+    starts = [(SILENCE if k == 0 or pause_after[k - 1] else before[k], kinds[k]) for k in range(len(kinds))]
+    ends = [(kinds[k], SILENCE if pause_after[k] else after[k]) for k in range(len(kinds))]
+    return starts, ends
+
+
+# Pauses: a silence too short to be one belongs to the sounds around it
+#
+# How short that is depends on these sounds. The closure of a plosive is as silent as a pause, and hand labels count it
+# to the plosive; the glottal closure before a vowel likewise belongs to the vowel, unless a vowel or the noise of a
+# fricative runs up to it. Where neither neighbour has a closure, even a little silence is a pause. The kinds are known
+# for the phones of `ctc_align.text.phone_sets`; between letters, and phones of other sets, the shortest pause has the
+# usual length.
 
 
 def shortest_pause(before: str, after: str) -> float:
@@ -129,8 +235,8 @@ def _glottal(before: str, after: str) -> bool:
 class PauseRule:
     """Which gaps between sounds are pauses: `shortest_frames` is the usual shortest one.
 
-    Between CTC's `spikes` there is a gap almost always, and a spike says little about where its sound ends: what is no
-    pause is closed in its middle, and inside a word there is none; with `shortest_frames` of 0 every gap stays.
+    Between CTC's `spikes` there is nearly always a gap, and a spike says little about where its sound ends: a gap that
+    is not a pause is closed in its middle, and inside a word none is a pause; with `shortest_frames` 0 every gap stays.
     """
 
     shortest_frames: float
@@ -139,7 +245,7 @@ class PauseRule:
     def close(
         self, start: np.ndarray, end: np.ndarray, gap: np.ndarray, kinds: Sequence[str], words: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Close the gaps that are no pauses: their neighbours share an edge.
+        """Close the gaps that are not pauses: their neighbours share an edge.
 
         Args:
             start, end: (L,) edges of the sounds, in frames.
@@ -149,198 +255,104 @@ class PauseRule:
         Returns:
             Starts and ends (L,), and after which sounds (L,) there is a pause; after the last one there is.
         """
-        if not self.spikes:
-            return _closed(start, end, gap, kinds, self.shortest_frames)
-        return _met_half_way(start, end, gap, words[1:] != words[:-1], self.shortest_frames)
+        if self.spikes:
+            pause = gap & (start[1:] - end[:-1] >= self.shortest_frames)
+            if self.shortest_frames > 0:
+                pause &= words[1:] != words[:-1]
+            shared = (start[1:] + end[:-1]) / 2
+        else:
+            least = self.shortest_frames * np.array([shortest_pause(*pair) for pair in pairwise(kinds)])
+            closure = np.array([belongs_to_next(*pair) for pair in pairwise(kinds)], np.bool_)
+            pause = gap & (start[1:] - end[:-1] >= least)
+            shared = np.where(gap & closure, end[:-1], start[1:])
+        starts = np.append(start[:1], np.where(pause, start[1:], shared))
+        ends = np.append(np.where(pause, end[:-1], shared), end[-1:])
+        return starts, ends, np.append(pause, True)
 
 
-def _closed(
-    start: np.ndarray, end: np.ndarray, gap: np.ndarray, kinds: Sequence[str], shortest: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    start, end = start.copy(), end.copy()
-    least = shortest * np.array([shortest_pause(*pair) for pair in pairwise(kinds)])
-    closure = np.array([belongs_to_next(*pair) for pair in pairwise(kinds)], np.bool_)
-    pause = gap & (start[1:] - end[:-1] >= least)
-    shared = np.where(gap & closure, end[:-1], start[1:])
-    start[1:] = np.where(pause, start[1:], shared)
-    end[:-1] = np.where(pause, end[:-1], shared)
-    return start, end, np.append(pause, True)
+# The order of edges: they ascend, every sound has a length, and separators between words have none
 
 
-def _met_half_way(
-    start: np.ndarray, end: np.ndarray, gap: np.ndarray, between_words: np.ndarray, shortest: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    pause = gap & (start[1:] - end[:-1] >= shortest)
-    if shortest > 0:
-        pause &= between_words
-    middle = (start[1:] + end[:-1]) / 2
-    starts = np.append(start[:1], np.where(pause, start[1:], middle))
-    ends = np.append(np.where(pause, end[:-1], middle), end[-1:])
-    return starts, ends, np.append(pause, True)
-
-
-@dataclass(frozen=True)
-class EdgeSettings:
-    """The way in which edges are drawn.
-
-    Attributes:
-        method: "spikes": the frames of CTC's best path. "occupancy": the medians over all paths, of the segmentation
-            where the model has one, else of CTC. "calibrated": the best path's, with the calibration's offsets, and
-            where it is CTC's own with its cost of blanks. "refined": the medians, with the offsets; "calibrated" where
-            the model has no segmentation. "auto": "refined" where it has one, else "calibrated" where it has a
-            calibration, else "spikes".
-        calibration: the model's.
-        band_s, shortest_pause_s: see `Settings`.
-        backend: of the kernels.
-    """
-
-    method: str
-    calibration: Calibration
-    band_s: float
-    shortest_pause_s: float
-    backend: str
-
-    def resolved(self, *, segmented: bool) -> str:
-        """Return the method for a model with or without a segmentation; never "auto"."""
-        if self.method == "auto":
-            return "refined" if segmented else "calibrated" if self.calibration.draws else "spikes"
-        return "calibrated" if self.method == "refined" and not segmented else self.method
-
-
-def place_edges(emissions: Emissions, tokens: Tokens, spikes: Spans, settings: EdgeSettings) -> Steps[Spans]:
-    """Return where the tokens of an utterance begin and end, between frames.
+def in_order(
+    start: np.ndarray, end: np.ndarray, pause_after: np.ndarray, frames: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return edges that ascend within [0, frames], every sound `SHORTEST_FRAMES` or longer, shared edges still shared.
 
     Args:
-        emissions: of the utterance.
-        tokens: what is said, wildcards and separators included.
-        spikes: where CTC's best path has them.
-        settings: how to draw.
+        start, end: (L,) in frames.
+        pause_after: (L,) bool, after which sounds there is a pause; the others share their edge with the next.
+        frames: length of the audio.
     """
-    segmented = emissions.states is not None
-    method, calibration = settings.resolved(segmented=segmented), settings.calibration
-    segments = None
-    if segmented and settings.method != "spikes":
-        band_frames = max(1, units.seconds_to_frames(settings.band_s, emissions.frame_shift_s))
-        segments = yield from segment(emissions, tokens, spikes, band_frames, settings.backend)
-    medians = None
-    # Of a segmentation that does not fit, spikes are what there is.
-    if method in ("occupancy", "refined") and segmented == (segments is not None):
-        medians = yield from _medians(emissions, tokens, segments or spikes, segmented, settings)
-    if method in ("spikes", "occupancy"):
-        calibration = replace(calibration, offsets_ms={})
-    if segments is not None:
-        pauses = PauseRule(settings.shortest_pause_s / emissions.frame_shift_s)
-        return draw(segments, medians, tokens, calibration, frames_in(emissions), pauses)
-    if method == "calibrated" and calibration.blank_cost and not segmented:
-        spikes = yield from _spikes_with_costly_blanks(emissions, tokens, spikes, settings)
-    known = Calibration(ipa=calibration.ipa) if segmented else calibration
-    gap_frames = known.spike_gap_s / emissions.frame_shift_s if method == "calibrated" else 0.0
-    return draw(spikes, medians, tokens, known, frames_in(emissions), PauseRule(gap_frames, spikes=True))
+    count = len(start)
+    edges = np.empty(2 * count)
+    edges[::2], edges[1::2] = start, end
+    shared = np.zeros(2 * count, np.bool_)
+    shared[2::2] = ~pause_after[:-1]
+    # A shared edge has one time: the mean of the end before it and the start after it.
+    middle = (edges[1:-1:2] + edges[2::2]) / 2
+    edges[1:-1:2] = np.where(shared[2::2], middle, edges[1:-1:2])
+    edges[2::2] = np.where(shared[2::2], middle, edges[2::2])
+    # Edge i is clamped from both sides: before it there are sounds of `least` frames each, room[i] frames in all, and
+    # as much must remain for those after it. Measured from the room, ascending edges are a running maximum (from the
+    # left); then each is limited by what the ones after it need, a running minimum (from the right). One alone would
+    # let a late edge push its followers beyond the end of the audio, or an early one pull the earlier ones below 0.
+    least = min(SHORTEST_FRAMES, frames / max(count, 1))
+    room = np.repeat(np.arange(count), 2) * least
+    room[1::2] += least
+    edges = np.maximum.accumulate(np.maximum(edges, 0.0) - room) + room
+    latest = frames - (count * least - room)
+    edges = np.minimum(edges, latest)
+    edges = np.minimum.accumulate((edges - room)[::-1])[::-1] + room
+    return edges[::2], edges[1::2]
 
 
-def _medians(
-    emissions: Emissions, tokens: Tokens, spans: Spans, segmented: bool, settings: EdgeSettings
-) -> Steps[Spans]:
-    """Medians over all paths, of the tokens that belong to words."""
-    spoken, sounds = sounds_of(emissions, tokens)
-    words, lacking = np.asarray(tokens.words), WILDCARD in tokens.ids
-    if segmented:
-        assert emissions.states is not None
-        wildcard = speech_scores(emissions.states) if lacking else None
-        given = Sounds(
-            emissions.states, sounds, words[spoken], spans.of(spoken), parts_of(emissions), wildcard=wildcard
-        )
-        return (yield from soft_edges(given, settings.calibration.scale, settings.backend))
-    # Frames of CTC are taken as the model has them: there is no edge in its peaks to be drawn more softly.
-    wildcard = scores_of(emissions) if lacking else None
-    given = Sounds(emissions.log_probs, np.asarray(tokens.ids), words, spans, blank=emissions.blank, wildcard=wildcard)
-    medians = yield from soft_edges(given, 1.0, settings.backend)
-    return medians.of(spoken)
-
-
-def _spikes_with_costly_blanks(
-    emissions: Emissions, tokens: Tokens, spikes: Spans, settings: EdgeSettings
-) -> Steps[Spans]:
-    """CTC's best path when each frame of blank costs what the calibration says; the one that is known if none fits."""
-    log_probs = emissions.log_probs.clone()
-    log_probs[:, emissions.blank] -= settings.calibration.blank_cost
-    wildcard = scores_of(emissions) if WILDCARD in tokens.ids else None
-    try:
-        path = yield from best_ctc_path(
-            log_probs, tokens.ids, emissions.blank, wildcard=wildcard, backend=settings.backend
-        )
-    except InputError:
-        return spikes
-    return path.spans
-
-
-def kinds_around(kinds: Sequence[str], pause_after: np.ndarray) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """Return the kinds on either side of each sound's start, and of its end; the ends of the utterance are silence.
-
-    >>> kinds_around(["stop", "vowel"], np.array([False, True]))
-    ([('silence', 'stop'), ('stop', 'vowel')], [('stop', 'vowel'), ('vowel', 'silence')])
-    """
-    before = [SILENCE, *kinds[:-1]]
-    after = [*kinds[1:], SILENCE]
-    starts = [(SILENCE if k == 0 or pause_after[k - 1] else before[k], kinds[k]) for k in range(len(kinds))]
-    ends = [(kinds[k], SILENCE if pause_after[k] else after[k]) for k in range(len(kinds))]
-    return starts, ends
-
-
-def draw(
-    spans: Spans,
-    medians: Spans | None,
-    tokens: Tokens,
-    calibration: Calibration,
-    frames: float,
-    pauses: PauseRule,
-) -> Spans:
-    """Return the edges of all tokens: ascending, no sound shorter than `SHORTEST_FRAMES`, separators empty.
+def among_all_tokens(spans: Spans, spoken: np.ndarray, sounds: Spans) -> Spans:
+    """Return the edges of all tokens: those of the `spoken` ones (L,), and separators at the end of the sound before.
 
     Args:
-        spans: frames of the best path, of all tokens.
-        medians: where the edges are between frames, of the tokens that belong to words; None: as in `spans`.
-        tokens: as in `spans`.
-        calibration: what is added to edges, and what spreads are multiplied by.
-        frames: length of the audio, in frames.
-        pauses: which gaps between the spans are pauses.
+        spans: of all tokens; separators before the first sound are at 0.
+        spoken: the indices of the sounds among all tokens.
+        sounds: edges of the sounds, with standard deviations or without.
     """
-    spoken = np.flatnonzero(np.asarray(tokens.words) >= 0)
-    path = spans.of(spoken)
-    edges = path if medians is None else medians
-    start, end = edges.start.astype(np.float64), edges.end.astype(np.float64)
-    kinds = calibration.kinds([tokens.labels[k] for k in spoken])
-    gap = path.start[1:] > path.end[:-1]
-    start, end, pause_after = pauses.close(start, end, gap, kinds, np.asarray(tokens.words)[spoken])
-    around_start, around_end = kinds_around(kinds, pause_after)
-    start = start + [calibration.offset_frames(*pair) for pair in around_start]
-    end = end + [calibration.offset_frames(*pair) for pair in around_end]
-    start, end = in_order(start, end, pause_after, frames)
-    if medians is None or medians.start_sd is None or medians.end_sd is None:
-        return among_all_tokens(spans, spoken, Spans(start, end))
-    sds = medians.start_sd * calibration.spread, medians.end_sd * calibration.spread
-    return among_all_tokens(spans, spoken, Spans(start, end, *sds))
+    start, end = spans.start.astype(np.float64), spans.start.astype(np.float64)
+    start[spoken], end[spoken] = sounds.start, sounds.end
+    others = np.setdiff1d(np.arange(len(start)), spoken)
+    before = np.searchsorted(spoken, others) - 1
+    at = np.where(before >= 0, end[spoken[np.maximum(before, 0)]], 0.0) if len(spoken) else np.zeros(len(others))
+    start[others] = end[others] = at
+    if sounds.start_sd is None or sounds.end_sd is None:
+        return Spans(start, end)
+    start_sd, end_sd = np.zeros((2, len(start)))
+    start_sd[spoken], end_sd[spoken] = sounds.start_sd, sounds.end_sd
+    return Spans(start, end, start_sd, end_sd)
 
 
 def share_out_wildcards(edges: Spans, tokens: Tokens) -> Spans:
-    """Share out stretches of wildcards in a row, which do not know of each other, by the letters they stand for."""
-    ids = np.asarray(tokens.ids)
-    spoken = np.flatnonzero(np.asarray(tokens.words) >= 0)
-    lacking = ids[spoken] == WILDCARD
+    """Return the edges with the time of wildcards in a row, which no path can part, shared out by their letters."""
+    spoken = indices_of_sounds(tokens)
+    lacking = np.asarray(tokens.ids)[spoken] == WILDCARD
     if not (lacking[1:] & lacking[:-1]).any():
         return edges
     start, end = edges.start.copy(), edges.end.copy()
-    begins = np.flatnonzero(lacking & ~np.append(False, lacking[:-1]))
-    ends = np.flatnonzero(lacking & ~np.append(lacking[1:], False)) + 1
-    for low, high in zip(begins, ends):
-        places = spoken[low:high]
-        letters = np.array([len(tokens.labels[place]) for place in places], np.float64)
-        length = end[places[-1]] - start[places[0]]
-        least = min(SHORTEST_FRAMES, length / len(places))
-        shares = least + (length - least * len(places)) * letters / letters.sum()
-        cuts = start[places[0]] + np.cumsum(shares)[:-1]
-        start[places[1:]], end[places[:-1]] = cuts, cuts
+    for low, high in runs_of(lacking):
+        row = spoken[low:high]
+        letters = np.array([len(tokens.labels[index]) for index in row], np.float64)
+        length = end[row[-1]] - start[row[0]]
+        least = min(SHORTEST_FRAMES, length / len(row))
+        shares = least + (length - least * len(row)) * letters / letters.sum()
+        cuts = start[row[0]] + np.cumsum(shares)[:-1]
+        start[row[1:]], end[row[:-1]] = cuts, cuts
     return replace(edges, start=start, end=end)
+
+
+# From frames to seconds
+
+
+def frames_in(emissions: Emissions) -> float:
+    """Return the length of the audio in frames, from where frame 0 begins."""
+    if emissions.duration_s is None:
+        return float(len(emissions.log_probs))
+    return (emissions.duration_s - emissions.first_frame_s) / emissions.frame_shift_s
 
 
 def duration_of(emissions: Emissions) -> float:

@@ -18,7 +18,9 @@ from itertools import pairwise
 import numpy as np
 import torch
 
+from ctc_align.alignment.ctc_path import PIECE_FRAMES, runs_of
 from ctc_align.alignment.edges import duration_of
+from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.models.confidence_network import FitLimits
 from ctc_align.types import (
     ALIGNED,
@@ -35,236 +37,62 @@ from ctc_align.types import (
     Region,
 )
 
-# Speech, music or silence: the kinds of sound where no word of a transcript lies, by a model's emissions alone.
-#
-# Speech makes a model sure: token after token has nearly all of the probability at its peak, and between them the
-# blank has it all. In music and noise, singing included, the model is rarely sure of either; in silence the blank has
-# it all. Of each frame it is counted how clear a token begins there, and how sure the blank is, in comparison with
-# the words of the same recording: neither the vocabulary (phones, letters, subwords) nor the rate of frames sets the
-# numbers.
-#
-# The constants were chosen with eight development speakers and 41 minutes of 17 recordings of music. With seven other
-# speakers and 29 minutes by other performers (songs with drums, an orchestra), cut into stretches of 20 to 45 s and
-# each judged alone, 98 % of the time of speech is found and no music is called speech; judged as one recording, 98 %
-# is found, and of a stretch of music at most 3.3 s are called speech, where it meets speech.
-
 SPEECH, MUSIC, SILENCE = "speech", "music", "silence"
-
-Stretch = tuple[int, int]
-"""Frames [first, last)."""
-
-CLEAR_FROM, CLEAR_AT = 0.5, 0.9
-"""A token is not clear where its peak has the first probability, and wholly clear from the second on."""
-ANY_TOKEN, SURE_BLANK = 0.3, 1.5
-"""Weights beside how clear a token is: of any token, and of the sure blank."""
-WINDOW_S, LEAST, SURELY = 2.0, 0.3, 0.7
-"""Speech is where the mean over the window, 1 in words, reaches the first number, and in some window the second …"""
-LONG_WINDOW_S, LONG_LEAST = 8.0, 0.43
-"""… or in some long window, without silence, so much."""
-FEWEST_CLEAR = 2.5
-"""Fewer clear tokens are no speech."""
-PAUSE_S = 1.0
-"""Speech before and after a shorter pause is one stretch."""
-BESIDE_S = 0.08
-"""A sound begins and ends so far from the place where its token is heard."""
-QUIET, QUIET_SHARE, QUIET_WINDOW_S = 0.99, 0.95, 1.0
-"""The blank is sure with so much probability; silence is where it is sure in so many of a window's frames."""
-LEAST_WORDS_S = 5.0
-"""Fewer seconds of words do not say how speech sounds here."""
-USUAL = 0.8
-"""Words are replaced by the frames in windows with as many clear tokens as such a quantile of windows, or more."""
-LEAST_CLEAR_PER_S = 1.5
-"""Speech has at least so many clear tokens a second; a model that hears fewer in words cannot tell."""
-PIECE_FRAMES = 2**16
-"""Frames whose log-probs are copied together."""
-
-
-@dataclass(frozen=True)
-class SoundKinds:
-    """Tokens and silence that are heard in a recording; tell what kind of sound a stretch of it is.
-
-    Attributes:
-        frame_shift_s: of a frame.
-        at: (H,) int64, the frames where tokens are heard, ascending.
-        clear: (H,) float64 in [0, 1], how clear each token is.
-        silent: (T,) bool, frames that lie in silence.
-        likeness: (T,) float32, how like speech each frame is: its mean over words is 1.
-        tells: whether the model is so sure of words that speech and music can be told apart.
-    """
-
-    frame_shift_s: float
-    at: np.ndarray
-    clear: np.ndarray
-    silent: np.ndarray
-    likeness: np.ndarray
-    tells: bool = True
-
-    def kind(self, first: int, last: int) -> str:
-        """Return what most of the stretch [first, last) of frames is: `SPEECH`, `MUSIC` (or noise) or `SILENCE`.
-
-        >>> silent = np.repeat((False, True), 500)
-        >>> kinds = SoundKinds(0.01, np.arange(5, 500, 10), np.ones(50), silent, 1.0 - silent)
-        >>> kinds.kind(0, 500), kinds.kind(500, 1000)
-        ('speech', 'silence')
-        """
-        lengths = dict.fromkeys((SPEECH, SILENCE, MUSIC), 0)
-        for begin, end, kind in self.stretches(first, last):
-            lengths[kind] += end - begin
-        return max(lengths, key=lambda kind: lengths[kind])
-
-    def stretches(self, first: int, last: int) -> list[tuple[int, int, str]]:
-        """Return the stretch [first, last) of frames cut into (first, last, kind), ascending, with nothing left out."""
-        found: list[tuple[int, int, str]] = []
-        at = first
-        for begin, end in [*self.speech(first, last), (last, last)]:
-            found += self._without_speech(at, begin)
-            if end > begin:
-                found.append((begin, end, SPEECH))
-            at = end
-        return found
-
-    def speech(self, first: int, last: int) -> list[Stretch]:
-        """Return the speech within [first, last), in frames, ascending: from its first token to its last.
-
-        >>> silent = np.repeat((True, False, True), (400, 200, 400))
-        >>> kinds = SoundKinds(0.01, np.arange(405, 600, 10), np.ones(20), silent, 1.0 - silent)
-        >>> kinds.speech(0, 1000)
-        [(397, 603)]
-        """
-        if last <= first:
-            return []
-        begin, end = np.searchsorted(self.at, (first, last))
-        at, clear = self.at[begin:end], self.clear[begin:end]
-        like, heard_share = self.likeness[first:last], 1.0 - self.silent[first:last]
-        long_window = self._frames(LONG_WINDOW_S)
-        near = _windowed(like, self._frames(WINDOW_S))
-        lasting = np.maximum(_windowed(heard_share, long_window), WINDOW_S / LONG_WINDOW_S)
-        surely = (near >= SURELY) | (_windowed(like * heard_share, long_window) >= LONG_LEAST * lasting)
-        beside, found = self._frames(BESIDE_S), []  # type: int, list[Stretch]
-        for low, high in _runs(near >= LEAST):
-            heard = np.flatnonzero((at >= first + low) & (at < first + high) & (clear > 0))
-            if not surely[low:high].any() or clear[heard].sum() < FEWEST_CLEAR:
-                continue
-            own = max(first, int(at[heard[0]]) - beside), min(last, int(at[heard[-1]]) + beside)
-            if found and own[0] - found[-1][1] < self._frames(PAUSE_S):
-                own = found.pop()[0], own[1]
-            found.append(own)
-        return found
-
-    def _without_speech(self, first: int, last: int) -> list[tuple[int, int, str]]:
-        """Return a stretch that is no speech as music and silence."""
-        if last <= first:
-            return []
-        silent = self.silent[first:last]
-        edges = [0, *(np.flatnonzero(np.diff(silent)) + 1).tolist(), last - first]
-        return [(first + a, first + b, SILENCE if silent[a] else MUSIC) for a, b in pairwise(edges)]
-
-    def _frames(self, seconds: float) -> int:
-        return max(1, round(seconds / self.frame_shift_s))
-
-
-def sound_kinds(emissions: Emissions, spoken: Sequence[Stretch] = ()) -> SoundKinds:
-    """Return the tokens and the silence that are heard in a recording.
-
-    Args:
-        emissions: of any model; segmentation states are not asked.
-        spoken: frames [first, last) of words that are surely where they are. With less than `LEAST_WORDS_S` of them
-            the parts of the recording that are most like speech stand for them: in one of music alone, music.
-    """
-    at, peaks, quiet = _heard(emissions)
-    clear = np.clip((peaks - CLEAR_FROM) / (CLEAR_AT - CLEAR_FROM), 0.0, 1.0)
-    shift_s, frames = emissions.frame_shift_s, len(quiet)
-    tokens, clearness = np.zeros(frames, np.float32), np.zeros(frames, np.float32)
-    tokens[at], clearness[at] = 1.0, clear
-    words = np.zeros(frames, np.bool_)
-    for first, last in spoken:
-        words[max(first, 0) : max(last, 0)] = True
-    if words.sum() * shift_s < LEAST_WORDS_S and frames:
-        usual = _windowed(clearness, max(1, round(LONG_WINDOW_S / shift_s)))
-        words = usual >= np.quantile(usual, USUAL)
-    if not frames:
-        return SoundKinds(shift_s, at, clear, quiet, clearness)
-    silent = _windowed(quiet, max(1, round(QUIET_WINDOW_S / shift_s))) >= QUIET_SHARE
-    heard_rate, least_rate = float(clearness[words].mean()), LEAST_CLEAR_PER_S * shift_s
-    clear_rate = max(heard_rate, least_rate)
-    token_rate = max(float(tokens[words].mean()), clear_rate)
-    shares = clearness / clear_rate + ANY_TOKEN * tokens / token_rate
-    sureness = SURE_BLANK * (quiet - quiet[words].mean(dtype=np.float32)) * ~silent
-    return SoundKinds(shift_s, at, clear, silent, (shares + sureness) / (1.0 + ANY_TOKEN), heard_rate >= least_rate)
-
-
-def _heard(emissions: Emissions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the frames (H,) and peaks (H,) of the tokens of greedy decoding, and which frames (T,) have no sound."""
-    silent = np.array([index == emissions.blank or not _is_sound(token) for index, token in enumerate(emissions.vocab)])
-    soundless = torch.from_numpy(np.flatnonzero(silent)).to(emissions.log_probs.device)
-    best, peak, quiet = [], [], []
-    for first in range(0, len(emissions.log_probs), PIECE_FRAMES):
-        piece = emissions.log_probs[first : first + PIECE_FRAMES].float()
-        total = piece.logsumexp(1)
-        highest, labels = piece.max(1)
-        best.append(labels.int().cpu().numpy())
-        peak.append((highest - total).exp().cpu().numpy())
-        quiet.append(((piece[:, soundless].logsumexp(1) - total).exp() > QUIET).cpu().numpy())
-    if not best:
-        return np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.bool_)
-    heard, peaks = np.concatenate(best), np.concatenate(peak)
-    begins = np.flatnonzero(np.diff(heard, prepend=-1))
-    ends = np.append(begins[1:], len(heard))
-    sounds = ~silent[heard[begins]]
-    return ((begins + ends - 1) // 2)[sounds], np.maximum.reduceat(peaks, begins)[sounds], np.concatenate(quiet)
-
-
-def _is_sound(token: str) -> bool:
-    """Return whether a token of a vocabulary stands for sounds, not for a space, a mark or the unknown.
-
-    >>> [_is_sound(token) for token in ("AH", "ʃ", "▁the", "|", "▁", "<unk>", "[PAD]")]
-    [True, True, True, False, False, False, False]
-    """
-    return any(map(str.isalpha, token)) and not (token[0] in "<[" and token[-1] in ">]")
-
-
-def _windowed(values: np.ndarray, window: int) -> np.ndarray:
-    """Return (T,) means of (T,) values over windows around each frame; at the ends over the first or last whole window,
-    and where none is whole, over all there is.
-
-    >>> _windowed(np.array([1.0, 1.0, 0.0, 0.0]), 2).tolist()
-    [1.0, 1.0, 0.5, 0.0]
-    """
-    frames = len(values)
-    window = min(window, frames)
-    sums = np.concatenate(([0.0], np.cumsum(values, dtype=np.float64)))
-    begins = np.clip(np.arange(frames) - window // 2, 0, frames - window)
-    return np.asarray((sums[begins + window] - sums[begins]) / max(window, 1))
-
-
-def _runs(flags: np.ndarray) -> list[Stretch]:
-    """Return the runs [first, last) that are true."""
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], flags, [False]))))
-    return list(zip(edges[::2].tolist(), edges[1::2].tolist()))
-
+"""The kinds of sound."""
 
 UNLIKELY = 0.5
-"""A word of less confidence is likely not where it was put."""
+"""A word with less confidence is probably not where it was put."""
 HIGHEST_WITHOUT_FIT = 0.09
-"""A word has no more confidence where nothing of the transcript is in the recording."""
+"""The greatest confidence of a word where nothing of the transcript is in the recording."""
 MOST_UNEXPLAINED = 0.05
-"""If more of the speech than this has no words, the fit is not good."""
+"""If a greater share of the speech has no words, the fit is not good."""
 FEWEST_TOKENS = 10
-"""Nobody can tell of fewer sounds that they are nowhere in a recording."""
+"""Fewer sounds are not enough to say that they are nowhere in a recording."""
 FEWEST_WORDS = 2
-"""Fewer unlikely words in a row are no region."""
+"""Fewer unlikely words in a row are not a region."""
 ISLAND_WORDS = 1
 """Likely words between unlikely ones that do not part a region, at most."""
+HEARD, FEWEST_HEARD_TOKENS = 0.02, 20
+"""Without a confidence network: the least confidence of words that are heard, and the fewest tokens to decide by."""
+SHORTEST_TOKEN_S = 0.045
+"""Tokens that are shorter on average cannot be spoken (a phone of fast speech lasts 60 ms)."""
 REASONS = {
     SPEECH: "speech that no word explains",
     MUSIC: "music or noise, without words of the transcript",
     SILENCE: "silence",
 }
 """The reasons of regions without words."""
-HEARD, FEWEST_HEARD_TOKENS = 0.02, 20
-"""The confidence of words that are heard at all, of a model without a confidence network, and tokens to tell by."""
-SHORTEST_TOKEN_S = 0.045
-"""Tokens that are shorter on average cannot be spoken (a phone of fast speech lasts 60 ms)."""
+NOT_FOUND = "the transcript could not be found in the recording"
+NOT_HEARD = "hardly any word is heard where it was put: is it the transcript of this recording?"
+
+
+def assess_fit(
+    inputs: UtteranceInputs, words: tuple[AlignedWord, ...], loss_per_token: float, assessed: bool
+) -> tuple[str | None, tuple[AlignedWord, ...], tuple[tuple[float, float], ...], tuple[Region, ...]]:
+    """Return how well the transcript fits, the words, speech without words, and the regions of disagreement.
+
+    Where nothing of the transcript is in the recording, its words have no times, or with the setting `match` "exact"
+    hardly any confidence. Unless a confidence network has `assessed` the words there is no fit, and no word is called a
+    misfit: the posteriors of a CTC network alone are low where words are right, too.
+    """
+    sounds = unexplained_sounds(inputs.emissions, words)
+    unexplained = tuple((start_s, end_s) for start_s, end_s, kind in sounds if kind == SPEECH)
+    network = inputs.confidence_network
+    limits = network.limits if network is not None and assessed else None
+    if limits is None:
+        regions = regions_of(words, sounds, assessed=False)
+        if hardly_heard(words):
+            regions = (region_of_all(inputs.words.text, duration_of(inputs.emissions), NOT_HEARD), *regions)
+        return None, words, unexplained, regions
+    fit = fit_of(words, unexplained, loss_per_token, limits)
+    if fit == NONE and any(word.by for word in words):
+        fit = POOR  # what a person has placed is there
+    if fit != NONE:
+        return fit, words, unexplained, regions_of(words, sounds)
+    region = region_of_all(inputs.words.text, duration_of(inputs.emissions))
+    if inputs.settings.match == "exact":
+        return fit, with_little_confidence(words), unexplained, (region,)
+    return fit, without_times(words), (), (region,)
 
 
 def fit_of(
@@ -273,7 +101,7 @@ def fit_of(
     """Return one of `ctc_align.types.FITS`.
 
     Args:
-        words: of the alignment; those by hand are where they are.
+        words: of the alignment; those by hand are certain.
         unexplained: speech that no word explains, in seconds.
         loss_per_token: the CTC loss a token.
         limits: of the model.
@@ -286,16 +114,31 @@ def fit_of(
         return NONE
     if not likely and skipped:
         return NONE
+    unexplained_s = sum(end_s - start_s for start_s, end_s in unexplained)
+    spoken_s = sum((word.end_s or 0.0) - (word.start_s or 0.0) for word in words)
+    much_unexplained = unexplained_s > MOST_UNEXPLAINED * (spoken_s + unexplained_s)
     share = likely / max(len(chances) + skipped, 1)
-    if share >= limits.good_share and loss_per_token <= limits.good_loss and not _much_unexplained(words, unexplained):
+    if share >= limits.good_share and loss_per_token <= limits.good_loss and not much_unexplained:
         return GOOD
     return DOUBTFUL if share >= limits.doubtful_share and loss_per_token <= limits.doubtful_loss else POOR
 
 
-def _much_unexplained(words: Sequence[AlignedWord], unexplained: Sequence[tuple[float, float]]) -> bool:
-    left_s = sum(end_s - start_s for start_s, end_s in unexplained)
-    spoken_s = sum((word.end_s or 0.0) - (word.start_s or 0.0) for word in words)
-    return left_s > MOST_UNEXPLAINED * (spoken_s + left_s)
+def hardly_heard(words: Sequence[AlignedWord]) -> bool:
+    """Return whether half of the words have next to no posterior; for models without a confidence network.
+
+    The limit was set on log-probs of the English model alone: it holds none of 183 clips with their own text, and four
+    in five of 174 with another's.
+    """
+    confidences = [word.confidence for word in words if word.confidence is not None]
+    if sum(len(word.tokens) for word in words) < FEWEST_HEARD_TOKENS:
+        return False
+    return float(np.median(confidences)) < HEARD
+
+
+def mostly_likely(words: Sequence[AlignedWord]) -> bool:
+    """Return whether at least half of the words with a confidence are likely where they were put."""
+    chances = [word.confidence for word in words if word.confidence is not None]
+    return 2 * sum(chance > UNLIKELY for chance in chances) >= len(chances)
 
 
 def without_times(words: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
@@ -328,74 +171,37 @@ def with_little_confidence(words: Sequence[AlignedWord]) -> tuple[AlignedWord, .
     )
 
 
+def region_of_all(text: str, duration_s: float, reason: str = NOT_FOUND) -> Region:
+    """Return the region of a transcript of which nothing is in the recording."""
+    return Region(MISFIT, 0.0, duration_s, 0, len(text), reason)
+
+
 def regions_of(
-    words: Sequence[AlignedWord], sounds: Sequence[tuple[float, float, str]], judged: bool = True
+    words: Sequence[AlignedWord], sounds: Sequence[tuple[float, float, str]], assessed: bool = True
 ) -> tuple[Region, ...]:
-    """Return where recording and transcript disagree, by time: words that are skipped, sounds (start_s, end_s, kind)
-    that no word explains, and where they are `judged` words in a row that are likely elsewhere or nowhere."""
+    """Return where recording and transcript disagree, by time.
+
+    These are words that are skipped, sounds (start_s, end_s, kind) that no word explains, and where a confidence
+    network has `assessed` the words, words in a row that are probably elsewhere or nowhere.
+    """
     aligned = [(number, word) for number, word in enumerate(words, 1) if word.confidence is not None]
-    runs = _unlikely_runs([word for _, word in aligned]) if judged else []
+    runs = _unlikely_runs([word for _, word in aligned]) if assessed else []
     found = [_region(aligned[first:last]) for first, last in runs]
     found += _skipped_regions(words)
     found += [Region(UNEXPLAINED, start_s, end_s, reason=REASONS[kind]) for start_s, end_s, kind in sounds]
     return tuple(sorted(found, key=lambda region: region.start_s or 0.0))
 
 
-def _skipped_regions(words: Sequence[AlignedWord]) -> list[Region]:
-    """Return the regions of words in a row that are skipped; their times are those between the words around them."""
-    regions: list[Region] = []
-    before_s: float | None = 0.0
-    run: list[int] = []
-    for index, word in enumerate(words):
-        if word.status == SKIPPED:
-            run.append(index)
-        elif word.status == ALIGNED:
-            if run:
-                regions.append(_skipped_region(words, run, before_s, word.start_s))
-            before_s, run = word.end_s, []
-    return [*regions, _skipped_region(words, run, before_s, None)] if run else regions
-
-
-def _skipped_region(
-    words: Sequence[AlignedWord], run: Sequence[int], start_s: float | None, end_s: float | None
-) -> Region:
-    if start_s is None or end_s is None or end_s <= start_s:
-        start_s = end_s = None
-    named = f"words {run[0] + 1}–{run[-1] + 1} are" if len(run) > 1 else f"word {run[0] + 1} is"
-    begin, end = words[run[0]].char_start, words[run[-1]].char_end
-    return Region(NOT_SPOKEN, start_s, end_s, begin, end, f"{named} not in the recording")
-
-
-NOT_FOUND = "the transcript could not be found in the recording"
-NOT_HEARD = "hardly any word is heard where it was put: is it the transcript of this recording?"
-
-
-def region_of_all(text: str, duration_s: float, reason: str = NOT_FOUND) -> Region:
-    """Return the region of a transcript of which nothing is in the recording."""
-    return Region(MISFIT, 0.0, duration_s, 0, len(text), reason)
-
-
-def hardly_heard(words: Sequence[AlignedWord]) -> bool:
-    """Return whether half of the words have next to no posterior, of a model that cannot judge how well they fit.
-
-    Of 183 clips with their own text none, of 174 with another's four in five (log-probs of the English model alone).
-    """
-    confidences = [word.confidence for word in words if word.confidence is not None]
-    if sum(len(word.tokens) for word in words) < FEWEST_HEARD_TOKENS:
-        return False
-    return float(np.median(confidences)) < HEARD
-
-
 def _unlikely_runs(words: Sequence[AlignedWord]) -> list[tuple[int, int]]:
     """Return runs [first, last) of unlikely words."""
     runs: list[tuple[int, int]] = []
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         if word.by or word.confidence is None or word.confidence > UNLIKELY:
             continue
-        if runs and place - runs[-1][1] <= ISLAND_WORDS:
-            runs[-1] = (runs[-1][0], place + 1)
+        if runs and index - runs[-1][1] <= ISLAND_WORDS:
+            runs[-1] = (runs[-1][0], index + 1)
         else:
-            runs.append((place, place + 1))
+            runs.append((index, index + 1))
     return [(first, last) for first, last in runs if last - first >= FEWEST_WORDS]
 
 
@@ -412,55 +218,90 @@ def _region(run: Sequence[tuple[int, AlignedWord]]) -> Region:
     return Region(kind, min(start_s, end_s), max(start_s, end_s), begin.char_start, end.char_end, reason)
 
 
-# Speech that no word of the transcript explains.
+def _skipped_regions(words: Sequence[AlignedWord]) -> list[Region]:
+    """Return the regions of words in a row that are skipped; their times are those between the words around them."""
+    regions: list[Region] = []
+    run: list[int] = []
+    before_s: float | None = 0.0
+
+    def end_run(after_s: float | None) -> None:
+        if not run:
+            return
+        named = f"words {run[0] + 1}–{run[-1] + 1} are" if len(run) > 1 else f"word {run[0] + 1} is"
+        has_room = before_s is not None and after_s is not None and after_s > before_s
+        times = (before_s, after_s) if has_room else (None, None)
+        chars = words[run[0]].char_start, words[run[-1]].char_end
+        regions.append(Region(NOT_SPOKEN, *times, *chars, f"{named} not in the recording"))
+
+    for index, word in enumerate(words):
+        if word.status == SKIPPED:
+            run.append(index)
+        elif word.status == ALIGNED:
+            end_run(word.start_s)
+            before_s, run = word.end_s, []
+    end_run(None)
+    return regions
+
+
+# Sounds that no word of the transcript explains
 #
-# A word whose sound is not there has a low confidence (`ctc_align.alignment.confidence`). Speech that is not in the
-# transcript lies between words, where the segmentation has silence and the frames say otherwise.
+# A word whose sound is not there has a low confidence. Speech that is not in the transcript lies between words, where
+# the segmentation has silence and the frames say otherwise.
 
 CLEARLY = 2.0
-"""A frame is speech where a sound fits it better than silence by so many nats."""
-STATES_WINDOW_S = 0.2
-SHARE = 0.6
-"""Speech is where so much of a window's frames are."""
+"""A frame is speech where a sound fits it better than silence by this many nats."""
+STATES_WINDOW_S, SHARE = 0.2, 0.6
+"""Speech is where at least this share of a window's frames are."""
 SURE = 0.5
-"""Words of less confidence do not say how speech sounds."""
+"""Words with less confidence are no samples of how speech sounds."""
 SHORT_GAP_S = 4.0
-"""In a shorter gap between words music is not looked for, and the segmentation states say what is speech."""
-LEAST_SPEECH_S, LEAST_MUSIC_S, LEAST_SILENCE_S = 0.4, 5.0, 5.0
-"""Shorter stretches are not worth a word."""
+"""In a shorter gap between words the segmentation states alone find speech, and music is not looked for."""
+LEAST_S = {SPEECH: 0.4, MUSIC: 5.0, SILENCE: 5.0}
+"""Shorter stretches of each kind are not reported."""
 
 
 def unexplained_sounds(emissions: Emissions, words: Sequence[AlignedWord]) -> tuple[tuple[float, float, str], ...]:
-    """Return stretches (start_s, end_s, kind) where no word is, of any model: speech, music and silence; ascending.
+    """Return stretches (start_s, end_s, kind) without words, for any model: speech, music and silence; ascending.
 
-    Music is at least `LEAST_MUSIC_S` long and silence `LEAST_SILENCE_S`. Words of `SURE` or more confidence say how
-    speech of this recording sounds. Where the model is not sure enough of these to tell speech from music, the
-    segmentation states alone say what is speech, and music may be among it.
+    Words of `SURE` or more confidence are the samples of this recording's speech. Where the model is not sure enough of
+    these to tell speech from music, the segmentation states alone find speech, and music may be among it.
     """
     shift_s, origin_s, frames = emissions.frame_shift_s, emissions.first_frame_s, len(emissions.log_probs)
 
     def frame(seconds: float) -> int:
         return min(max(round((seconds - origin_s) / shift_s), 0), frames)
 
+    def seconds(frame: int) -> float:
+        return round(frame * shift_s + origin_s, 5)
+
     sure = [
         (frame(word.start_s), frame(word.end_s))
         for word in words
         if word.start_s is not None and word.end_s is not None and (word.by or (word.confidence or 0.0) >= SURE)
     ]
-    least = {SPEECH: LEAST_SPEECH_S, MUSIC: LEAST_MUSIC_S, SILENCE: LEAST_SILENCE_S}
     found: list[tuple[int, int, str]] = []
     kinds: SoundKinds | None = None
-    by_time = sorted((word for word in words if word.start_s is not None), key=lambda word: word.start_s or 0.0)
-    for first, last in _gaps(by_time, origin_s, shift_s, frames):
+    for first, last in _gaps(words, origin_s, shift_s, frames):
         if emissions.states is not None and (last - first) * shift_s < SHORT_GAP_S:
             found += [(a, b, SPEECH) for a, b in _speech_by_states(emissions, first, last)]
             continue
         kinds = kinds or sound_kinds(emissions, sure)
-        own = [] if kinds.tells else _speech_by_states(emissions, first, last)
-        found += [(a, b, SPEECH) for a, b in own] or [
-            (a, b, kind) for a, b, kind in kinds.stretches(first, last) if (b - a) * shift_s >= least[kind]
+        by_states = [] if kinds.tells else _speech_by_states(emissions, first, last)
+        found += [(a, b, SPEECH) for a, b in by_states] or [
+            (a, b, kind) for a, b, kind in kinds.stretches(first, last) if (b - a) * shift_s >= LEAST_S[kind]
         ]
-    return tuple((*_seconds(emissions, a, b), kind) for a, b, kind in found)
+    end_s = duration_of(emissions)
+    return tuple((seconds(a), min(seconds(b), end_s), kind) for a, b, kind in found)
+
+
+def _gaps(words: Sequence[AlignedWord], origin_s: float, shift_s: float, frames: int) -> list[tuple[int, int]]:
+    """Return the stretches of frames that are wholly outside of words, ascending."""
+    gaps, first = [], 0
+    times = sorted((word.start_s, word.end_s) for word in words if word.start_s is not None and word.end_s is not None)
+    for start_s, end_s in times:
+        gaps.append((first, int((start_s - origin_s) / shift_s + 1e-6)))
+        first = max(first, int(np.ceil((end_s - origin_s) / shift_s - 1e-6)))
+    return [*gaps, (first, frames)]
 
 
 def _speech_by_states(emissions: Emissions, first: int, last: int) -> list[tuple[int, int]]:
@@ -470,39 +311,219 @@ def _speech_by_states(emissions: Emissions, first: int, last: int) -> list[tuple
         return []
     scores = emissions.states[first:last]
     speech = (scores[:, :-1].amax(1) - scores[:, -1] > CLEARLY).cpu().numpy()
-    return [(first + a, first + b) for a, b in _stretches(speech, window)]
+    return [(first + a, first + b) for a, b in _unions_of_windows(speech, window)]
 
 
-def _seconds(emissions: Emissions, first: int, last: int) -> tuple[float, float]:
-    """Return the times of frames [first, last), within the recording."""
-    shift_s, origin_s = emissions.frame_shift_s, emissions.first_frame_s
-    return round(first * shift_s + origin_s, 5), min(round(last * shift_s + origin_s, 5), duration_of(emissions))
+def _unions_of_windows(speech: np.ndarray, window: int) -> list[Stretch]:
+    """Return unions of the windows that are speech, without the frames at their ends that are not.
 
-
-def _gaps(words: Sequence[AlignedWord], origin_s: float, shift_s: float, frames: int) -> list[tuple[int, int]]:
-    """Return the frames [first, last) that lie wholly in no word."""
-    gaps, first = [], 0
-    aligned = [word for word in words if word.start_s is not None]
-    for word in sorted(aligned, key=lambda word: word.start_s or 0.0):
-        if word.start_s is not None and word.end_s is not None:
-            gaps.append((first, int((word.start_s - origin_s) / shift_s + 1e-6)))
-            first = max(first, int(np.ceil((word.end_s - origin_s) / shift_s - 1e-6)))
-    return [*gaps, (first, frames)]
-
-
-def _stretches(speech: np.ndarray, window: int) -> list[tuple[int, int]]:
-    """Return unions of the windows that are speech, without the frames at their ends that are none.
-
-    >>> _stretches(np.array([0, 1, 1, 1, 0, 0, 0, 0, 1, 0]) > 0, 3)
+    >>> _unions_of_windows(np.array([0, 1, 1, 1, 0, 0, 0, 0, 1, 0]) > 0, 3)
     [(1, 4)]
     """
     inside = np.zeros(len(speech), np.bool_)
     sums = np.convolve(speech, np.ones(window), "valid")
-    for start in np.flatnonzero(sums >= SHARE * window):
+    for start in np.flatnonzero(sums >= SHARE * window).tolist():
         inside[start : start + window] = True
-    edges = np.flatnonzero(np.diff(np.concatenate(([False], inside, [False]))))
     stretches = []
-    for start, end in zip(edges[::2].tolist(), edges[1::2].tolist()):
+    for start, end in runs_of(inside):
         said = np.flatnonzero(speech[start:end])
         stretches.append((start + int(said[0]), start + int(said[-1]) + 1))
     return stretches
+
+
+# Speech, music or silence, where no word of the transcript lies
+#
+# Speech makes a model sure: token after token has nearly all of the probability at its peak, and between them the blank
+# has it all. In music and noise, singing included, the model is rarely sure of either; in silence the blank has it all.
+# What counts is how clear a token begins at each frame, and how sure the blank is, compared with the words of the same
+# recording: neither the vocabulary (phones, letters, subwords) nor the rate of frames sets the numbers.
+#
+# The constants were tuned on eight development speakers and 41 minutes of 17 recordings of music. With seven other
+# speakers and 29 minutes by other performers (songs with drums, an orchestra), cut into stretches of 20 to 45 s each
+# assessed alone, 98 % of the time of speech is found and no music is called speech; assessed as one recording, 98 % is
+# found, and of a stretch of music at most 3.3 s are called speech, beside speech.
+
+Stretch = tuple[int, int]
+"""Frames [first, last)."""
+
+CLEAR_FROM, CLEAR_AT = 0.5, 0.9
+"""A token is not clear up to the first probability of its peak, and fully clear from the second on."""
+ANY_TOKEN, SURE_BLANK = 0.3, 1.5
+"""Weights beside how clear a token is: of any token, and of the sure blank."""
+WINDOW_S, LEAST, SURELY = 2.0, 0.3, 0.7
+"""Speech is where the mean over the window, 1 in words, reaches the first number, and in some window the second …"""
+LONG_WINDOW_S, LONG_LEAST = 8.0, 0.43
+"""… or in some long window, without silence, this one."""
+FEWEST_CLEAR = 2.5
+"""Fewer clear tokens are not speech."""
+PAUSE_S = 1.0
+"""A shorter pause does not part speech."""
+BESIDE_S = 0.08
+"""A sound begins and ends this far from where its token is heard."""
+QUIET, QUIET_SHARE, QUIET_WINDOW_S = 0.99, 0.95, 1.0
+"""The blank is sure with this probability; silence is where it is sure in this share of a window's frames."""
+LEAST_WORDS_S = 5.0
+"""Fewer seconds of words are not enough to say how speech sounds here."""
+USUAL = 0.8
+"""Then the frames in windows with at least as many clear tokens as this quantile of windows count as words."""
+LEAST_CLEAR_PER_S = 1.5
+"""Speech has at least this many clear tokens a second; a model that hears fewer in words cannot tell it from music."""
+
+
+@dataclass(frozen=True)
+class SoundKinds:
+    """The tokens and the silence that are heard in a recording, and by them the kind of sound of a stretch of it.
+
+    Attributes:
+        frame_shift_s: of a frame.
+        at: (H,) int64, the frames where tokens are heard, ascending.
+        clear: (H,) float64 in [0, 1], how clear each token is.
+        silent: (T,) bool, frames in silence.
+        likeness: (T,) float32, how like speech each frame is, 1 on average in words.
+        tells: whether the model is so sure of words that speech and music can be told apart.
+    """
+
+    frame_shift_s: float
+    at: np.ndarray
+    clear: np.ndarray
+    silent: np.ndarray
+    likeness: np.ndarray
+    tells: bool = True
+
+    def kind(self, first: int, last: int) -> str:
+        """Return what most of the stretch [first, last) of frames is: `SPEECH`, `MUSIC` (or noise) or `SILENCE`.
+
+        >>> silent = np.repeat((False, True), 500)
+        >>> kinds = SoundKinds(0.01, np.arange(5, 500, 10), np.ones(50), silent, 1.0 - silent)
+        >>> kinds.kind(0, 500), kinds.kind(500, 1000)
+        ('speech', 'silence')
+        """
+        lengths = dict.fromkeys((SPEECH, SILENCE, MUSIC), 0)
+        for begin, end, kind in self.stretches(first, last):
+            lengths[kind] += end - begin
+        return max(lengths, key=lambda kind: lengths[kind])
+
+    def stretches(self, first: int, last: int) -> list[tuple[int, int, str]]:
+        """Return the frames [first, last) cut into stretches (first, last, kind), ascending, without gaps."""
+        found: list[tuple[int, int, str]] = []
+        at = first
+        for begin, end in [*self.speech(first, last), (last, last)]:
+            found += self._without_speech(at, begin)
+            if end > begin:
+                found.append((begin, end, SPEECH))
+            at = end
+        return found
+
+    def speech(self, first: int, last: int) -> list[Stretch]:
+        """Return the speech within [first, last), in frames, ascending: from its first token to its last.
+
+        >>> silent = np.repeat((True, False, True), (400, 200, 400))
+        >>> kinds = SoundKinds(0.01, np.arange(405, 600, 10), np.ones(20), silent, 1.0 - silent)
+        >>> kinds.speech(0, 1000)
+        [(397, 603)]
+        """
+        if last <= first:
+            return []
+        begin, end = np.searchsorted(self.at, (first, last))
+        at, clear = self.at[begin:end], self.clear[begin:end]
+        like, heard_share = self.likeness[first:last], 1.0 - self.silent[first:last]
+        long_window = self._frames(LONG_WINDOW_S)
+        near = _windowed(like, self._frames(WINDOW_S))
+        lasting = np.maximum(_windowed(heard_share, long_window), WINDOW_S / LONG_WINDOW_S)
+        surely = (near >= SURELY) | (_windowed(like * heard_share, long_window) >= LONG_LEAST * lasting)
+        beside, found = self._frames(BESIDE_S), []  # type: int, list[Stretch]
+        for low, high in runs_of(near >= LEAST):
+            heard = np.flatnonzero((at >= first + low) & (at < first + high) & (clear > 0))
+            if not surely[low:high].any() or clear[heard].sum() < FEWEST_CLEAR:
+                continue
+            part = max(first, int(at[heard[0]]) - beside), min(last, int(at[heard[-1]]) + beside)
+            if found and part[0] - found[-1][1] < self._frames(PAUSE_S):
+                part = found.pop()[0], part[1]
+            found.append(part)
+        return found
+
+    def _without_speech(self, first: int, last: int) -> list[tuple[int, int, str]]:
+        """Return a stretch without speech, cut into music and silence."""
+        if last <= first:
+            return []
+        silent = self.silent[first:last]
+        edges = [0, *(np.flatnonzero(np.diff(silent)) + 1).tolist(), last - first]
+        return [(first + a, first + b, SILENCE if silent[a] else MUSIC) for a, b in pairwise(edges)]
+
+    def _frames(self, seconds: float) -> int:
+        return max(1, round(seconds / self.frame_shift_s))
+
+
+def sound_kinds(emissions: Emissions, spoken: Sequence[Stretch] = ()) -> SoundKinds:
+    """Return the tokens and the silence that are heard in a recording.
+
+    Args:
+        emissions: of any model; segmentation states are not used.
+        spoken: frames of words that are surely where they are. With less than `LEAST_WORDS_S` of them the parts of the
+            recording that are most like speech count as words: in a recording of music alone, music.
+    """
+    at, peaks, quiet = _heard(emissions)
+    clear = np.clip((peaks - CLEAR_FROM) / (CLEAR_AT - CLEAR_FROM), 0.0, 1.0)
+    shift_s, frames = emissions.frame_shift_s, len(quiet)
+    tokens, clearness = np.zeros(frames, np.float32), np.zeros(frames, np.float32)
+    tokens[at], clearness[at] = 1.0, clear
+    words = np.zeros(frames, np.bool_)
+    for first, last in spoken:
+        words[max(first, 0) : max(last, 0)] = True
+    if words.sum() * shift_s < LEAST_WORDS_S and frames:
+        usual = _windowed(clearness, max(1, round(LONG_WINDOW_S / shift_s)))
+        words = usual >= np.quantile(usual, USUAL)
+    if not frames:
+        return SoundKinds(shift_s, at, clear, quiet, clearness)
+    silent = _windowed(quiet, max(1, round(QUIET_WINDOW_S / shift_s))) >= QUIET_SHARE
+    heard_rate, least_rate = float(clearness[words].mean()), LEAST_CLEAR_PER_S * shift_s
+    clear_rate = max(heard_rate, least_rate)
+    token_rate = max(float(tokens[words].mean()), clear_rate)
+    shares = clearness / clear_rate + ANY_TOKEN * tokens / token_rate
+    sureness = SURE_BLANK * (quiet - quiet[words].mean(dtype=np.float32)) * ~silent
+    return SoundKinds(shift_s, at, clear, silent, (shares + sureness) / (1.0 + ANY_TOKEN), heard_rate >= least_rate)
+
+
+def _heard(emissions: Emissions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the frames (H,) and peaks (H,) of the tokens of greedy decoding, and whether each frame (T,) is quiet."""
+    silent = np.array([index == emissions.blank or not _is_sound(token) for index, token in enumerate(emissions.vocab)])
+    soundless = torch.from_numpy(np.flatnonzero(silent)).to(emissions.log_probs.device)
+    best, peak, quiet = [], [], []
+    for first in range(0, len(emissions.log_probs), PIECE_FRAMES):
+        piece = emissions.log_probs[first : first + PIECE_FRAMES].float()
+        total = piece.logsumexp(1)
+        highest, labels = piece.max(1)
+        best.append(labels.int().cpu().numpy())
+        peak.append((highest - total).exp().cpu().numpy())
+        quiet.append(((piece[:, soundless].logsumexp(1) - total).exp() > QUIET).cpu().numpy())
+    if not best:
+        return np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.bool_)
+    heard, peaks = np.concatenate(best), np.concatenate(peak)
+    begins = np.flatnonzero(np.diff(heard, prepend=-1))
+    ends = np.append(begins[1:], len(heard))
+    sounds = ~silent[heard[begins]]
+    return ((begins + ends - 1) // 2)[sounds], np.maximum.reduceat(peaks, begins)[sounds], np.concatenate(quiet)
+
+
+def _is_sound(token: str) -> bool:
+    """Return whether a token of a vocabulary is a sound, not a space, a mark or the unknown.
+
+    >>> [_is_sound(token) for token in ("AH", "ʃ", "▁the", "|", "▁", "<unk>", "[PAD]")]
+    [True, True, True, False, False, False, False]
+    """
+    return any(map(str.isalpha, token)) and not (token[0] in "<[" and token[-1] in ">]")
+
+
+def _windowed(values: np.ndarray, window: int) -> np.ndarray:
+    """Return (T,) means of (T,) values over windows around each frame; at the ends over the first or last whole window.
+
+    Where the recording is shorter than a window the means are over all of it.
+
+    >>> _windowed(np.array([1.0, 1.0, 0.0, 0.0]), 2).tolist()
+    [1.0, 1.0, 0.5, 0.0]
+    """
+    frames = len(values)
+    window = min(window, frames)
+    sums = np.concatenate(([0.0], np.cumsum(values, dtype=np.float64)))
+    begins = np.clip(np.arange(frames) - window // 2, 0, frames - window)
+    return np.asarray((sums[begins + window] - sums[begins]) / max(window, 1))

@@ -1,23 +1,20 @@
-"""The arguments of callers: pairs, names, emissions; and the request for what a model says of an audio."""
+"""What an alignment is made from: the caller's arguments, checked, and emissions; and the progress that it reports."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
-from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, NoReturn, TypedDict
+from typing import ClassVar, NoReturn, TypedDict
 
 import torch
 
 from ctc_align import units
-from ctc_align.alignment.edges import EdgeSettings, duration_of
+from ctc_align.alignment.edges import EdgeSettings, duration_of, refines_edges
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, EmissionsError, LexiconError, UsageError
-from ctc_align.files import Alignment
-from ctc_align.kernels import batching
 from ctc_align.kernels.requests import Steps
 from ctc_align.models import AcousticModel
 from ctc_align.models.calibration import Calibration
@@ -25,88 +22,73 @@ from ctc_align.models.confidence_network import ConfidenceNetwork
 from ctc_align.models.edge_network import EdgeNetwork
 from ctc_align.text.markup import without_sample_numbers
 from ctc_align.tokens.tokenizer import Tokenizer, with_phones
-from ctc_align.types import Audio, AudioLike, Emissions, Transcript, Words
-from ctc_align.units import clock
+from ctc_align.types import Audio, AudioLike, Emissions, Transcript, Words, utterance_name
 
-if TYPE_CHECKING:
-    from ctc_align.text.lexicon import Lexicon
-
-# The progress of one alignment: the share that is done, and the step that is going on.
+_BOOK_CHARS = 20_000
+"""Longer transcripts are cached."""
+READ, LISTENED = 0.05, 0.7
+"""The share of an alignment that is done when the recording has been read, and when the model has run."""
+EACH_BATCH = 0.03
+"""The share of the rest that each batch of kernel work counts as: the number of batches is not known before."""
 
 Progress = Callable[[float], None]
 
-READ, LISTENED = 0.05, 0.7
-"""The shares of an alignment that are done when the recording has been read, and when the model has listened."""
-EACH_BATCH = 0.03
-"""The share of what is left then that a batch of kernel work is: how many batches there will be is not known."""
+logger = logging.getLogger(__name__)
 
 
-class Done(float):
-    """The share of an alignment that is done, in [0, 1], a number like any other; `step` says what goes on.
+class ProgressValue(float):
+    """The share of an alignment that is done, in [0, 1], a number like any other; `step` names what is running.
 
-    >>> Done(0.5, "edges") + 0.25, Done(0.5, "edges").step
+    >>> ProgressValue(0.5, "edges") + 0.25, ProgressValue(0.5, "edges").step
     (0.75, 'edges')
     """
 
     step: str
 
-    def __new__(cls, share: float, step: str = "") -> Done:
-        done = super().__new__(cls, share)
-        done.step = step
-        return done
-
-
-def reading(progress: Progress | None) -> StepProgress | None:
-    """Return who tells a caller of the steps, the reading of the recording first; None where nobody watches."""
-    if progress is None:
-        return None
-    told = StepProgress(progress)
-    told.begin("reading")
-    return told
+    def __new__(cls, share: float, step: str = "") -> ProgressValue:
+        value = super().__new__(cls, share)
+        value.step = step
+        return value
 
 
 class StepProgress:
-    """Tells a caller, by `progress(Done(share, step))`, how far an alignment is; the share never falls."""
+    """Calls `callback(ProgressValue(share, step))` as an alignment advances; the share never falls. None: silent."""
 
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
+    def __init__(self, callback: Progress | None = None) -> None:
+        self._callback = callback
         self._share = 0.0
         self._step = ""
+        self.begin("reading")
 
     def begin(self, step: str, share: float = 0.0) -> None:
-        """Tell that a step has begun; `share` is what is done at least."""
+        """Report that a step has begun; at least the share `share` is done."""
         self._step = step
-        self._go_on_to(share)
+        self._report(share)
 
-    def listener(self, duration_s: float) -> Progress:
-        """Return what a model calls with the share of a recording of so many seconds that it has listened to."""
+    def of_model(self, duration_s: float) -> Progress | None:
+        """Return what a model calls with the share of a recording of `duration_s` that it has run on; None: silent."""
+        if self._callback is None:
+            return None
 
-        def listened(share: float) -> None:
-            far = "" if not duration_s else f", {clock(share * duration_s)} of {clock(duration_s)}"
-            self.begin(f"emissions{far}", READ + (LISTENED - READ) * share)
+        def has_run(share: float) -> None:
+            position = "" if not duration_s else f", {units.clock(share * duration_s)} of {units.clock(duration_s)}"
+            self.begin(f"emissions{position}", READ + (LISTENED - READ) * share)
 
         self.begin("emissions", READ)
-        return listened
+        return has_run
 
-    def went_on(self) -> None:
-        """Tell that a batch of requests has been answered."""
-        self._go_on_to(self._share + (1.0 - self._share) * EACH_BATCH)
+    def end_batch(self) -> None:
+        """Report that a batch of requests has been answered."""
+        self._report(self._share + (1.0 - self._share) * EACH_BATCH)
 
     def end(self) -> None:
-        """Tell that all is done."""
+        """Report that all is done."""
         self.begin("done", 1.0)
 
-    def _go_on_to(self, share: float) -> None:
+    def _report(self, share: float) -> None:
         self._share = max(self._share, share)
-        self._progress(Done(self._share, self._step))
-
-
-_BOOK_CHARS = 20_000
-"""A text of so many characters is kept."""
-FINE = ("auto", "refined")
-"""Values of the setting `edges` with which a network of edges is used, where there is one."""
-
-logger = logging.getLogger(__name__)
+        if self._callback is not None:
+            self._callback(ProgressValue(self._share, self._step))
 
 
 class AlignerOptions(TypedDict, total=False):
@@ -120,7 +102,7 @@ class AlignerOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, eq=False)
 class ModelEmissions:
-    """A request (`ctc_align.kernels.requests`) for what a model says of an audio; the answer is its `Emissions`."""
+    """A request (`ctc_align.kernels.requests`) for the `Emissions` of a model for an audio."""
 
     model: AcousticModel
     audio: Audio
@@ -149,14 +131,14 @@ class UtteranceInputs:
         name: of the utterance.
         audio: the path of the audio as the caller gave it, "" for samples in memory.
         words: of the transcript.
-        emissions: what the model says of the audio.
-        model: name of the model.
+        emissions: of the model for the audio.
+        model: its name.
         tokenizer: of the emissions' vocabulary.
         calibration: of the model.
         settings: of the caller.
         backend: of the kernels.
         confidence_network, edge_network: of the model, if it has them.
-        progress: told of the steps, where somebody watches.
+        progress: of the alignment.
     """
 
     name: str
@@ -170,12 +152,7 @@ class UtteranceInputs:
     backend: str
     confidence_network: ConfidenceNetwork | None = None
     edge_network: EdgeNetwork | None = None
-    progress: StepProgress | None = None
-
-    def begin(self, step: str) -> None:
-        """Tell who watches that a step begins."""
-        if self.progress is not None:
-            self.progress.begin(step)
+    progress: StepProgress = field(default_factory=StepProgress)
 
     @property
     def edge_settings(self) -> EdgeSettings:
@@ -184,34 +161,20 @@ class UtteranceInputs:
         return EdgeSettings(settings.edges, self.calibration, settings.band_s, settings.shortest_pause_s, self.backend)
 
     @property
-    def looks_at_edges(self) -> bool:
-        """True if a network draws the edges finely: there is one, and the sound, and the settings ask for it."""
-        asked = self.settings.edges in FINE
-        return asked and self.edge_network is not None and self.emissions.sound is not None
+    def refines_edges(self) -> bool:
+        """True if the network draws the edges finely."""
+        return refines_edges(self.settings.edges, self.edge_network, self.emissions)
 
-
-def warn_of_edges(inputs: UtteranceInputs) -> None:
-    """Warn where the setting `edges` asks for what cannot be had, and say which edges there are in its place."""
-    asked, calibration = inputs.settings.edges, inputs.calibration
-    whose = inputs.settings.calibration or inputs.model
-    segmented = inputs.emissions.states is not None
-    if asked == "refined" and not inputs.looks_at_edges:
-        networkless = f"{whose}: no network that looks at edges"
-        lacking = networkless if inputs.edge_network is None else "no sound to look at"
-    elif asked == "calibrated" and not (calibration.offsets_ms if segmented else calibration.draws):
-        lacking = f"{whose}: no calibration of edges, which ctc-align calibrate makes"
-    else:
-        return
-    if segmented:
-        drawn = "medians over all paths" if asked == "refined" else "those of the best path"
-    else:
-        drawn = "calibrated spikes of CTC" if calibration.draws else "spikes of CTC"
-    logger.warning("edges %s cannot be had (%s): they are %s", asked, lacking, drawn)
+    def warn_of_edges(self) -> None:
+        """Log a warning where the edges that the settings ask for cannot be had."""
+        whose = self.settings.calibration or self.model
+        if warning := self.edge_settings.missing(whose, self.edge_network, self.emissions):
+            logger.warning("%s", warning)
 
 
 @contextmanager
 def error_context(name: str, source: str = "") -> Iterator[None]:
-    """Put the utterance's name before the message of an error, unless it names the `source` or a dictionary itself."""
+    """Put the utterance's name before the message of an error, unless that names the `source` or a dictionary."""
     try:
         yield
     except CtcAlignError as error:
@@ -232,17 +195,15 @@ def named_pairs(
     """Return the audio, the text and the utterance's name of each pair.
 
     Raises:
-        UsageError: something that is no pair, or another number of names.
+        UsageError: an item that is not a pair, or another number of names.
     """
     pairs = list(pairs)
     for i, pair in enumerate(pairs):
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:
             raise UsageError(f"pair {i}: expected (audio, text), got {type(pair).__name__}")
     if utterances is None:
-        names = [
-            names_of(audio, None if names_of(audio, None)[1] else f"utterance-{i}")[0]
-            for i, (audio, _) in enumerate(pairs)
-        ]
+        sources = [names_of(audio, None) for audio, _ in pairs]
+        names = [name if source else f"utterance-{i}" for i, (name, source) in enumerate(sources)]
     elif len(utterances) != len(pairs):
         raise UsageError(f"utterances: expected {len(pairs)} names, one for each pair; got {len(utterances)}")
     else:
@@ -252,18 +213,15 @@ def named_pairs(
 
 def names_of(audio: AudioLike, utterance: str | None) -> tuple[str, str]:
     """Return the utterance's name, and the audio's path as the caller wrote it ("" for samples)."""
-    if isinstance(audio, (str, PathLike)):
-        source = fspath(audio)
-        return utterance or Path(source).stem, source
-    source = getattr(audio, "name", "") or ""
-    return utterance or Path(source).stem or "utterance", source
+    source = fspath(audio) if isinstance(audio, (str, PathLike)) else getattr(audio, "name", "") or ""
+    return utterance or utterance_name(source), source
 
 
 def checked_emissions(emissions: Emissions) -> Emissions:
-    """Return emissions that a caller made, where they lie, with float32 states.
+    """Return a caller's emissions, on their device, with float32 states.
 
     Raises:
-        EmissionsError: what cannot be log-probs, or their states.
+        EmissionsError: log-probs or states that cannot be.
     """
     from ctc_align.models.log_probs import check_emissions
     from ctc_align.models.vocabulary import called_blank
@@ -296,16 +254,8 @@ def _whole_parts(sounding: int, tokens: int) -> bool:
     return 0 < tokens <= sounding and sounding % tokens == 0
 
 
-def run_watched(steps: Steps[Alignment], told: StepProgress | None) -> Alignment:
-    """Return the alignment of one utterance, each step told to who watches."""
-    [alignment] = batching.run([steps], after_batch=None if told is None else told.went_on)
-    if told is not None:
-        told.end()
-    return alignment
-
-
 class TranscriptSplitter:
-    """Splits transcripts. The last text is kept where it is long: recordings of a book follow each other with it."""
+    """Splits transcripts. A long one is cached until the next: recordings of a book follow each other with one text."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -335,9 +285,10 @@ class TranscriptSplitter:
 
 
 def require_text_extras(settings: Settings, *, is_ipa: bool) -> None:
-    """Raise UsageError where words cannot be cut or romanised as the settings say.
+    """Check that words can be cut and romanised as the settings say.
 
-    An extra is not there, or words are to be romanised for a model that reads every script (`is_ipa`).
+    Raises:
+        UsageError: an extra is missing, or words are to be romanised for a model of every script (`is_ipa`).
     """
     from ctc_align.text.library_readings import require_dictionary, require_uroman
 
@@ -353,21 +304,12 @@ def require_text_extras(settings: Settings, *, is_ipa: bool) -> None:
 
 
 def said_words(words: Words, emissions: Emissions, tokenizer: Tokenizer, language: str) -> Words:
-    """Return words with what `tokenizer` reads, without the numbers of samples that some transcripts begin with."""
+    """Return words with phones where `tokenizer` reads these, without sample numbers at the transcript's beginning."""
     return with_phones(without_sample_numbers(words, duration_of(emissions)), tokenizer, language)
 
 
-def lexicon_in(path: str | PathLike[str] | None) -> Lexicon | None:
-    """Return the pronunciations in a file, None without one."""
-    if path is None:
-        return None
-    from ctc_align.text.lexicon import read_lexicon
-
-    return read_lexicon(Path(path))
-
-
 def seconds_of(loaded: Audio | Emissions) -> float:
-    """Return the length of an audio, or of the emissions in its place."""
+    """Return the length of an audio, or of emissions."""
     if isinstance(loaded, Emissions):
         return units.frames_to_seconds(len(loaded.log_probs), loaded.frame_shift_s)
     return loaded.duration_s

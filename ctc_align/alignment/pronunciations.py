@@ -1,24 +1,19 @@
-"""Which pronunciation of each word was said: the one that fits the audio best between the word's neighbours."""
+"""What was said of what is written: which pronunciation of each word, and which of the passages that may be unspoken.
+
+A word is said as the pronunciation that fits the audio best between the word's neighbours. Parentheses, and what may be
+a speaker's name, are spoken unless the sound makes nothing in their place much likelier.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
-import torch
 
 from ctc_align import lattice
-from ctc_align.alignment.ctc_path import (
-    GAP_FRAMES,
-    NEAR_FRAMES,
-    CtcPath,
-    Spans,
-    best_word_path,
-    states_near,
-    token_spans,
-)
+from ctc_align.alignment.ctc_path import NEAR_FRAMES, CtcPath, Spans, best_word_path, indices_of_sounds, token_spans
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, EmissionsError, InputError, TranscriptError
 from ctc_align.kernels.requests import BestPath, CtcTargets, Forward, Steps
@@ -27,8 +22,16 @@ from ctc_align.text.speaker_labels import named_in_cues
 from ctc_align.tokens.tokenizer import PrepareWords, Tokenizer, join, refuse_missing, tokenize
 from ctc_align.types import SPEAKER, Emissions, OptionalWords, Tokens, Word, Words, WordTokens
 
-WINDOW_FRAMES = 60
-"""The other pronunciations of a word are scored at most so many frames beyond its spikes."""
+BESIDE_FRAMES = 60
+"""The pronunciations of a word are scored over its spikes and at most this many frames before and after them."""
+BIAS = -2.5
+"""Nats a token by which a passage must be likelier than nothing in its place; below 0, since most parentheses are read.
+`tests/benchmarks/optional_passages.py`, the English model, passages of 1 to 12 words, seven speakers of read sentences
+that did not choose it: of 790 that were said 0.1 % are left out, of 790 that were not none is kept. With 0 it would be
+1.4 % and none; for the eight speakers that chose it, 0.9 % (one word: 1.9 %) and none."""
+MOST_CELLS = 5 * 10**7
+"""Longer recordings (frames times states) are searched only near the best path through all words: a search takes 10 ns
+a cell, half a second for all of these."""
 
 
 def spell_words(words: Words, tokenizer: Tokenizer, settings: Settings) -> Steps[list[WordTokens]]:
@@ -44,21 +47,23 @@ def spell_words(words: Words, tokenizer: Tokenizer, settings: Settings) -> Steps
     return word_tokens
 
 
-def nothing_to_align(word_tokens: Sequence[WordTokens], settings: Settings) -> TranscriptError:
-    """Return the error of a transcript for whose words the vocabulary has nothing: the letters, and their script."""
-    missing = "".join(letter for word in word_tokens for letter in word.missing)
-    lacking = "".join(dict.fromkeys(missing))
-    script = script_of(missing)
-    written = f", which is written in {script} letters" if script not in ("", "Latin", "Unknown") else ""
-    remedy = "" if settings.romanize else ", or --romanize (romanize = true) with a model that reads Latin letters"
-    return TranscriptError(
-        f"the model's vocabulary has nothing for any word of the transcript{written} (it lacks {lacking[:40]!r}); "
-        f"give a model of its language: --model universal knows all (see ctc-align models){remedy}"
-    )
+def check_spelled(word_tokens: Sequence[WordTokens], emissions: Emissions, settings: Settings, name: str) -> None:
+    """Check that a transcript can be aligned; `name` is what the message calls it.
 
-
-def refuse_letter_as_blank(word_tokens: Sequence[WordTokens], emissions: Emissions, name: str) -> None:
-    """Raise InputError where the token that was given as the blank is a letter or phone of the transcript `name`."""
+    Raises:
+        TranscriptError: the vocabulary has nothing for any of its words; the message names letters and script.
+        InputError: the token that was given as the blank is a letter or phone of the transcript.
+    """
+    if not any(word.pronunciations for word in word_tokens):
+        missing = "".join(letter for word in word_tokens for letter in word.missing)
+        lacking = "".join(dict.fromkeys(missing))
+        script = script_of(missing)
+        written = f", which is written in {script} letters" if script not in ("", "Latin", "Unknown") else ""
+        remedy = "" if settings.romanize else ", or --romanize (romanize = true) with a model that reads Latin letters"
+        raise TranscriptError(
+            f"the model's vocabulary has nothing for any word of the transcript{written} (it lacks {lacking[:40]!r}); "
+            f"give a model of its language: --model universal knows all (see ctc-align models){remedy}"
+        )
     token = emissions.vocab[emissions.blank]
     needed = any(emissions.blank in said.ids for word in word_tokens for said in word.pronunciations)
     if not needed and token.isalpha():
@@ -71,84 +76,60 @@ def refuse_letter_as_blank(word_tokens: Sequence[WordTokens], emissions: Emissio
 
 
 def choose_pronunciations(
-    log_probs: torch.Tensor,
-    word_tokens: Sequence[WordTokens],
-    separator: int | None,
-    blank: int,
-    *,
-    whole_words: bool = False,
-    backend: str = "auto",
+    emissions: Emissions, word_tokens: Sequence[WordTokens], separator: int | None, backend: str = "auto"
 ) -> Steps[tuple[Tokens, CtcPath]]:
-    """Choose of several pronunciations of a word the one that the audio prefers; return the tokens and their path.
+    """Choose the pronunciation of each word that the audio prefers; return the tokens and their `best_word_path`.
 
-    Every word starts with its first pronunciation; of each word that has more, all are scored by CTC over the frames
-    between the neighbouring words' spikes, and the best is taken (the earlier one on a tie).
+    Every word starts with its first pronunciation. All pronunciations of a word that has several are scored by CTC over
+    the frames between the neighbouring words' spikes, and the best one is used (the earlier one on a tie).
 
     Args:
-        log_probs: (T, C).
+        emissions: of the utterance.
         word_tokens: the pronunciations of each word.
-        separator: id of the token between words, None for none.
-        blank: the class of the blank.
-        whole_words: take the path of `best_word_path`: right where it only says roughly when; else the best CTC path.
+        separator: id of the token between words, None without one.
         backend: see `ctc_align.kernels`.
 
     Raises:
         TooShortError: not even the shortest pronunciations fit.
         EmissionsError: every path has probability zero.
     """
-    gap_frames = GAP_FRAMES if whole_words else len(log_probs)
 
-    def find(choice: list[int]) -> Steps[tuple[Tokens, CtcPath]]:
+    def path_of(choice: list[int]) -> Steps[tuple[Tokens, CtcPath]]:
         tokens = join(word_tokens, choice, separator)
-        path = yield from best_word_path(log_probs, tokens, blank, gap_frames=gap_frames, backend=backend)
-        return tokens, path
+        return tokens, (yield from best_word_path(emissions, tokens, backend=backend))
 
     choice = [0] * len(word_tokens)
     try:
-        tokens, path = yield from find(choice)
+        tokens, path = yield from path_of(choice)
     except InputError:
-        lengths = [[len(way.ids) for way in word.pronunciations] for word in word_tokens]
+        lengths = [[len(said.ids) for said in word.pronunciations] for word in word_tokens]
         shortest = [int(np.argmin(each)) if each else 0 for each in lengths]
         if shortest == choice:
             raise
         choice = shortest
-        tokens, path = yield from find(choice)
-    fitting = yield from _fitting(log_probs, word_tokens, tokens, path, blank, backend)
-    better = [fitting.get(word, way) for word, way in enumerate(choice)]
-    if better != choice:
-        with suppress(InputError):  # what is better word by word may not fit as a whole
-            tokens, path = yield from find(better)
-    return tokens, path
-
-
-def _fitting(
-    log_probs: torch.Tensor,
-    word_tokens: Sequence[WordTokens],
-    tokens: Tokens,
-    path: CtcPath,
-    blank: int,
-    backend: str,
-) -> Steps[dict[int, int]]:
-    """Return, for each word with several pronunciations, the one that is best over the frames that are its own."""
-    windows = list(_windows(len(log_probs), word_tokens, tokens, path))
+        tokens, path = yield from path_of(choice)
+    windows = list(_windows(len(emissions.log_probs), word_tokens, tokens, path))
     scores = yield [
-        Forward(log_probs[low:high], CtcTargets(way.ids, blank), backend=backend)
+        Forward(emissions.log_probs[low:high], CtcTargets(said.ids, emissions.blank), backend=backend)
         for word, low, high in windows
-        for way in word_tokens[word].pronunciations
+        for said in word_tokens[word].pronunciations
     ]
-    fitting, scores = {}, iter(scores)
+    better, each_score = list(choice), iter(scores)
     for word, _, _ in windows:
         best = float("-inf")
-        for way, score in zip(range(len(word_tokens[word].pronunciations)), scores):
+        for number, score in zip(range(len(word_tokens[word].pronunciations)), each_score):
             if score > best:
-                best, fitting[word] = score, way
-    return fitting
+                best, better[word] = score, number
+    if better != choice:
+        with suppress(InputError):  # what is better word by word may not fit as a whole
+            tokens, path = yield from path_of(better)
+    return tokens, path
 
 
 def _windows(
     frames: int, word_tokens: Sequence[WordTokens], tokens: Tokens, path: CtcPath
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield words with several pronunciations, and the frames `low` to `high`, exclusive, that are each one's own."""
+    """Yield each word with several pronunciations, and the frames [low, high) over which these are scored."""
     owner = np.asarray(tokens.words, np.int64)
     begins = np.flatnonzero(np.diff(owner, prepend=-2)).tolist()
     first, last = path.spans.start.tolist(), path.spans.end.tolist()
@@ -158,73 +139,47 @@ def _windows(
             continue
         low = last[start - 1] if start else 0
         high = first[end] if end < len(owner) else frames
-        yield word, max(low, first[start] - WINDOW_FRAMES), min(high, last[end - 1] + WINDOW_FRAMES)
+        yield word, max(low, first[start] - BESIDE_FRAMES), min(high, last[end - 1] + BESIDE_FRAMES)
 
 
-# Passages that may not be spoken: parentheses, and what may be a speaker's name. The sound decides.
+# Passages that may not be spoken
 #
-# First the best CTC path is found on which each passage is kept as a whole or left out as a whole, so that nothing
-# else is moved by words that are not there. Then each passage is scored by CTC over the frames from the word before
-# it to the word after it, with and without it, and kept unless it is much less likely than nothing in its place.
+# First the best CTC path is found on which each passage is used or left out as a whole, so that words that are not
+# there move nothing else. Then each passage is scored by CTC, with and without it, over the frames from the word before
+# it to the word after it.
 
-BIAS = -2.5
-"""Nats a token by which a passage must be likelier than nothing in its place; below 0, since most parentheses are read.
-`tests/benchmarks/optional_passages.py`, the English model, passages of 1 to 12 words, seven speakers of read sentences
-that did not choose it: of 790 that were said 0.1 % are left out, of 790 that were not none is kept. With 0 it would be
-1.4 % and none; for the eight speakers that chose it, 0.9 % (one word: 1.9 %) and none."""
-MOST_CELLS = 5 * 10**7
-"""Longer recordings (frames times states) are searched only near the best path through all words: a search takes 10 ns
-a cell, half a second for all of these."""
-
-
-@dataclass(frozen=True)
-class _Passage:
-    """Tokens `first` to `last` (exclusive) of an optional passage, with a separator; `words` is the passage."""
-
-    first: int
-    last: int
-    words: OptionalWords
+Passage = tuple[OptionalWords, int, int]
+"""A passage, and its tokens [first, last), one separator included."""
 
 
 def leave_out_unspoken(
-    log_probs: torch.Tensor,
-    words: Words,
-    word_tokens: list[WordTokens],
-    separator: int | None,
-    blank: int,
-    backend: str = "auto",
+    emissions: Emissions, words: Words, word_tokens: list[WordTokens], separator: int | None, backend: str = "auto"
 ) -> Steps[tuple[Words, list[WordTokens]]]:
     """Return words and tokens without the optional passages that are not in the recording.
 
-    Their words stay among the words, unspoken and of a kind. Where nothing can be decided, all are kept.
+    Their words stay among the words, unspoken and of a kind. Where nothing can be decided, all passages stay.
 
     Args:
-        log_probs: (T, C).
+        emissions: of the utterance.
         words: of the transcript.
         word_tokens: one per word; the first pronunciation of each is scored.
-        separator: id of the token between words, None for none.
-        blank: the class of the blank.
+        separator: id of the token between words, None without one.
         backend: see `ctc_align.kernels`.
     """
     try:
-        gains = yield from passage_gains(log_probs, words, word_tokens, separator, blank, backend)
-    except CtcAlignError:  # it does not fit, or has no path: the alignment itself says so
+        gains = yield from passage_gains(emissions, words, word_tokens, separator, backend)
+    except CtcAlignError:  # the text does not fit, or has no path: the alignment itself says so
         return words, word_tokens
     absent = [passage for passage, gain in gains if not gain > BIAS]
     left_out = {index for passage in absent for index in range(passage.first, passage.last)}
-    kept = [WordTokens(()) if index in left_out else each for index, each in enumerate(word_tokens)]
-    if not any(word.pronunciations for word in kept):
+    remaining = [WordTokens(()) if index in left_out else each for index, each in enumerate(word_tokens)]
+    if not any(word.pronunciations for word in remaining):
         return words, word_tokens
-    return without_passages(words, absent), kept
+    return without_passages(words, absent), remaining
 
 
 def passage_gains(
-    log_probs: torch.Tensor,
-    words: Words,
-    word_tokens: Sequence[WordTokens],
-    separator: int | None,
-    blank: int,
-    backend: str = "auto",
+    emissions: Emissions, words: Words, word_tokens: Sequence[WordTokens], separator: int | None, backend: str = "auto"
 ) -> Steps[list[tuple[OptionalWords, float]]]:
     """Return by how many nats a token each passage with tokens is likelier than nothing in its place.
 
@@ -237,15 +192,24 @@ def passage_gains(
     passages = list(_passages(words.optional, tokens))
     if not passages:
         return []
-    spans = yield from _path(log_probs, tokens, passages, blank, backend)
-    gains = yield from _gains(log_probs, tokens, passages, spans, blank, backend)
-    return [(each.words, gain / (each.last - each.first)) for each, gain in zip(passages, gains)]
+    spans = yield from _path_with_passages(emissions, tokens, passages, backend)
+    found = spans.start >= 0
+    requests = []
+    for _, first, last in passages:
+        before, after = _neighbours(tokens, found, first, last)
+        low = int(spans.start[before[0]]) if len(before) else 0
+        high = int(spans.end[after[-1]]) if len(after) else len(emissions.log_probs)
+        for tried in (np.concatenate((before, np.arange(first, last), after)), np.concatenate((before, after))):
+            ids = [tokens.ids[index] for index in tried.tolist()]
+            requests.append(Forward(emissions.log_probs[low:high], CtcTargets(ids, emissions.blank), backend=backend))
+    scores = yield requests
+    gains = [with_it - without_it for with_it, without_it in zip(scores[::2], scores[1::2])]
+    return [(passage, gain / (last - first)) for (passage, first, last), gain in zip(passages, gains)]
 
 
-def _passages(optional: Sequence[OptionalWords], tokens: Tokens) -> Iterator[_Passage]:
-    """Yield the tokens of the passages that have any, each with the separator that goes with it."""
-    owners = np.asarray(tokens.words, np.int64)
-    spoken = np.flatnonzero(owners >= 0)
+def _passages(optional: Sequence[OptionalWords], tokens: Tokens) -> Iterator[Passage]:
+    """Yield the passages that have tokens, each with the separator after it, or at the end the one before it."""
+    owners, spoken = np.asarray(tokens.words, np.int64), indices_of_sounds(tokens)
     for words in optional:
         low, high = np.searchsorted(owners[spoken], [words.first, words.last]).tolist()
         if low == high:
@@ -255,14 +219,15 @@ def _passages(optional: Sequence[OptionalWords], tokens: Tokens) -> Iterator[_Pa
             last += 1
         elif last == len(owners) and first and owners[first - 1] < 0:
             first -= 1
-        yield _Passage(first, last, words)
+        yield words, first, last
 
 
-def _path(
-    log_probs: torch.Tensor, tokens: Tokens, passages: Sequence[_Passage], blank: int, backend: str
+def _path_with_passages(
+    emissions: Emissions, tokens: Tokens, passages: Sequence[Passage], backend: str
 ) -> Steps[Spans]:
-    """Return the frames of the tokens on the best path that keeps or leaves out whole passages; -1 for what is out."""
-    topology = lattice.ctc_passages(tokens.ids, [(each.first, each.last) for each in passages], blank)
+    """Return the frames of the tokens on the best path that uses or leaves out whole passages; -1 where left out."""
+    log_probs, blank = emissions.log_probs, emissions.blank
+    topology = lattice.ctc_passages(tokens.ids, [(first, last) for _, first, last in passages], blank)
     bands = None
     if len(log_probs) * len(topology.emit[0]) > MOST_CELLS:
         every = yield BestPath(log_probs, CtcTargets(tokens.ids, blank), backend=backend)
@@ -274,29 +239,23 @@ def _path(
     return token_spans(best.states, topology.token[0], len(tokens.ids))
 
 
-def _gains(
-    log_probs: torch.Tensor, tokens: Tokens, passages: Sequence[_Passage], spans: Spans, blank: int, backend: str
-) -> Steps[list[float]]:
-    """Return by how many nats each passage is likelier than nothing in its place, between its neighbours' words."""
-    kept = spans.start >= 0
-    requests = []
-    for passage in passages:
-        before, after = _neighbours(tokens, kept, passage)
-        low = int(spans.start[before[0]]) if len(before) else 0
-        high = int(spans.end[after[-1]]) if len(after) else len(log_probs)
-        inside = np.arange(passage.first, passage.last)
-        for places in (np.concatenate((before, inside, after)), np.concatenate((before, after))):
-            ids = [tokens.ids[place] for place in places.tolist()]
-            requests.append(Forward(log_probs[low:high], CtcTargets(ids, blank), backend=backend))
-    scores = yield requests
-    return [with_it - without_it for with_it, without_it in zip(scores[::2], scores[1::2])]
+def states_near(spans: Spans, frames: int, near_frames: int) -> np.ndarray:
+    """Return the first and last (exclusive) state of CTC within `near_frames` of a path at each frame (T, 2).
+
+    >>> states_near(Spans(np.array([0, 4]), np.array([1, 5])), 5, 1).tolist()
+    [[0, 3], [0, 3], [0, 3], [2, 3], [2, 5]]
+    """
+    at = np.arange(frames)
+    low = 2 * np.searchsorted(spans.end, at - near_frames)
+    high = 2 * np.searchsorted(spans.start, at + near_frames) + 1
+    return np.stack((low, np.minimum(high, 2 * len(spans.start) + 1)), 1)
 
 
-def _neighbours(tokens: Tokens, kept: np.ndarray, passage: _Passage) -> tuple[np.ndarray, np.ndarray]:
-    """Return the tokens of the kept word before a passage and of the one after it, with the separator between."""
+def _neighbours(tokens: Tokens, found: np.ndarray, first: int, last: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the tokens of the word before the passage [first, last) and of the word after it, separators included."""
     owners = np.asarray(tokens.words)
-    before = np.flatnonzero(kept[: passage.first])
-    after = passage.last + np.flatnonzero(kept[passage.last :])
+    before = np.flatnonzero(found[:first])
+    after = last + np.flatnonzero(found[last:])
     spoken = owners[before][owners[before] >= 0]
     if len(spoken):
         before = before[np.flatnonzero(owners[before] == spoken[-1])[0] :]
@@ -307,7 +266,7 @@ def _neighbours(tokens: Tokens, kept: np.ndarray, passage: _Passage) -> tuple[np
 
 
 def without_passages(words: Words, absent: Sequence[OptionalWords]) -> Words:
-    """Return the words with those of the passages `absent` unspoken; a speaker's name goes to the words after it."""
+    """Return the words with the passages `absent` unspoken; an absent speaker's name is that of the words after it."""
     changed: list[Word] = list(words.words)
     for passage in absent:
         for index in range(passage.first, passage.last):

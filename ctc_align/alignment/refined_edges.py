@@ -1,7 +1,7 @@
-"""Edges drawn finely by a model's network of edges, from where the coarse ones are: the last step before seconds.
+"""Edges drawn finely by a model's network of edges, and edges in the quiet of pauses: the last steps before seconds.
 
-The network says for each edge how likely it is in which of the places around it. The median of these is the edge, since
-no other place has a smaller mean absolute error; the middle two thirds say how sure it is.
+The network says for each edge how likely it is at each of the times around it. Its median is the edge, since no other
+time has a smaller mean absolute error; the middle two thirds say how sure it is.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from ctc_align.alignment.ctc_path import Spans
+from ctc_align.alignment.ctc_path import Spans, indices_of_sounds
 from ctc_align.alignment.edges import among_all_tokens, frames_in, in_order
 from ctc_align.kernels.requests import Steps
 from ctc_align.lattice import WILDCARD
@@ -36,22 +36,145 @@ from ctc_align.models.edge_network import (
 from ctc_align.reading.rows_on_disk import TensorOnDisk
 from ctc_align.types import Audio, Emissions, Tokens
 
-# The edges of an utterance's sounds, each once, and the windows around them that a network of edges looks at.
-#
-# Sounds that follow each other inside a word share an edge. The end of a word and the start of the next one are two,
-# even where nothing is between them: whether a glottal stop parts two vowels is for the network to see.
-
+EDGES_AT_ONCE = 512
+"""Edges of an utterance whose windows are in memory together."""
+CLOSED_S = 0.015
+"""Words share an edge where the gap between them is shorter …"""
+LONG_S = 0.08
+"""… unless the segmentation has a longer silence there, which certainly is a gap."""
+SIGMA = 0.6827
+"""Share of a normal distribution within a standard deviation."""
 LEAST_SCORE, SCORE_SCALE, SCORE_CENTRE = -12.0, 0.25, 4.0
 """Log-posteriors are limited, centred and scaled to be network inputs."""
 NEAR_S, BESIDE_S = 0.05, 0.02
-"""The distance from the edge, and from the edges beside it, in these units."""
+"""Units of the distance from the edge, and from the edges beside it."""
 FAR_S = 2.0
-"""The most that the distance is, in its unit."""
+"""The greatest distance from the edge, in its unit."""
 FAR_FRAMES = 2 * LEVEL_REACH_FRAMES
-"""Windows that are so many fine frames apart have no features in common, nor anything that these are levelled by."""
+"""Windows this many fine frames apart share neither features nor the frames by which features are levelled."""
 FAR_ROWS = 100
-"""Frames of emissions that no window needs, so many in a row, are not read."""
+"""Longer stretches of emissions that no window needs are not read."""
 SILENT = -1
+"""The index of the sound beside an edge where there is silence."""
+LEVEL_SHIFT_S, LEVEL_WINDOW_S = 0.005, 0.02
+"""Levels are those of windows of the second length, one each `LEVEL_SHIFT_S`."""
+PAUSE_S = 0.04
+"""Shorter gaps between words do not tell how quiet a pause is."""
+SPEECH_S, QUIET_S = 2.0, 1.0
+"""The most sound that is measured on the word's side of an edge, and on the pause's side."""
+LOUD, FLOOR = 0.9, 0.3
+"""Quantiles of the levels around an edge, and of those within the pause: how loud the speech is, and the pause."""
+CONTRAST_DB, MOST_CONTRAST_DB = 20.0, 60.0
+"""A pause that is quieter than the speech by less than the first moves no edge; more than the second counts as that."""
+SOUNDING = 0.4
+"""Sound is louder than this share of the way, in dB, from the pause's level to the speech's …"""
+HELD_S = 0.02
+"""… and what lies this near before and after it: closures, and what fades."""
+MOST_S, MOST_SHARE = 0.2, 0.8
+"""An edge moves at most so far into its word, in seconds and as a share of the word. These constants from `PAUSE_S` on
+were tuned on the pauses of 27 locales, where words then cover 4.9 % of the pauses' time (5.7 % before); in 27 others
+8.2 % (9.6 %)."""
+_SMALLEST_POWER = 1e-10
+
+
+def refine_edges(emissions: Emissions, tokens: Tokens, drawn: Spans, network: EdgeNetwork) -> Steps[Spans]:
+    """Return the edges of all tokens where a network of edges puts them, with their standard deviations.
+
+    Args:
+        emissions: with their sound.
+        tokens: what is said, wildcards and separators included.
+        drawn: where their edges are, between frames, in order.
+        network: the model's, or a calibration's.
+    """
+    spoken, ids, words = utterance_sounds(tokens.ids, tokens.words)
+    if not len(spoken):
+        return drawn
+    coarse = drawn.of(spoken)
+    edges = edges_of(coarse.start, coarse.end, words)
+    scene = EdgeScene(emissions, ids, edges, network)
+    blocks = range(0, len(edges), EDGES_AT_ONCE)
+    answers = yield [EdgeChances(scene, first, min(first + EDGES_AT_ONCE, len(edges))) for first in blocks]
+    chances = np.concatenate(answers)
+    fine, fine_sd = medians_of(chances)
+    per_frame = FINE_SHIFT_S / emissions.frame_shift_s
+    frames = (scene.centres() * FINE_SHIFT_S - emissions.first_frame_s) / emissions.frame_shift_s + fine * per_frame
+    sd = fine_sd * per_frame * network.spread
+    # Beside a wildcard the sound on one side is unknown: these edges stay.
+    is_wild = np.append(ids == WILDCARD, False)  # the last one is found by SILENT, -1
+    frames = np.where(is_wild[edges.left] | is_wild[edges.right], edges.frames, frames)
+    start, end = frames[edges.begins], frames[edges.ends]
+    start, end = _closed(start, end, coarse, emissions.frame_shift_s)
+    start, end = in_order(start, end, np.append(start[1:] > end[:-1], True), frames_in(emissions))
+    return among_all_tokens(drawn, spoken, Spans(start, end, sd[edges.begins], sd[edges.ends]))
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeChances:
+    """A request for the network's chances (E, PLACES) float64 of the edges [first, last) of an utterance."""
+
+    scene: EdgeScene
+    first: int
+    last: int
+
+    stage: ClassVar[str] = "kernels"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.last - self.first, CHANNELS * WINDOW
+
+    @property
+    def key(self) -> Hashable:
+        return EdgeChances, id(self.scene.network), self.scene.emissions.log_probs.device
+
+    @staticmethod
+    def run(requests: Sequence[EdgeChances]) -> list[np.ndarray]:
+        windows = [request.scene.windows(request.first, request.last) for request in requests]
+        network = requests[0].scene.network.to(windows[0].values.device)
+        chances = network.chances(EdgeWindows.joined(windows)).double().cpu().numpy()
+        return np.split(chances, np.cumsum([len(one) for one in windows])[:-1])
+
+
+def medians_of(chances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the median of each edge, from its window's centre, and half the width of its middle `SIGMA` (E,).
+
+    Both are in fine frames.
+
+    Args:
+        chances: (E, PLACES) of the fine frames around the windows' centres; each is spread over its frame.
+
+    >>> medians_of(np.eye(25)[[12, 14]])[0]
+    array([0., 2.])
+    """
+    passed = np.concatenate((np.zeros((len(chances), 1)), chances.cumsum(1)), 1)
+    passed /= passed[:, -1:]
+    low, median, high = (_quantile(passed, share) for share in ((1 - SIGMA) / 2, 0.5, (1 + SIGMA) / 2))
+    return median - FARTHEST - 0.5, (high - low) / 2
+
+
+def _quantile(passed: np.ndarray, share: float) -> np.ndarray:
+    """Return where rising chances (E, P + 1) pass a share, on the lines between them."""
+    after = np.maximum((passed >= share).argmax(1), 1)
+    row = np.arange(len(passed))
+    before = passed[row, after - 1]
+    return after - 1 + (share - before) / np.maximum(passed[row, after] - before, 1e-12)
+
+
+def _closed(start: np.ndarray, end: np.ndarray, before: Spans, frame_shift_s: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return starts and ends (L,) where words less than `CLOSED_S` apart share an edge, and none overlap."""
+    was_long = (before.start[1:] - before.end[:-1]) * frame_shift_s > LONG_S
+    gap_s = (start[1:] - end[:-1]) * frame_shift_s
+    shared = np.where(was_long, gap_s < 0, gap_s < CLOSED_S)
+    middle = (start[1:] + end[:-1]) / 2
+    return (
+        np.append(start[:1], np.where(shared, middle, start[1:])),
+        np.append(np.where(shared, middle, end[:-1]), end[-1:]),
+    )
+
+
+# The edges of an utterance's sounds, each once, and the windows around them that the network sees
+#
+# Sounds that follow each other inside a word share an edge. The end of a word and the start of the next one are two
+# edges, even without a gap between them: the network decides whether a glottal stop parts two vowels.
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +184,7 @@ class Edges:
     Attributes:
         left, right: (E,) the sound on either side, `SILENT` at the utterance's ends and at a pause.
         role: (E,) `INSIDE` a word, `WORD_END` or `WORD_START`; `INSIDE` too where silence is on one side.
-        frames: (E,) where they are, in frames of the emissions.
+        frames: (E,) their times, in frames of the emissions.
         begins, ends: (L,) the edges with which each sound begins and ends; inside words the end of a sound is the
             beginning of the next.
     """
@@ -95,24 +218,30 @@ def edges_of(start: np.ndarray, end: np.ndarray, words: np.ndarray) -> Edges:
     inner = np.append(False, shared[:-1])
     start_role = np.where(inner | before, INSIDE, WORD_START)
     role = np.stack((start_role, np.where(pause, INSIDE, WORD_END)), 1)
-    kept = np.stack((np.ones(count, np.bool_), ~shared), 1).ravel()
-    place = np.cumsum(kept) - 1
-    begins = place[::2]
-    ends = np.where(shared, np.append(begins[1:], 0), place[1::2])
+    present = np.stack((np.ones(count, np.bool_), ~shared), 1).ravel()
+    index = np.cumsum(present) - 1
+    begins = index[::2]
+    ends = np.where(shared, np.append(begins[1:], 0), index[1::2])
     frames = np.stack((start, end), 1)
-    left, right, role, frames = (both.ravel()[kept] for both in (left, right, role, frames))
+    left, right, role, frames = (both.ravel()[present] for both in (left, right, role, frames))
     return Edges(left, right, role, frames, begins, ends)
+
+
+def utterance_sounds(ids: Sequence[int], words: Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the indices (L,) of the tokens that belong to words, their ids and their words."""
+    spoken = np.flatnonzero(np.asarray(words) >= 0)
+    return spoken, np.asarray(ids)[spoken], np.asarray(words)[spoken]
 
 
 @dataclass(frozen=True, eq=False)
 class EdgeScene:
-    """An utterance with the edges that will be looked at.
+    """An utterance, and the edges that a network will draw.
 
     Attributes:
         emissions: with their sound.
         ids: (L,) of the sounds in the vocabulary, `lattice.WILDCARD` among them.
         edges: of the sounds.
-        network: that will look.
+        network: that draws them.
     """
 
     emissions: Emissions
@@ -134,28 +263,28 @@ class EdgeScene:
         fine = centres[:, None] + np.arange(-reach, reach + 1)
         values = np.empty((last - first, FINE_MELS + MODEL_CHANNELS, 2 * reach + 1), np.float32)
         values[:, :FINE_MELS] = self._features(fine)
-        values[:, FINE_MELS:] = self._scores_and_places(first, last, fine)
+        values[:, FINE_MELS:] = self._scores_and_distances(first, last, fine)
         sounds = [self._indices(side[first:last]) for side in (edges.left, edges.right)]
         role = torch.from_numpy(edges.role[first:last])
         left, right = (torch.from_numpy(side) for side in sounds)
         return EdgeWindows(torch.from_numpy(values).to(device), left.to(device), right.to(device), role.to(device))
 
     def _indices(self, sounds: np.ndarray) -> np.ndarray:
-        """Return sounds (E,) as the network counts them."""
+        """Return the network's indices of sounds (E,)."""
         silent = sounds == SILENT
-        tokens, place = np.unique(self.ids[sounds[~silent]], return_inverse=True)
+        tokens, number = np.unique(self.ids[sounds[~silent]], return_inverse=True)
         labels = ("" if token == WILDCARD else self.emissions.vocab[token] for token in tokens)
         known = np.array([self.network.index_of(label) for label in labels], np.int64)
         indices = np.full(len(sounds), self.network.silence)
-        indices[~silent] = known[place]
+        indices[~silent] = known[number]
         return indices
 
     def _features(self, fine: np.ndarray) -> np.ndarray:
-        """Return the fine features (E, MELS, W) of windows of fine frames (E, W), which ascend."""
+        """Return the fine features (E, FINE_MELS, W) of windows of fine frames (E, W), which ascend."""
         audio = self.emissions.sound
         assert audio is not None
         found = np.empty((len(fine), FINE_MELS, fine.shape[1]), np.float32)
-        # Where hours without an edge are between two windows nothing of them is looked at.
+        # Hours without an edge between two windows are not read.
         far = np.flatnonzero(fine[1:, 0] - fine[:-1, -1] > FAR_FRAMES) + 1
         for begin, end in zip((0, *far), (*far, len(fine))):
             low, width = int(fine[begin, 0]), fine.shape[1]
@@ -164,52 +293,52 @@ class EdgeScene:
             found[begin:end] = windows[:, fine[begin:end, 0] - low].transpose(1, 0, 2)
         return found
 
-    def _scores_and_places(self, first: int, last: int, fine: np.ndarray) -> np.ndarray:
+    def _scores_and_distances(self, first: int, last: int, fine: np.ndarray) -> np.ndarray:
         """Return the model's scores, and the distances from edges (E, MODEL_CHANNELS, W), of fine frames (E, W)."""
         emissions, edges = self.emissions, self.edges
         time_s = fine * FINE_SHIFT_S
         frame = np.clip((time_s - emissions.first_frame_s) / emissions.frame_shift_s - 0.5, 0, None)
         scores = sound_scores(emissions, self.ids, edges.left[first:last], edges.right[first:last], frame)
         at_s = edges.frames * emissions.frame_shift_s + emissions.first_frame_s
-        own_s = at_s[first:last, None]
-        # The two edges between words lie in one place: what is beside them is farther away.
-        before = np.searchsorted(at_s, own_s[:, 0], "left") - 1
-        after = np.searchsorted(at_s, own_s[:, 0], "right")
+        here_s = at_s[first:last, None]
+        # The end of a word and the start of the next may be at one time: the edges beside both are farther away.
+        before = np.searchsorted(at_s, here_s[:, 0], "left") - 1
+        after = np.searchsorted(at_s, here_s[:, 0], "right")
         before_s = np.where(before >= 0, at_s[np.maximum(before, 0)], -np.inf)[:, None]
         after_s = np.where(after < len(at_s), at_s[np.minimum(after, len(at_s) - 1)], np.inf)[:, None]
-        places = (
-            np.clip((time_s - own_s) / NEAR_S, -FAR_S, FAR_S),
+        distances = (
+            np.clip((time_s - here_s) / NEAR_S, -FAR_S, FAR_S),
             np.tanh((time_s - before_s) / BESIDE_S),
             np.tanh((time_s - after_s) / BESIDE_S),
         )
-        return np.concatenate((scores, np.stack(places, 1)), 1)
+        return np.concatenate((scores, np.stack(distances, 1)), 1)
 
 
 def sound_scores(
     emissions: Emissions, ids: np.ndarray, left: np.ndarray, right: np.ndarray, frame: np.ndarray
 ) -> np.ndarray:
-    """Return what the model says for the sounds on either side of edges, for silence, and for the edge (E, 4, W).
+    """Return the model's scores of the sounds on either side of edges, of silence, and of the edge itself (E, 4, W).
 
-    Of a model with segmentation states the posteriors of a sound are those of all its states, and the edge is where its
-    last or the next one's first state is likely; else they are CTC's, and silence is the blank.
+    With segmentation states the posterior of a sound is that of all its states together, and the edge's that of the
+    last state before or the first after it. Without states they are CTC's, and silence is the blank.
 
     Args:
         emissions: of the utterance.
         ids: (L,) of the sounds in the vocabulary.
         left, right: (E,) sounds beside the edges.
-        frame: (E, W) frames, between which scores are straight lines.
+        frame: (E, W) frames, fractional: scores are interpolated.
     """
     scores = emissions.log_probs if emissions.states is None else emissions.states
     low = np.floor(frame).astype(np.int64)
     first = low[:, :1]
     count = int((low - first).max()) + 2
-    # (E, t): the frames of the emissions that a window needs, and where they are among those that any needs
+    # (E, t): the frames of the emissions that each window needs, as indices into those that any needs
     needed, near = np.unique(np.minimum(first + np.arange(count), len(scores) - 1), return_inverse=True)
     near = near.reshape(-1, count)
     posteriors = _rows(scores, needed).log_softmax(1).numpy()
     before, before_end, _ = _side_scores(posteriors, near, emissions, ids[left], left == SILENT)
     after, _, after_begin = _side_scores(posteriors, near, emissions, ids[right], right == SILENT)
-    silence = posteriors[:, _silence(emissions)][near]
+    silence = posteriors[:, emissions.blank if emissions.states is None else -1][near]
     # (E, 4, t): of the sound before, of the one after, of silence, and of either side of the edge
     tracks = np.stack((before, after, silence, np.maximum(before_end, after_begin)), 1)
     np.clip(tracks, LEAST_SCORE, 0.0, out=tracks)
@@ -220,14 +349,9 @@ def sound_scores(
 
 
 def _rows(scores: torch.Tensor | TensorOnDisk, frames: np.ndarray) -> torch.Tensor:
-    """Return rows of scores (T, K) of frames that ascend, which may be hours apart: float32, on the CPU."""
+    """Return the rows of scores (T, K) at ascending frames, which may be hours apart: float32, on the CPU."""
     stretches = np.split(frames, np.flatnonzero(np.diff(frames) > FAR_ROWS) + 1)
-    return torch.cat([scores[int(one[0]) : int(one[-1]) + 1].float().cpu()[one - one[0]] for one in stretches])
-
-
-def _silence(emissions: Emissions) -> int:
-    """Return the column of silence: the last state, or the blank."""
-    return emissions.blank if emissions.states is None else -1
+    return torch.cat([scores[int(part[0]) : int(part[-1]) + 1].float().cpu()[part - part[0]] for part in stretches])
 
 
 def _side_scores(
@@ -238,9 +362,9 @@ def _side_scores(
     Args:
         posteriors: (T, K) of the frames that are needed.
         near: (E, t) those around each edge.
-        emissions: that they are of.
+        emissions: of the utterance.
         tokens: (E,) of the sounds.
-        silent: (E,) where there is no sound; a wildcard is silent, too.
+        silent: (E,) where there is silence; a wildcard counts as silence, too.
     """
     silent = silent | (tokens == WILDCARD)
     if emissions.states is None:
@@ -257,148 +381,15 @@ def _side_scores(
     return total, each[-1], each[0]
 
 
-def utterance_sounds(ids: Sequence[int], words: Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the tokens that belong to words: their places in the row (L,), their ids and their words."""
-    spoken = np.flatnonzero(np.asarray(words) >= 0)
-    return spoken, np.asarray(ids)[spoken], np.asarray(words)[spoken]
-
-
-EDGES_AT_ONCE = 512
-"""Edges of an utterance whose windows are in memory together."""
-CLOSED_S = 0.015
-"""Less than this between two words is nothing: they share an edge …"""
-LONG_S = 0.08
-"""… but a longer gap, where the segmentation has a silence, is one for certain."""
-SIGMA = 0.6827
-"""Share of a normal distribution within a standard deviation."""
-
-
-@dataclass(frozen=True, eq=False)
-class LookAtEdges:
-    """Ask a network for edges [first, last) of an utterance; the answer is their chances (E, PLACES) float64."""
-
-    scene: EdgeScene
-    first: int
-    last: int
-
-    stage: ClassVar[str] = "kernels"
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.last - self.first, CHANNELS * WINDOW
-
-    @property
-    def key(self) -> Hashable:
-        return LookAtEdges, id(self.scene.network), self.scene.emissions.log_probs.device
-
-    @staticmethod
-    def run(requests: Sequence[LookAtEdges]) -> list[np.ndarray]:
-        windows = [request.scene.windows(request.first, request.last) for request in requests]
-        network = requests[0].scene.network.to(windows[0].values.device)
-        chances = network.chances(EdgeWindows.joined(windows)).double().cpu().numpy()
-        return np.split(chances, np.cumsum([len(one) for one in windows])[:-1])
-
-
-def refine_edges(emissions: Emissions, tokens: Tokens, drawn: Spans, network: EdgeNetwork) -> Steps[Spans]:
-    """Return the edges of all tokens where a network of edges sees them, with their standard deviations.
-
-    Args:
-        emissions: with their sound.
-        tokens: what is said, wildcards and separators included.
-        drawn: where their edges are, between frames, in order.
-        network: the model's, or a calibration's.
-    """
-    spoken, ids, words = utterance_sounds(tokens.ids, tokens.words)
-    if not len(spoken):
-        return drawn
-    own = drawn.of(spoken)
-    edges = edges_of(own.start, own.end, words)
-    scene = EdgeScene(emissions, ids, edges, network)
-    blocks = range(0, len(edges), EDGES_AT_ONCE)
-    answers = yield [LookAtEdges(scene, first, min(first + EDGES_AT_ONCE, len(edges))) for first in blocks]
-    chances = np.concatenate(answers)
-    fine, fine_sd = medians_of(chances)
-    per_frame = FINE_SHIFT_S / emissions.frame_shift_s
-    frames = (scene.centres() * FINE_SHIFT_S - emissions.first_frame_s) / emissions.frame_shift_s + fine * per_frame
-    sd = fine_sd * per_frame * network.spread
-    # Where a wildcard stands for unknown letters nothing is known of the sound on one side.
-    kept = _beside_wildcard(edges, ids)
-    frames = np.where(kept, edges.frames, frames)
-    start, end = frames[edges.begins], frames[edges.ends]
-    start, end = _closed(start, end, own, emissions.frame_shift_s)
-    start, end = in_order(start, end, np.append(start[1:] > end[:-1], True), frames_in(emissions))
-    return among_all_tokens(drawn, spoken, Spans(start, end, sd[edges.begins], sd[edges.ends]))
-
-
-def medians_of(chances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the median of each edge's place and half the width of its middle `SIGMA` (E,), in fine frames.
-
-    Args:
-        chances: (E, PLACES) of the places around the windows' centres; one holds for a fine frame around it.
-
-    >>> medians_of(np.eye(25)[[12, 14]])[0]
-    array([0., 2.])
-    """
-    passed = np.concatenate((np.zeros((len(chances), 1)), chances.cumsum(1)), 1)
-    passed /= passed[:, -1:]
-    low, median, high = (_quantile(passed, share) for share in ((1 - SIGMA) / 2, 0.5, (1 + SIGMA) / 2))
-    return median - FARTHEST - 0.5, (high - low) / 2
-
-
-def _quantile(passed: np.ndarray, share: float) -> np.ndarray:
-    """Return where rising chances (E, P + 1) pass a share, between their places."""
-    after = np.maximum((passed >= share).argmax(1), 1)
-    row = np.arange(len(passed))
-    before = passed[row, after - 1]
-    return after - 1 + (share - before) / np.maximum(passed[row, after] - before, 1e-12)
-
-
-def _beside_wildcard(edges: Edges, ids: np.ndarray) -> np.ndarray:
-    wild = np.append(ids == WILDCARD, False)  # SILENT is the last
-    assert SILENT == -1
-    return wild[edges.left] | wild[edges.right]
-
-
-def _closed(start: np.ndarray, end: np.ndarray, before: Spans, frame_shift_s: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return starts and ends (L,) where words that next to nothing parts share an edge, and none overlap."""
-    was_long = (before.start[1:] - before.end[:-1]) * frame_shift_s > LONG_S
-    gap_s = (start[1:] - end[:-1]) * frame_shift_s
-    shared = np.where(was_long, gap_s < 0, gap_s < CLOSED_S)
-    middle = (start[1:] + end[:-1]) / 2
-    return (
-        np.append(start[:1], np.where(shared, middle, start[1:])),
-        np.append(np.where(shared, middle, end[:-1]), end[-1:]),
-    )
-
-
-# Edges that lie in the quiet of a pause, brought to where the sound is: of models that no hand labels have
-# calibrated.
+# Edges that lie in the quiet of a pause, for models that no hand labels have calibrated
 #
-# A segmentation that was learnt without labels counts to a word what always stands beside it: a breath, the quiet
-# before a vowel that begins with a glottal stop. Where a pause is much quieter than the speech beside it, the level
-# alone says where it ends, and by more than a network of edges sees.
-
-LEVEL_SHIFT_S, LEVEL_WINDOW_S = 0.005, 0.02
-"""Levels are of windows of `LEVEL_WINDOW_S`, one for each `LEVEL_SHIFT_S`."""
-PAUSE_S = 0.04
-"""Shorter gaps between words say nothing of how quiet a pause is."""
-SPEECH_S, QUIET_S = 2.0, 1.0
-"""So much of the sound is looked at, on either side of an edge."""
-LOUD, FLOOR = 0.9, 0.3
-"""Quantiles of the levels around an edge, and of those within the pause: how loud the speech is, and the pause."""
-CONTRAST_DB, MOST_CONTRAST_DB = 20.0, 60.0
-"""In a pause that is not so much quieter than the speech, nothing moves; and it counts as no quieter than that."""
-SOUNDING = 0.4
-"""Sound is what is this share of the way, in dB, from the pause's level to the speech's …"""
-HELD_S = 0.02
-"""… and so much before it and after it: closures, and what fades."""
-MOST_S, MOST_SHARE = 0.2, 0.8
-"""Sound that begins farther inside, or after a greater share of the word, says nothing of its edge."""
-_SMALLEST_POWER = 1e-10
+# A segmentation learnt without labels counts to a word what always stands beside it: a breath, the quiet before a vowel
+# that begins with a glottal stop. Where a pause is much quieter than the speech beside it, the level alone says where
+# the pause ends, and moves the edge farther than a network of edges sees.
 
 
 def edges_out_of_pauses(emissions: Emissions, tokens: Tokens, drawn: Spans) -> Spans:
-    """Return the edges of all tokens, those of words beside pauses no farther in the quiet than `HELD_S`.
+    """Return the edges of all tokens, those of words beside a pause at most `HELD_S` from where the sound is.
 
     Args:
         emissions: with their sound.
@@ -407,35 +398,34 @@ def edges_out_of_pauses(emissions: Emissions, tokens: Tokens, drawn: Spans) -> S
     """
     assert emissions.sound is not None
     owners = np.asarray(tokens.words)
-    spoken = np.flatnonzero(owners >= 0)
-    own, words, shift_s = drawn.of(spoken), owners[spoken], emissions.frame_shift_s
-    start, end = own.start.copy(), own.end.copy()
+    spoken = indices_of_sounds(tokens)
+    sounds, words, shift_s = drawn.of(spoken), owners[spoken], emissions.frame_shift_s
+    start, end = sounds.start.copy(), sounds.end.copy()
     frames = frames_in(emissions)
     first = np.flatnonzero(np.append(True, words[1:] != words[:-1]))
     last = np.append(first[1:], len(words)) - 1
     before = start[first] - np.append(0.0, end[last[:-1]])
     after = np.append(start[first[1:]], frames) - end[last]
     lengths = end[last] - start[first]
-
     for k, (head, tail) in enumerate(zip(first, last)):
         most_s = min(MOST_S, MOST_SHARE * lengths[k] * shift_s)
-        for edges, place, sign, gap in ((start, head, 1, before[k]), (end, tail, -1, after[k])):
+        for edges, index, sign, gap in ((start, head, 1, before[k]), (end, tail, -1, after[k])):
             if gap * shift_s >= PAUSE_S:
-                edge_s = edges[place] * shift_s + emissions.first_frame_s
-                edges[place] += sign * _quiet_s(emissions.sound, edge_s, sign * gap * shift_s, most_s) / shift_s
-    pause_after = np.append(own.start[1:] > own.end[:-1], True)
+                edge_s = edges[index] * shift_s + emissions.first_frame_s
+                edges[index] += sign * _quiet_s(emissions.sound, edge_s, sign * gap * shift_s, most_s) / shift_s
+    pause_after = np.append(sounds.start[1:] > sounds.end[:-1], True)
     start, end = in_order(start, end, pause_after, frames)
-    return among_all_tokens(drawn, spoken, Spans(start, end, own.start_sd, own.end_sd))
+    return among_all_tokens(drawn, spoken, Spans(start, end, sounds.start_sd, sounds.end_sd))
 
 
 def _quiet_s(audio: Audio, edge_s: float, pause_s: float, most_s: float) -> float:
-    """Return how much of a word is quiet, in seconds, from its edge on.
+    """Return how many seconds of a word are quiet, from its edge on.
 
     Args:
         audio: the whole recording.
         edge_s: where the word begins, or ends.
-        pause_s: how long the pause before it is, or with a minus how long the one after it.
-        most_s: how far to look.
+        pause_s: length of the pause before it, or minus the length of the one after it.
+        most_s: how far into the word.
     """
     speech, quiet = SPEECH_S, min(abs(pause_s), QUIET_S)
     if pause_s > 0:
@@ -455,7 +445,7 @@ def _quiet_s(audio: Audio, edge_s: float, pause_s: float, most_s: float) -> floa
 
 
 def _levels(audio: Audio, start_s: float, end_s: float) -> np.ndarray:
-    """Return the levels (T,) in dB from one time to another; beyond the recording's ends there is none."""
+    """Return the levels (T,) in dB from one time to another; beyond the ends of the recording there is silence."""
     window, shift = round(LEVEL_WINDOW_S * audio.sample_rate), round(LEVEL_SHIFT_S * audio.sample_rate)
     count, low = len(audio.samples), round(start_s * audio.sample_rate) - window // 2
     high = round(end_s * audio.sample_rate) + window // 2

@@ -1,7 +1,7 @@
 """Scores of transcripts: how well each fits an audio, by exact CTC losses; ranks and posteriors of alternatives.
 
-All transcripts are judged alike: of each the pronunciations that the audio prefers are chosen as for an alignment
-(`ctc_align.alignment.pronunciations`), and the loss is that of plain CTC over them, over all paths. So a transcript has
+All transcripts are scored alike: as for an alignment the audio chooses the pronunciations
+(`ctc_align.alignment.pronunciations`), and the loss is that of plain CTC for them, over all paths. So a transcript has
 the same loss alone, among others, and in its alignment. Losses are exact likelihoods without any prior over texts.
 """
 
@@ -17,12 +17,7 @@ import torch
 from ctc_align import units
 from ctc_align.alignment.ctc_path import Spans, ctc_loss
 from ctc_align.alignment.inputs import said_words
-from ctc_align.alignment.pronunciations import (
-    choose_pronunciations,
-    nothing_to_align,
-    refuse_letter_as_blank,
-    spell_words,
-)
+from ctc_align.alignment.pronunciations import check_spelled, choose_pronunciations, spell_words
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, InputError, UsageError
 from ctc_align.kernels.requests import Steps
@@ -31,7 +26,7 @@ from ctc_align.tokens.tokenizer import Tokenizer, count_missing
 from ctc_align.types import Emissions, Tokens
 
 LOCAL_S = 0.3
-"""Length of the worst place: a short word. On read speech 0.2 to 0.4 s tell a wrong word equally well."""
+"""Length of the worst stretch: a short word. On read speech 0.2 to 0.4 s reveal a wrong word equally well."""
 
 
 @dataclass(frozen=True)
@@ -40,17 +35,17 @@ class Scored:
 
     Args:
         text: as given.
-        index: its place among the alternatives, from 0.
+        index: its position among the alternatives, from 0.
         rank: from 1, the best; ties in input order. Transcripts with unknown letters come after all others, for they
             are scored without these; then come those that could not be scored, or do not fit.
-        loss: -log p(text | audio), natural log, over all paths; inf where it does not fit, nan where there is none.
-        tokens: of the pronunciations that fit best; 0 where there are none.
+        loss: -log p(text | audio), natural log, over all paths; inf where it does not fit, nan without a score.
+        tokens: number of tokens of the pronunciations that fit best; 0 without any.
         frames: of the audio.
         unknown: letters that the vocabulary lacks.
         posterior: probability among the alternatives, if all were equally likely before: softmax of -loss over those
             without unknown letters, 0 for one that does not fit; None where it cannot be compared.
-        local_loss: nats that the best path lies below the frames' best labels, in the worst `LOCAL_S` seconds: it tells
-            one wrong word in a long text, which a mean over all tokens hides. None where there is no path.
+        local_loss: nats by which the best path is below the frames' best labels, in the worst `LOCAL_S` seconds: it
+            reveals one wrong word in a long text, which a mean over all tokens hides. None without a path.
         error: why it could not be scored.
     """
 
@@ -77,17 +72,17 @@ class Scored:
 def score_transcript(
     emissions: Emissions, text: str, index: int, tokenizer: Tokenizer, settings: Settings, backend: str = "auto"
 ) -> Steps[Scored]:
-    """Score one transcript of an audio, without rank and posterior; what cannot be scored has its reason in `error`.
+    """Score one transcript of an audio, without rank and posterior; `error` says why one cannot be scored.
 
     Args:
         emissions: of the audio.
         text: the transcript.
-        index: its place among the alternatives.
+        index: its position among the alternatives.
         tokenizer: of the emissions' vocabulary.
         settings, backend: as for an alignment.
 
     Raises:
-        UsageError: a text that is no str.
+        UsageError: a text that is not a str.
     """
     if not isinstance(text, str):
         raise UsageError(f"text {index}: expected the transcript as a str, got {type(text).__name__}")
@@ -98,20 +93,11 @@ def score_transcript(
         words = said_words(words, emissions, tokenizer, settings.language)
         word_tokens = yield from spell_words(words, tokenizer, settings)
         scored = replace(scored, unknown=count_missing(word_tokens))
-        if not any(word.pronunciations for word in word_tokens):
-            raise nothing_to_align(word_tokens, settings)
-        refuse_letter_as_blank(word_tokens, emissions, "transcript")
+        check_spelled(word_tokens, emissions, settings, "transcript")
     except InputError as error:
         return replace(scored, error=type(error)(str(error).removeprefix("transcript: ")))
     try:
-        tokens, path = yield from choose_pronunciations(
-            emissions.log_probs,
-            word_tokens,
-            tokenizer.separator,
-            emissions.blank,
-            whole_words=emissions.states is not None,
-            backend=backend,
-        )
+        tokens, path = yield from choose_pronunciations(emissions, word_tokens, tokenizer.separator, backend)
     except InputError as error:
         return replace(scored, loss=math.inf, error=error)
     loss = yield from ctc_loss(emissions.log_probs, tokens.ids, emissions.blank, path, backend)
@@ -120,13 +106,13 @@ def score_transcript(
 
 
 def _local_loss(emissions: Emissions, tokens: Tokens, spikes: Spans) -> float:
-    """Nats that a path lies below the best label of each frame, in the window of `LOCAL_S` where they are most."""
+    """Return the nats by which a path is below the best label of each frame, in the worst window of `LOCAL_S`."""
     log_probs = emissions.log_probs
     emitted = np.full(len(log_probs), emissions.blank)
     for token, first, last in zip(tokens.ids, spikes.start.tolist(), spikes.end.tolist()):
         emitted[first:last] = token
-    own = log_probs.gather(1, torch.from_numpy(emitted).to(log_probs.device)[:, None])[:, 0]
-    below = (log_probs.amax(1).double() - own).cpu().numpy()
+    on_path = log_probs.gather(1, torch.from_numpy(emitted).to(log_probs.device)[:, None])[:, 0]
+    below = (log_probs.amax(1).double() - on_path).cpu().numpy()
     window = min(max(1, units.seconds_to_frames(LOCAL_S, emissions.frame_shift_s)), len(below))
     sums = np.concatenate(([0.0], np.cumsum(below)))
     return float((sums[window:] - sums[:-window]).max())
@@ -143,7 +129,7 @@ def ranked(scored: Sequence[Scored]) -> list[Scored]:
 
 
 def _tier(one: Scored) -> int:
-    """Return 0 for whole transcripts, 1 where one does not fit, 2 with unknown letters, 3 for what is no transcript."""
+    """Return 0 for whole transcripts, 1 where one does not fit, 2 with unknown letters, 3 where it cannot be read."""
     if one.unknown:
         return 2
     if one.error is None:
@@ -157,7 +143,7 @@ def posteriors(losses: Sequence[float]) -> list[float]:
     >>> [round(p, 3) for p in posteriors([5000.0, 5001.0, 9000.0])]
     [0.731, 0.269, 0.0]
     """
-    # Relative to the smallest one, so that nothing underflows but what is too small to count.
+    # Relative to the smallest loss: only what is too small to count underflows.
     weights = [math.exp(min(losses) - loss) for loss in losses]
     total = math.fsum(weights)
     return [weight / total for weight in weights]

@@ -1,12 +1,12 @@
 """The wildcard: speech that the transcript does not spell, or that the model's vocabulary cannot.
 
-A wildcard in a transcript (`lattice.WILDCARD` in the place of a token) is one state, in which a path may remain for as
-long as the unknown speech lasts: through the labels that the model finds and through the blanks between them. So it
-scores what the model thinks likeliest, but a label costs `penalty` nats more than it would as a token of the
-transcript: what the transcript explains is left to the transcript.
+A wildcard among the tokens (`lattice.WILDCARD`) is one state, in which a path may remain for as long as the unknown
+speech lasts: through the labels that the model finds and through the blanks between them. So its score is that of what
+the model thinks likeliest, but a label costs `penalty` nats more than as a token of the transcript: what the transcript
+can explain remains with the transcript.
 
-It stands where a transcript has letters that the model's vocabulary lacks, so that their words have times too. The
-loss and the score know nothing of it.
+Letters that the model's vocabulary lacks become wildcards, so that their words have times too. The loss and the score
+ignore them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 import torch
 
 from ctc_align import units
-from ctc_align.alignment.ctc_path import GAP_FRAMES, Spans, best_word_path
+from ctc_align.alignment.ctc_path import PIECE_FRAMES, Spans, best_word_path
 from ctc_align.errors import InputError, KernelError
 from ctc_align.kernels.requests import Steps
 from ctc_align.lattice import WILDCARD
@@ -28,10 +28,9 @@ from ctc_align.tokens.alphabet import SEPARATORS, STAR
 from ctc_align.types import Emissions, Tokens, WordTokens
 
 PENALTY = 2.0
-"""In nats. `tests/benchmarks/wildcard.py`, the English model on recorded sentences: of the tokens that may be left out
-to a wildcard beside them, 22 % of those that were said are (51 % without a penalty, 19 % however high it is), and 93 %
-of those that were not (86 % at 4). A higher penalty moves the words beside speech that is not in the transcript."""
-
+"""In nats, tuned by `tests/benchmarks/wildcard.py` with the English model on recorded sentences: a wildcard beside
+tokens takes 22 % of those that were said (51 % without a penalty, 19 % however high it is), and 93 % of those that were
+not (86 % at 4). A higher penalty moves the words beside speech that is not in the transcript."""
 LETTER_S = 0.15
 """The longest time for a letter where the model finds no label: the frames may be a long pause."""
 
@@ -41,20 +40,20 @@ def wildcard_scores(
 ) -> torch.Tensor:
     """Return the wildcard's score at each frame: the best class but the blank minus `penalty`, or the blank's.
 
-    Without the blank's part a wildcard would be as short as one label: CTC's blanks between labels are so much likelier
-    than any label that the rest of the unknown speech would be left to the neighbours.
+    Without the blank a wildcard would be as short as one label: CTC's blanks between labels are so much likelier than
+    any label that the neighbours would take the rest of the unknown speech.
 
     Args:
         log_probs: (..., T, C) floating point, natural log; no copy of it is made.
-        blank: the class of the blank, or of silence where that plays its part.
-        penalty: in nats, 0 or more. The higher, the more of what fits badly is left to the words of the transcript.
+        blank: the class of the blank, or of silence in a model without a blank.
+        penalty: in nats, 0 or more. The higher, the more of what fits badly goes to the words of the transcript.
         without: classes that do not count: a star, which is as likely as anything at every frame.
 
     Returns:
         (..., T), of the same dtype and device.
 
     Raises:
-        KernelError: no such array, no such class, a penalty that is none.
+        KernelError: another array, class or penalty than expected.
 
     >>> x = torch.tensor([[-0.1, -3.0, -5.0], [-4.0, -6.0, -0.5]])
     >>> wildcard_scores(x, blank=0, penalty=1.0).tolist()
@@ -68,6 +67,7 @@ def wildcard_scores(
     if not 0 <= penalty < math.inf:
         raise KernelError(f"penalty: expected nats, 0 or more, got {penalty}")
     scores = log_probs[..., blank]
+    # Slices between the classes that do not count are views: the maximum needs no copy of the log-probs.
     bounds = sorted({-1, blank, *without, log_probs.shape[-1]})
     for before, after in pairwise(bounds):
         others = log_probs[..., before + 1 : after]
@@ -76,55 +76,51 @@ def wildcard_scores(
     return scores
 
 
-PIECE_FRAMES = 2**16
-"""Frames whose states are looked at together."""
-
-
 def scores_of(emissions: Emissions) -> torch.Tensor:
-    """Return (T,) the wildcard's scores on log-probs; neither a star (MMS_FA's) counts nor a word separator."""
+    """Return (T,) the wildcard's scores on log-probs; stars (MMS_FA has one) and word separators do not count."""
     return wildcard_scores(emissions.log_probs, emissions.blank, without=soundless(emissions))
 
 
 def soundless(emissions: Emissions) -> list[int]:
-    """Return the classes that are no sounds, but for the blank: separators of words, and a star (MMS_FA's)."""
+    """Return the classes besides the blank that are not sounds: separators of words, and a star (MMS_FA has one)."""
     return [index for index, token in enumerate(emissions.vocab) if token in (STAR, *SEPARATORS)]
 
 
 def speech_scores(states: torch.Tensor | TensorOnDisk) -> torch.Tensor:
     """Return (T,) the wildcard's scores on segmentation states (T, K): the best sound's minus the penalty.
 
-    The last state is silence, which the topology has beside the wildcard: what is silent is not the wildcard's.
+    The last state is silence. The topology has it beside the wildcard, which therefore need not score silence.
     """
     pieces = [states[low : low + PIECE_FRAMES] for low in range(0, len(states), PIECE_FRAMES)]
     return torch.cat([piece[:, :-1].amax(-1) - PENALTY for piece in pieces])
 
 
 def with_wildcards(tokens: Tokens, word_tokens: Sequence[WordTokens], separator: int | None) -> Tokens | None:
-    """Return the row with a wildcard, labelled with its letters, wherever the vocabulary lacks letters.
+    """Return the tokens with a wildcard, labelled with its letters, wherever the vocabulary lacks letters.
 
-    None where it lacks none, or where the place of none is known (letters inside a word pronounced by rules).
+    None where it lacks no letters, or where they are is unknown (inside a word pronounced by rules).
 
     Args:
-        tokens: of the pronunciations that were chosen, as `ctc_align.tokens.tokenizer.join` makes it.
+        tokens: of the chosen pronunciations, as `ctc_align.tokens.tokenizer.join` makes them.
         word_tokens: one per word, with all pronunciations and what they lack.
-        separator: id of the token between words, None for none.
+        separator: id of the token between words, None without one.
     """
     spans: dict[int, tuple[int, int]] = {}
-    for place, word in enumerate(tokens.words):
+    for at, word in enumerate(tokens.words):
         if word >= 0:
-            spans[word] = (spans.get(word, (place, 0))[0], place + 1)
+            spans[word] = (spans.get(word, (at, 0))[0], at + 1)
     row: list[tuple[int, str, int]] = []
     for index, word_token in enumerate(word_tokens):
         start, end = spans.get(index, (0, 0))
-        chosen = next((way for way in word_token.pronunciations if way.ids == tokens.ids[start:end]), None)
+        chosen = next((said for said in word_token.pronunciations if said.ids == tokens.ids[start:end]), None)
         gaps = dict(chosen.gaps) if chosen else {0: "".join(word_token.missing)} if word_token.missing else {}
         if row and separator is not None and (gaps or end):
             row.append((separator, "|", -1))
-        for place in range(start, end + 1):
-            if place - start in gaps:
-                row.append((WILDCARD, gaps[place - start], index))
-            if place < end:
-                row.append((tokens.ids[place], tokens.labels[place], tokens.words[place]))
+        for at in range(start, end + 1):
+            if at - start in gaps:
+                row.append((WILDCARD, gaps[at - start], index))
+            if at < end:
+                row.append((tokens.ids[at], tokens.labels[at], tokens.words[at]))
     if not any(token == WILDCARD for token, _, _ in row):
         return None
     ids, labels, owners = zip(*row)
@@ -139,31 +135,28 @@ def place_wildcards(
     separator: int | None,
     backend: str = "auto",
 ) -> Steps[tuple[Tokens, Spans]]:
-    """Put wildcards where the vocabulary lacks letters, so that their words have times; return the tokens and spikes.
+    """Return the tokens with wildcards where the vocabulary lacks letters, and their spikes on the best path.
 
-    They are returned as they are where no letters are lacking, and where wildcards do not fit: then the other words
-    have times all the same. Arguments as in `with_wildcards`; `spikes` are those of the best path through the tokens.
+    Where no letters are lacking, or wildcards do not fit, return tokens and spikes unchanged: the other words have
+    times all the same. Arguments as `with_wildcards`; `spikes` are those of the best path through the tokens.
     """
     row = with_wildcards(tokens, word_tokens, separator) if any(word.missing for word in word_tokens) else None
     if row is None:
         return tokens, spikes
     scores = scores_of(emissions)
-    gap_frames = len(emissions.log_probs) if emissions.states is None else GAP_FRAMES
     try:
-        path = yield from best_word_path(
-            emissions.log_probs, row, emissions.blank, gap_frames=gap_frames, wildcard=scores, backend=backend
-        )
+        path = yield from best_word_path(emissions, row, wildcard=scores, backend=backend)
     except InputError:
         return tokens, spikes
     return row, widened(path.spans, row, emissions, scores)
 
 
 def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: torch.Tensor) -> Spans:
-    """Return the spikes with each wildcard from the first to the last label that the model finds in its place.
+    """Return the spikes with each wildcard from the first to the last label that the model finds there.
 
-    To a wildcard blanks are as good as its own frames: on the best path it may be a single frame of all that it stands
-    for. Where there is no label between its neighbours, it begins at the one before it (or ends at the one after it,
-    at the beginning of the audio), `LETTER_S` long for each letter at most. Wildcards in a row share by letters.
+    A blank scores as well in a wildcard as beside it: on the best path a wildcard may have a single frame of the speech
+    that it covers. Where the model finds no label, the wildcard begins at its left neighbour (or ends at the right one,
+    at the beginning of the audio) and has at most `LETTER_S` for each letter. Wildcards in a row share by letters.
 
     Args:
         spikes: on the best path through the row `tokens`.
@@ -175,7 +168,7 @@ def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: torch.T
     weights = np.where(lacking, [len(label) for label in tokens.labels], 0)
     words = np.asarray(tokens.words)
     for low, high in _stretches(lacking, words):
-        # Separators beside it are wherever blanks let them be.
+        # Separators beside a wildcard may be anywhere among the blanks: they follow its edges.
         before, after = low - 1, high
         while before >= 0 and words[before] < 0:
             before -= 1
@@ -203,21 +196,21 @@ def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: torch.T
 def _stretches(lacking: np.ndarray, words: np.ndarray) -> list[tuple[int, int]]:
     """Return runs of wildcards, with or without separators between them: the first, and the one after the last."""
     stretches: list[tuple[int, int]] = []
-    for place in np.flatnonzero(lacking).tolist():
-        if stretches and (words[stretches[-1][1] : place] < 0).all():
-            stretches[-1] = (stretches[-1][0], place + 1)
+    for at in np.flatnonzero(lacking).tolist():
+        if stretches and (words[stretches[-1][1] : at] < 0).all():
+            stretches[-1] = (stretches[-1][0], at + 1)
         else:
-            stretches.append((place, place + 1))
+            stretches.append((at, at + 1))
     return stretches
 
 
 def _shares(weights: np.ndarray, begin: int, end: int) -> tuple[np.ndarray, np.ndarray]:
-    """Share out the frames from `begin` to `end` by weights: at least one each, none for a weight of 0.
+    """Return starts and ends that share out the frames [begin, end) by weights: at least one each, none for weight 0.
 
     >>> [part.tolist() for part in _shares(np.array([1, 0, 9]), 5, 9)]
     [[5, 6, 6], [6, 6, 9]]
     """
-    own = (weights > 0).astype(np.int64)
-    spare = end - begin - own.sum()
-    lasts = begin + np.cumsum(own) + np.cumsum(weights) * spare // weights.sum()
+    one_each = (weights > 0).astype(np.int64)
+    spare = end - begin - one_each.sum()
+    lasts = begin + np.cumsum(one_each) + np.cumsum(weights) * spare // weights.sum()
     return np.append(begin, lasts[:-1]), lasts

@@ -19,7 +19,6 @@ from ctc_align.cli.arguments import (
     check_roles,
     check_transcript,
     is_book,
-    name_of_audio,
 )
 from ctc_align.cli.notes import (
     alignment_notes,
@@ -45,6 +44,7 @@ from ctc_align.cli.options import (
 from ctc_align.cli.printing import OK, PROGRAM, SOME_FAILED, THRESHOLD_NOT_MET, Talk, put_bytes, say
 from ctc_align.config import setting
 from ctc_align.errors import CtcAlignError, OutputError, UsageError
+from ctc_align.types import utterance_name
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
@@ -172,7 +172,7 @@ def align(
         check_model(model.model)
     formats = with_source_format(formats, written, destination.stdout)
     files = (audio, transcript, model.lexicon, log_probs.vocab, config.config, calibration)
-    outputs = destination.files(name_of_audio(audio), formats, files)
+    outputs = destination.files(utterance_name(audio), formats, files)
 
     aligner = load_aligner(model, reader, settings)
     words = aligner.split(written, "standard input" if source == "-" else source)
@@ -183,7 +183,7 @@ def align(
     talk.notes(effect_notes(config, formats, keeps_cues=keeps_cues))
     talk.notes(old_book_notes(source) if "smil" in formats else ())
     sound = sound_of(audio, reader, aligner)
-    alignment = run_aligner(aligner, sound, words, name_of_audio(audio), talk)
+    alignment = run_aligner(aligner, sound, words, utterance_name(audio), talk)
 
     in_memory = sound if isinstance(sound, Audio) else None
     if write_alignment(alignment, outputs, formats[0], settings, talk, in_memory):

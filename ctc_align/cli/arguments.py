@@ -97,11 +97,6 @@ def check_recording(audio: str, reader: LogProbsReader | None, formats: Sequence
             )
 
 
-def name_of_audio(audio: str) -> str:
-    """Return the name of outputs for AUDIO: without folder and extension, "stdin" for -."""
-    return "stdin" if audio == STDIN else Path(audio).stem
-
-
 def check_source(source: str, argument: str = "SOURCE") -> None:
     """Raise UsageError where there is nothing at the path of a corpus; a URL is refused elsewhere."""
     if "://" not in source and kind_of(source, argument) == "nothing":

@@ -173,7 +173,7 @@ class _LogLines(logging.Handler):
 
 
 class ProgressBar:
-    """A bar, called with the share done, in [0, 1], and the step that is going on, as a `Done` names it.
+    """A bar, called with the share done, in [0, 1], and the step that is going on, as a `ProgressValue` names it.
 
     It appears when a second has passed since the block began, whether it is called again or not, moves while a step
     takes long, and vanishes when the block ends.

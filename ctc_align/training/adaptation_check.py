@@ -112,7 +112,7 @@ class CorpusSegmenter:
 def own_segments(emissions: Emissions, word_tokens: Sequence[WordTokens]) -> Steps[OwnSegments | None]:
     """Return the segments of an utterance, or None without a path; the blank is token 0."""
     try:
-        chosen, path = yield from choose_pronunciations(emissions.log_probs, word_tokens, None, 0, whole_words=True)
+        chosen, path = yield from choose_pronunciations(emissions, word_tokens, None)
     except InputError:
         return None
     found = yield from segmentation_path(emissions, chosen, path.spans, BAND_FRAMES)

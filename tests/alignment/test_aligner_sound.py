@@ -56,19 +56,19 @@ def test_samples_are_let_go_once_they_are_heard(listener: Aligner, tmp_path: Pat
     """Those of hours are most of the memory that an alignment would take."""
     soundfile.write(tmp_path / "a.wav", babble(2.0), 16000)
     loaded, left = [], []
-    load, judge = Aligner._load, align_utterance.judge
+    load, assess_fit = Aligner._load, align_utterance.assess_fit
 
     def watched(self: Aligner, audio: object) -> object:
         sound = load(self, audio)
         loaded.append(weakref.ref(sound))
         return sound
 
-    def judged(*arguments: object) -> object:
+    def assessed(*arguments: object) -> object:
         left.extend(sound() for sound in loaded)
-        return judge(*arguments)
+        return assess_fit(*arguments)
 
     monkeypatch.setattr(Aligner, "_load", watched)
-    monkeypatch.setattr(align_utterance, "judge", judged)
+    monkeypatch.setattr(align_utterance, "assess_fit", assessed)
     listener.align(tmp_path / "a.wav", "we call it")
     assert left == [None]
 

@@ -44,13 +44,13 @@ def test_on_disk_and_in_windows_it_is_the_same(
     monkeypatch.setattr(confidence, "PIECE_FRAMES", 100)
     monkeypatch.setattr(confidence, "SUMMED_FRAMES", 100)
     windows: list[int] = []
-    ask = segmentation._Paths._window
+    window_from = segmentation.window_from
 
-    def seen(self: segmentation._Paths, *arguments: object) -> object:
-        windows.append(1)
-        return ask(self, *arguments)  # type: ignore[arg-type]
+    def seen(first: int, *arguments: object) -> object:
+        windows.append(first)
+        return window_from(first, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(segmentation._Paths, "_window", seen)
+    monkeypatch.setattr(segmentation, "window_from", seen)
     assert isinstance(english.emissions(path).states, TensorOnDisk)
     assert same(english.align(path, text), usual)
     assert len(windows) > 3

@@ -29,7 +29,7 @@ def decided(said: str, text: str, vocab: tuple[str, ...] = VOCAB) -> Words:
     words = split(text)
     tokenizer = tokenizer_for(vocab, 0)
     word_tokens = tokenize(words, tokenizer)
-    steps = leave_out_unspoken(emissions.log_probs, words, word_tokens, tokenizer.separator, 0)
+    steps = leave_out_unspoken(emissions, words, word_tokens, tokenizer.separator)
     return batching.run([steps])[0][0]
 
 

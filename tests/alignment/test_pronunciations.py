@@ -13,7 +13,7 @@ from ctc_align.alignment.ctc_path import CtcPath, best_ctc_path, best_word_path,
 from ctc_align.alignment.pronunciations import choose_pronunciations
 from ctc_align.errors import EmissionsError, TooShortError
 from ctc_align.kernels import batching, requests
-from ctc_align.types import Pronunciation, Tokens, WordTokens
+from ctc_align.types import Emissions, Pronunciation, Tokens, WordTokens
 
 VOCAB = ("", *"abcdef")
 
@@ -22,12 +22,13 @@ def best_path(*arguments: object, **options: object) -> CtcPath:
     return batching.run([best_ctc_path(*arguments, **options)])[0]  # type: ignore[arg-type]
 
 
-def word_path(*arguments: object, **options: object) -> CtcPath:
-    return batching.run([best_word_path(*arguments, **options)])[0]  # type: ignore[arg-type]
+def word_path(x: torch.Tensor, tokens: Tokens, blank: int) -> CtcPath:
+    emissions = Emissions(x, VOCAB, 0.01, blank, states=torch.zeros(len(x), 1))
+    return batching.run([best_word_path(emissions, tokens)])[0]
 
 
-def choose(*arguments: object) -> tuple[Tokens, CtcPath]:
-    return batching.run([choose_pronunciations(*arguments)])[0]  # type: ignore[arg-type]
+def choose(x: torch.Tensor, words: list[WordTokens], separator: int | None = None) -> tuple[Tokens, CtcPath]:
+    return batching.run([choose_pronunciations(Emissions(x, VOCAB, 0.01), words, separator)])[0]
 
 
 def loss(x: torch.Tensor, target: tuple[int, ...], blank: int, backend: str = "auto") -> float:
@@ -98,7 +99,7 @@ def test_runs_of_a_path() -> None:
 @pytest.mark.parametrize(("path", "chosen"), [("abf", "ab"), ("acf", "ac"), ("cbaf", "cba")])
 def test_the_pronunciation_that_was_said_is_taken(path: str, chosen: str) -> None:
     emissions = planted(["", *(token for letter in path for token in (letter, ""))], VOCAB)
-    tokens, spikes = choose(emissions.log_probs, [said("ab", "ac", "cba"), said("f")], None, 0)
+    tokens, spikes = choose(emissions.log_probs, [said("ab", "ac", "cba"), said("f")])
     assert "".join(tokens.labels) == chosen + "f"
     assert tokens.words == (0,) * len(chosen) + (1,)
     assert len(spikes.spans.start) == len(chosen) + 1
@@ -106,7 +107,7 @@ def test_the_pronunciation_that_was_said_is_taken(path: str, chosen: str) -> Non
 
 def test_on_a_tie_the_first_pronunciation_stays() -> None:
     x = torch.zeros(8, len(VOCAB))
-    tokens, _ = choose(x, [said("ab", "cd")], None, 0)
+    tokens, _ = choose(x, [said("ab", "cd")])
     assert tokens.labels == ("a", "b")
 
 
@@ -114,16 +115,16 @@ def test_each_of_many_words_has_its_own_choice() -> None:
     ways = ["ab", "ac", "ac", "ab", "ac"] * 20
     path = [token for way in ways for letter in (*way, "f") for token in (letter, "")]
     word_tokens = [word for _ in ways for word in (said("ab", "ac"), said("f"))]
-    tokens, _ = choose(planted(path, VOCAB).log_probs, word_tokens, None, 0)
+    tokens, _ = choose(planted(path, VOCAB).log_probs, word_tokens)
     assert "".join(tokens.labels) == "f".join(ways) + "f"
 
 
 def test_the_choice_does_not_depend_on_how_many_are_scored_at_once(monkeypatch) -> None:
     x = scores(300, len(VOCAB), seed=3).float()
     words = [said("ab", "ac", "fed"), said("d"), said("cb", "a"), WordTokens(()), said("ee", "f")] * 6
-    together = choose(x, words, None, 0)[0]
+    together = choose(x, words)[0]
     monkeypatch.setattr(batching, "VALUES_AT_ONCE", 1)
-    assert choose(x, words, None, 0)[0] == together
+    assert choose(x, words)[0] == together
 
 
 def test_a_word_that_spans_minutes_is_scored_in_bounded_memory(monkeypatch) -> None:
@@ -140,23 +141,23 @@ def test_a_word_that_spans_minutes_is_scored_in_bounded_memory(monkeypatch) -> N
     path = ["a", *[""] * 6000, "b", *["f", ""] * 100]
     x = planted(path, VOCAB).log_probs
     x[1:6001, list(ids("abc"))] = float("-inf")
-    choose(x, [said("ab", "ac"), *[said("f", "e")] * 100], None, 0)
+    choose(x, [said("ab", "ac"), *[said("f", "e")] * 100])
     assert len(sizes) > 2
     assert max(sizes) <= 50_000
 
 
 def test_when_the_first_pronunciation_is_too_long_a_shorter_one_is_tried() -> None:
     x = planted(["a", "b", "c"], VOCAB).log_probs
-    assert choose(x, [said("abcd", "abc")], None, 0)[0].labels == ("a", "b", "c")
+    assert choose(x, [said("abcd", "abc")])[0].labels == ("a", "b", "c")
     with pytest.raises(TooShortError, match="4 tokens need at least 4 frames, the audio has 3"):
-        choose(x, [said("abcde", "abcd")], None, 0)
+        choose(x, [said("abcde", "abcd")])
     with pytest.raises(TooShortError, match="4 tokens"):
-        choose(x, [said("abcd")], None, 0)
+        choose(x, [said("abcd")])
 
 
 def test_separators_stand_between_words_only() -> None:
     emissions = planted(["a", "f", "b"], VOCAB)
-    tokens, spikes = choose(emissions.log_probs, [said("a"), WordTokens(()), said("b")], 6, 0)
+    tokens, spikes = choose(emissions.log_probs, [said("a"), WordTokens(()), said("b")], 6)
     assert (tokens.ids, tokens.words) == ((1, 6, 2), (0, -1, 2))
     assert spikes.spans.start.tolist() == [0, 1, 2]
 

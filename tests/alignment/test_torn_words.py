@@ -8,7 +8,7 @@ import torch
 
 from ctc_align.alignment import ctc_path
 from ctc_align.kernels import batching
-from ctc_align.types import Tokens
+from ctc_align.types import Emissions, Tokens
 
 BLANK, CLASSES = 0, 5
 SOUNDS = (1, 2, 3)
@@ -27,8 +27,12 @@ def torn(words: int = 12) -> tuple[torch.Tensor, Tokens]:
     return log_probs, Tokens(ids, tuple(map(str, ids)), tuple(owners.tolist()))
 
 
+def with_states(log_probs: torch.Tensor) -> Emissions:
+    return Emissions(log_probs, ("", *"abcd"), 0.01, BLANK, states=torch.zeros(len(log_probs), 1))
+
+
 def starts(log_probs: torch.Tensor, tokens: Tokens) -> list[int]:
-    return batching.run([ctc_path.best_word_path(log_probs, tokens, BLANK)])[0].spans.start.tolist()
+    return batching.run([ctc_path.best_word_path(with_states(log_probs), tokens)])[0].spans.start.tolist()
 
 
 @pytest.mark.parametrize("window_frames", [100, 500])
@@ -36,19 +40,19 @@ def test_in_windows_it_is_the_same(window_frames: int, monkeypatch: pytest.Monke
     log_probs, tokens = torn()
     everywhere = starts(log_probs, tokens)
     assert everywhere[:3] == [120, 123, 126]
-    parts: list[int] = []
-    usual = ctc_path._CostlySearch.part
+    windows: list[int] = []
+    usual = ctc_path.window_from
 
-    def seen(self: ctc_path._CostlySearch, frames: slice, part: slice) -> object:
-        parts.append(frames.start)
-        return (yield from usual(self, frames, part))
+    def seen(first: int, *arguments: object) -> object:
+        windows.append(first)
+        return usual(first, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(ctc_path._CostlySearch, "part", seen)
+    monkeypatch.setattr(ctc_path, "window_from", seen)
     monkeypatch.setattr(ctc_path, "MOST_CELLS", 0)
     monkeypatch.setattr(ctc_path, "WINDOW_FRAMES", window_frames)
     monkeypatch.setattr(ctc_path, "NEAR_FRAMES", 400)
     assert starts(log_probs, tokens) == everywhere
-    assert len(parts) >= 3
+    assert len(windows) >= 3
 
 
 def test_a_wildcard_among_the_tokens_keeps_its_scores() -> None:
@@ -57,7 +61,6 @@ def test_a_wildcard_among_the_tokens_keeps_its_scores() -> None:
     ids[4] = ctc_path.lattice.WILDCARD
     scores = torch.full((len(log_probs),), -9.0)
     scores[323] = -0.1
-    path = batching.run(
-        [ctc_path.best_word_path(log_probs, Tokens(tuple(ids), tokens.labels, tokens.words), BLANK, wildcard=scores)]
-    )[0]
+    wild = Tokens(tuple(ids), tokens.labels, tokens.words)
+    path = batching.run([ctc_path.best_word_path(with_states(log_probs), wild, wildcard=scores)])[0]
     assert path.spans.start.tolist() == [120, 123, 126, 320, 323, 326]

@@ -73,7 +73,7 @@ def gain(emissions: Emissions, text: str, tokenizer: Tokenizer) -> Steps[float]:
     """Return the nats a token by which the only passage of a text is likelier than nothing in its place."""
     words = split(text)
     word_tokens = tokenize(words, tokenizer)
-    found = yield from passage_gains(emissions.log_probs, words, word_tokens, tokenizer.separator, emissions.blank)
+    found = yield from passage_gains(emissions, words, word_tokens, tokenizer.separator)
     return found[0][1] if found else float("nan")  # "(music)" is a direction without asking
 
 

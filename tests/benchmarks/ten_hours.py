@@ -39,7 +39,7 @@ STAGES = {
     ("edges.py", "draw"): "edges",
     ("confidence.py", "confidences"): "confidences",
     ("align_utterance.py", "aligned_words"): "words with times",
-    ("align_utterance.py", "judge"): "fit and regions",
+    ("align_utterance.py", "assess_fit"): "fit and regions",
     ("alignment_files.py", "write"): "writing",
     ("islands.py", ""): "search",
 }

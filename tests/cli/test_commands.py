@@ -13,7 +13,7 @@ import pytest
 import typer
 
 from ctc_align._version import __version__
-from ctc_align.alignment.inputs import Done
+from ctc_align.alignment.inputs import ProgressValue
 from ctc_align.cli import COMMANDS, app, printing, with_command
 from ctc_align.cli.printing import ProgressBar, Talk
 from ctc_align.cli.tables import time_line, words_table
@@ -123,7 +123,7 @@ def test_progress_appears_after_a_second_on_a_terminal(capsys, monkeypatch):
     for patience_s, shown, appears in ((30.0, True, False), (0.0, True, True), (0.0, False, False)):
         monkeypatch.setattr(printing, "PATIENCE_S", patience_s)
         with ProgressBar("aligning", shown=shown) as bar:
-            bar(Done(0.25, "edges, part 2 of 9"))
+            bar(ProgressValue(0.25, "edges, part 2 of 9"))
             if appears:
                 bar.timer.join()
             assert (bar.bar is not None) == appears
