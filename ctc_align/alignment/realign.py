@@ -116,13 +116,13 @@ def realign_utterance(inputs: UtteranceInputs, corrected: Sequence[AlignedWord])
     _check_order(corrected)
     inputs.progress.begin("pronunciations")
     word_tokens = yield from spell(inputs)
-    parts = _Parts(inputs, corrected, word_tokens)
+    realignment = _Realignment(inputs, corrected, word_tokens)
     stretches = list(stretches_of(corrected, duration_of(inputs.emissions)))
     # Words by hand come first: the others are placed beside their sounds.
     for stretch in sorted(stretches, key=lambda stretch: not is_fixed(corrected[stretch.first])):
         inputs.progress.begin(f"word {stretch.last} of {len(corrected)}")
-        yield from parts.align(stretch)
-    placed = yield from parts.joined()
+        yield from realignment.align(stretch)
+    placed = yield from realignment.joined()
     return build_alignment(inputs, word_tokens, placed)
 
 
@@ -160,8 +160,8 @@ _Neighbour = tuple[int, str, float]
 """A sound that a person has fixed beside a stretch: its id, its label, and the frame where it begins or ends."""
 
 
-class _Parts:
-    """The parts of an alignment, stretch by stretch, by the first word of each.
+class _Realignment:
+    """The parts of an alignment as they are found, by the first word of each stretch.
 
     `pieces` are tokens with coarse edges; `words` are words that have their final times; `ids` are CTC's tokens.
     """
