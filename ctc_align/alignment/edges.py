@@ -1,4 +1,4 @@
-"""Where sounds begin and end, from frames to seconds: how edges are drawn, pauses, offsets by kind, and their order.
+"""The edges of sounds, from frames to seconds: how they are drawn, pauses, offsets by kind of sound, and their order.
 
 Kinds of sounds have edges that a model systematically puts early or late: a person ends a stop with its burst, and a
 vowel where the next one's formants begin. A calibration holds what to add for each pair of kinds.

@@ -1,4 +1,4 @@
-"""What an alignment is made from: the caller's arguments, checked, and emissions; and the progress that it reports."""
+"""The inputs of an alignment: the caller's arguments, checked, and the model's emissions; and its progress."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was said of what is written: which pronunciation of each word, and which of the passages that may be unspoken.
+"""The tokens that were said: which pronunciation of each word, and which of the passages that may be unspoken.
 
 A word is said as the pronunciation that fits the audio best between the word's neighbours. Parentheses, and what may be
 a speaker's name, are spoken unless the sound makes nothing in their place much likelier.
