@@ -190,7 +190,7 @@ class Settings:
     chunk_s: float = setting(
         60.0,
         "Seconds of the pieces in which long audio goes through the model.",
-        more="Results of the project's own models do not depend on it.",
+        more="Results of this project's models do not depend on it.",
         above=0.0,
     )
     context_s: float = setting(
@@ -297,7 +297,7 @@ class Settings:
     precision: str = setting(
         "auto",
         "Precision of the network; auto is float32, but float16 for others' models on CUDA.",
-        more="Log-probs are float32. With bfloat16 the network of the project's own models takes half the time, where "
+        more="Log-probs are float32. With bfloat16 the networks of this project take half the time, where "
         "the processor computes in it.",
         choices=("auto", "float32", "float16", "bfloat16"),
     )
@@ -338,7 +338,7 @@ class Settings:
         return self if self.language else dataclasses.replace(self, language=models or ENGLISH)
 
     def in_language(self, language: str) -> Settings:
-        """Return the settings for a transcript that has a language of its own; "" for none."""
+        """Return the settings for a transcript that names its language; "" where it does not."""
         return dataclasses.replace(self, language=language) if language else self
 
     def to_dict(self) -> dict[str, Any]:
@@ -354,7 +354,7 @@ def load_settings(
 ) -> Settings:
     """Return the settings of a TOML file or of a name in the package's `configs`; overrides that are None are ignored.
 
-    `base` are values in the place of the defaults, checked by `known_settings`.
+    `base` replaces defaults; `known_settings` has checked it.
 
     >>> load_settings("default", ["chunk_s=30"], labels="written", times=None).labels
     'written'
@@ -394,7 +394,7 @@ def load_config(
     """Return an instance of the dataclass `kind`: its defaults, the file's values, assignments, then the overrides.
 
     Args:
-        base: values in the place of the defaults.
+        base: values that replace defaults.
         assignments: `key=value` each; the value as in TOML or a bare text, keys of tables after a dot:
             `training.epochs=3`.
 

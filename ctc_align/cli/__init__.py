@@ -108,7 +108,7 @@ _OF_PROGRAM = ("-h", "--help", "--version", "--install-completion", "--show-comp
 _NO_NUMBER = re.compile(
     r"Input should be a valid (?:number|integer).*|(?<=: )(?P<value>'.*') is not a valid (?:float|integer).*"
 )
-"""Complaints of the parser's versions about a number that is none."""
+"""Complaints of several versions of the parser about a value that is not a number."""
 _TYPE = re.compile(r" <[^<>]*>\Z")
 _DEFAULT = re.compile(r"\[default: \(([^()]*)\)")
 """A default in words, which the parser puts into brackets."""
@@ -320,16 +320,16 @@ def _refuse_unknown_command(arguments: Sequence[str]) -> None:
 
 
 def _refuse_option_as_value(arguments: Sequence[str]) -> None:
-    """Raise UsageError where an option stands in the place of another one's value, which the parser would take."""
+    """Raise UsageError where an option follows one that needs a value: the parser would take it for the value."""
     command = getattr(typer.main.get_command(app), "commands", {}).get(arguments[0])
     parameters = {} if command is None else {name: one for one in command.params for name in one.opts}
-    for place, name in enumerate(arguments[1:-1], start=1):
+    for index, name in enumerate(arguments[1:-1], start=1):
         if name == "--":
             return
-        option, value = parameters.get(name), arguments[place + 1]
+        option, value = parameters.get(name), arguments[index + 1]
         if option is None or getattr(option, "is_flag", False) or not value.startswith("--") or value not in parameters:
             continue
-        wanted, *after = option.metavar or "its value", *arguments[place + 2 : place + 3]
+        wanted, *after = option.metavar or "its value", *arguments[index + 2 : index + 3]
         is_meant = after and parameters[value].metavar == wanted and not after[0].startswith("-")
         hint = f"; did you mean {name} {after[0]}?" if is_meant else f"; see {PROGRAM} {arguments[0]} --help"
         raise UsageError(f"{name}: expected {wanted}, got the option {value}{hint}")
@@ -349,7 +349,7 @@ def _parser_message(error: Exception) -> str:
 
 
 def _expected_number(error: Exception, no_number: re.Match[str]) -> str:
-    """Return what was expected for an option that takes a number, and what was met, whichever parser complains."""
+    """Return what a numeric option expected and what it got, whichever version of the parser complains."""
     options = getattr(getattr(error, "param", None), "opts", [])
     what = _NUMBERS.get(options[0] if options else "", "")
     whole = "whole " if "integer" in no_number[0] else ""

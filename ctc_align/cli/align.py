@@ -244,7 +244,7 @@ def with_source_format(formats: tuple[str, ...], written: Transcript, stdout: bo
     """Return the formats, and that of a subtitle file or a document as transcript, which comes back.
 
     Raises:
-        UsageError: a format of books, and the transcript is none.
+        UsageError: a format of books, and the transcript is not a book.
     """
     from ctc_align.types import SEGMENTS
 
@@ -255,7 +255,7 @@ def with_source_format(formats: tuple[str, ...], written: Transcript, stdout: bo
 
 
 def check_places(formats: Sequence[str], places: Sequence[BookPlace], advice: str) -> None:
-    """Raise UsageError where a format of books is asked for, and the transcript is none, or one without ids."""
+    """Raise UsageError where a format of books is asked for, and the transcript is no book, or has no ids."""
     if "smil" not in formats or any(place.id for place in places):
         return
     what = (
@@ -323,7 +323,7 @@ def write_stdout(alignment: Alignment, format: str, settings: Settings, sound: A
     except BrokenPipeError:
         raise
     except OSError as error:
-        # what is left in the buffer would fail once more when the interpreter ends
+        # the rest of the buffer would fail again when the interpreter ends
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise OutputError(f"standard output: writing failed ({error.strerror or error})") from error
 

@@ -1,4 +1,4 @@
-"""The files that a command is called with: whether they are there, and of the kind that their place asks for."""
+"""Checks of the files that a command is called with: they exist, and each is of the kind that its argument takes."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def is_book(text: str | None) -> bool:
 
 
 def check_text(text: str | None) -> None:
-    """Raise UsageError where the transcript itself, after --text, is a file's name, or that of a book that is none."""
+    """Raise UsageError where the transcript itself, after --text, is the name of a file or of a missing book."""
     if text and text.casefold().endswith(_BOOK) and not any(map(str.isspace, text)) and not os.path.isfile(text):
         raise UsageError(f"--text {text}: no such book; give the path of an EPUB, or the words of the transcript")
     if text and "." in text[1:-1] and not any(map(str.isspace, text)) and os.path.isfile(text):
@@ -135,7 +135,7 @@ def check_text(text: str | None) -> None:
 def check_roles(command: str, audio: str, transcripts: Sequence[str]) -> None:
     """Raise UsageError where AUDIO is not there or a text, or a TRANSCRIPT a recording: swapped, or one of them twice.
 
-    Only the start of regular files is read; what cannot be told is left to those who read all of it.
+    Only the start of regular files is read; their readers refuse what the start does not show.
     """
     if audio == STDIN and STDIN in transcripts:
         raise UsageError(
@@ -164,7 +164,7 @@ def check_roles(command: str, audio: str, transcripts: Sequence[str]) -> None:
 
 
 def _role(path: str) -> str:
-    """Return whether a file is a recording or a text, "" where it is neither or cannot be told."""
+    """Return whether a file is a recording or a text, "" where it is neither or its start does not show it."""
     from ctc_align.models.log_probs import is_log_probs_path
 
     head = None if is_log_probs_path(path) else _head_of(path)
@@ -204,8 +204,10 @@ def check_alignments(paths: Sequence[str], argument: str) -> list[str]:
         head = _head_of(path)
         what = "" if head is None else name_unless_object(head)
         if what:
-            own = Path(path).with_suffix(".json")
-            advice = f"did you mean {own}?" if own.is_file() else "ctc-align writes it: ctc-align AUDIO TRANSCRIPT"
+            beside = Path(path).with_suffix(".json")
+            advice = (
+                f"did you mean {beside}?" if beside.is_file() else "ctc-align writes it: ctc-align AUDIO TRANSCRIPT"
+            )
             if path.endswith(".jsonl.gz"):
                 advice = f"of a shard one utterance is shown by ctc-align view {Path(path).parent} --utterance ID"
             raise UsageError(f"{path}: expected JSON of an alignment, got {what}; {advice}")

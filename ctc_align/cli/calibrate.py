@@ -158,7 +158,7 @@ def _folder(model: str, out_dir: str | None) -> Path:
         return Path(out_dir)
     folder = folder_of(model)
     if folder is None:
-        raise UsageError(f"model {model}: it has no folder of its own; say with --out-dir where calibration.toml goes")
+        raise UsageError(f"model {model}: it has no folder; give one for calibration.toml with --out-dir")
     return folder
 
 
@@ -180,7 +180,7 @@ def _show(report: Report, took_s: float) -> None:
     if report.reliability and not alone:
         console.print(_confidence_table(report))
     if report.replaced_auc is not None and not alone:
-        console.print(f"a word replaced by another is told with AUC {report.replaced_auc:.3f}", markup=False)
+        console.print(f"replaced words are recognised with AUC {report.replaced_auc:.3f}", markup=False)
     utterances = counted(report.utterances, "utterance", "utterances")
     if alone:
         line = f"{utterances} of one speaker: nobody could be left out, so what the constants are worth is not known"

@@ -116,7 +116,7 @@ def _extra_line(row: dict[str, Any]) -> str:
 
 def _test_line(test: dict[str, Any]) -> str:
     if test["passed"]:
-        error = f"all words within {test['largest_error_ms']} ms of their places"
+        error = f"all words within {test['largest_error_ms']} ms of their known times"
         return f"passed in {test['seconds']} s by the backend {test['backend']}: {error}"
     return f"FAILED after {test['seconds']} s: {test['problem']}"
 
@@ -127,9 +127,9 @@ def installation() -> dict[str, Any]:
         "format": "ctc-align-doctor/1",
         "versions": versions(),
         "system": {"system": f"{platform.system()} {platform.release()} {platform.machine()}", "folder": _folder()},
-        "devices": {"cpu": _told(_cpu), "cuda": _told(_cuda), "triton": _told(_triton), "mps": _told(_mps)},
+        "devices": {"cpu": _fact(_cpu), "cuda": _fact(_cuda), "triton": _fact(_triton), "mps": _fact(_mps)},
         "folders": _folders(),
-        "models": _told(_models),
+        "models": _fact(_models),
         "extras": [_extra(name) for name in EXTRAS],
     }
 
@@ -142,8 +142,8 @@ def versions() -> dict[str, str | None]:
     }
     for name in PACKAGES:
         found[name] = _version(name)
-    found["ffmpeg"] = _told(_ffmpeg)
-    found["libsndfile"] = _told(_libsndfile)
+    found["ffmpeg"] = _fact(_ffmpeg)
+    found["libsndfile"] = _fact(_libsndfile)
     return found
 
 
@@ -154,8 +154,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _told(fact: Callable[[], Any]) -> Any:
-    """Return a fact, or why there is none: whatever is broken here is what is looked for."""
+def _fact(fact: Callable[[], Any]) -> Any:
+    """Return a fact, or why it cannot be had: the report is for installations that are broken."""
     try:
         return fact()
     except Exception as error:
@@ -242,8 +242,8 @@ def _download_folders() -> list[Path]:
 
 
 def _is_writable(folder: Path) -> bool:
-    """Return whether a folder can be written, or made where there is none."""
-    there = next((place for place in (folder, *folder.parents) if place.exists()), folder)
+    """Return whether a folder can be written, or made if it does not exist."""
+    there = next((path for path in (folder, *folder.parents) if path.exists()), folder)
     return there.is_dir() and os.access(there, os.W_OK)
 
 
@@ -318,7 +318,7 @@ def compared(found: Iterable[tuple[str, float | None, float | None]]) -> dict[st
     largest_ms = round(1000 * max(errors))
     if max(errors) <= TOLERANCE_S:
         return {"passed": True, "largest_error_ms": largest_ms}
-    return {"largest_error_ms": largest_ms, "problem": f"an edge is {largest_ms} ms from its place"}
+    return {"largest_error_ms": largest_ms, "problem": f"an edge is {largest_ms} ms from its known time"}
 
 
 def without_user(value: Any) -> Any:

@@ -248,20 +248,17 @@ def _print_tables(results: list[_TierResult], worst: int, names: tuple[str, str]
 def _say_notes(evaluation: Evaluation, whose: str) -> None:
     """Say on stderr what is missing, cannot be read, is left over or is doubtful."""
 
-    def told(line: str) -> None:
-        say(f"ctc-align: {line}")
-
     for name in evaluation.missing_files:
-        told(f"{whose}{name}: no hypothesis for this reference")
+        say(f"ctc-align: {whose}{name}: no hypothesis for this reference")
     for _, reason in evaluation.failures:
-        told(reason)
+        say(f"ctc-align: {reason}")
     if evaluation.extra_files:
         names = ", ".join(evaluation.extra_files[:_NAMED]) + (" …" if len(evaluation.extra_files) > _NAMED else "")
         count = counted(len(evaluation.extra_files), "hypothesis", "hypotheses")
         verb = "is" if len(evaluation.extra_files) == 1 else "are"
-        told(f"note: {whose}{count} without a reference {verb} left out: {names}")
+        say(f"ctc-align: note: {whose}{count} without a reference {verb} left out: {names}")
     for doubt in evaluation.doubts:
-        told(f"note: {whose}{doubt}")
+        say(f"ctc-align: note: {whose}{doubt}")
 
 
 def _check_paths(hypothesis: str, reference: str, against: str | None, plot: str | None, force: bool) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ctc_align.models import AcousticModel
 
 HEADER = ("model", "state", "megabytes", "licence", "about")
-_COLUMNS_TOLD = (
+_COLUMNS_NOTE = (
     "digits: numbers are read as words, or not; of speakers: those of the held-out clips were in the training, or left "
     "out; best of 10, %: clips whose own text has the least loss a token, of it and nine others; swapped word, %: "
     "texts with a word replaced that have more loss than the right one; edges at pauses, %: edges beside a pause that "
@@ -74,7 +74,7 @@ def _list_languages() -> None:
         digits = "read" if row.reads_digits else "not read"
         put_row((row.name, row.code, row.script, digits, row.hours, *row.figures))
     sys.stdout.flush()
-    say(f"ctc-align: note: {_COLUMNS_TOLD}")
+    say(f"ctc-align: note: {_COLUMNS_NOTE}")
 
 
 def _show(model: AcousticModel, name: str) -> None:
@@ -108,11 +108,11 @@ def _folder_values(model: AcousticModel, name: str) -> dict[str, object]:
     from ctc_align.models.catalogue import folder_settings
     from ctc_align.text.lexicon import read_lexicon
 
-    beside, told = folder_settings(name), dict[str, object]()
+    beside, values = folder_settings(name), dict[str, object]()
     if beside.language:
-        told["language"] = beside.language
+        values["language"] = beside.language
     if beside.lexicon is not None:
-        told |= {"lexicon": beside.lexicon, "lexicon_words": len(read_lexicon(beside.lexicon).entries)}
+        values |= {"lexicon": beside.lexicon, "lexicon_words": len(read_lexicon(beside.lexicon).entries)}
     if model.gaussians_per_state:
-        told["gaussians_per_state"] = model.gaussians_per_state
-    return told
+        values["gaussians_per_state"] = model.gaussians_per_state
+    return values

@@ -88,7 +88,7 @@ def old_book_notes(path: str) -> list[str]:
 
 
 def later_notes(given: Sequence[str]) -> Iterator[str]:
-    """Yield a note for each alignment of which a later one lies beside it, and is not among those given."""
+    """Yield a note for each alignment that has a later version beside it which is not among those given."""
     from ctc_align.files.corrections import LatestBeside, has_later_fixes
 
     paths, beside = list(map(Path, given)), LatestBeside()
@@ -132,7 +132,7 @@ def difference_notes(alignment: Alignment) -> list[str]:
     if alignment.unexplained:
         stretches = [f"{start_s:.2f}–{end_s:.2f} s" for start_s, end_s in alignment.unexplained]
         named = f" ({', '.join(stretches)})" if len(stretches) <= _SEVERAL else ""
-        parts.append(f"{seconds_told(alignment.unexplained_s)} of speech are not in the text{named}")
+        parts.append(f"{seconds_text(alignment.unexplained_s)} of speech are not in the text{named}")
     return ["; ".join(parts)] if parts else []
 
 
@@ -148,9 +148,9 @@ def order_notes(alignment: Alignment) -> list[str]:
     return [f"read in another order than it is written: the text goes on earlier in the recording at {where}"]
 
 
-def seconds_told(seconds: float) -> str:
+def seconds_text(seconds: float) -> str:
     """
-    >>> seconds_told(4220.4), seconds_told(3.26)
+    >>> seconds_text(4220.4), seconds_text(3.26)
     ('4,220 s', '3.3 s')
     """
     return f"{seconds:,.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
@@ -174,7 +174,7 @@ def region_notes(alignment: Alignment) -> list[str]:
 
 
 def _has_times(alignment: Alignment, region: Region) -> bool:
-    """Return whether a word of the region has times; a region without characters is told."""
+    """Return whether a word of the region has times; a region without characters counts as one that has."""
     start, end = region.char_start, region.char_end
     if start is None or end is None:
         return True
@@ -190,7 +190,7 @@ def _place(region: Region) -> str:
 
 def lone_word_notes(alignment: Alignment) -> list[str]:
     """Return a note on single words that are likely elsewhere, or not spoken: those in a row are regions, and those
-    of less than the least confidence are told as doubtful."""
+    below the least confidence are noted as doubtful."""
     from ctc_align.alignment.fit import UNLIKELY
 
     if alignment.fit is None:
@@ -235,7 +235,7 @@ def markup_notes(alignment: Alignment) -> list[str]:
 
 
 def _unnamed_notes(alignment: Alignment) -> list[str]:
-    """Return a note on words of cues that name nobody, where others do: a label holds for its own cue."""
+    """Return a note on words of cues that name nobody, where others do: a label covers its cue alone."""
     from ctc_align.types import SRT, VTT
 
     said = [bool(word.speaker) for word in alignment.words if word.status == ALIGNED]
@@ -246,7 +246,7 @@ def _unnamed_notes(alignment: Alignment) -> list[str]:
     which = (
         "word is in a cue that names nobody and has" if without == 1 else "words are in cues that name nobody and have"
     )
-    return [f"{without:,} {which} no speaker: a name holds for its own cue, unless every turn has one"]
+    return [f"{without:,} {which} no speaker: a name covers its cue alone, unless every turn has one"]
 
 
 def several(items: Sequence[str], separator: str = " ") -> str:
@@ -262,11 +262,11 @@ def cue_notes(alignment: Alignment) -> list[str]:
     from ctc_align.files.subtitles import cue_numbers
 
     found = tier_notes(alignment)
-    places = cues_without_times(alignment)
-    if not places or alignment.config.get("cues") == "again" or alignment.fit == NONE:
+    ranks = cues_without_times(alignment)
+    if not ranks or alignment.config.get("cues") == "again" or alignment.fit == NONE:
         return found
     if found:
-        return [*found, f"{counted(len(places), 'label has', 'labels have')} no word with a time"]
+        return [*found, f"{counted(len(ranks), 'label has', 'labels have')} no word with a time"]
     assert alignment.subtitles is not None, "it has cues"
     numbers = cue_numbers(alignment.subtitles)
     missing = _missing_cues(alignment)
@@ -276,7 +276,7 @@ def cue_notes(alignment: Alignment) -> list[str]:
             f"{which} in the recording ({_named(numbers, missing)}): kept, between the neighbours, at times that mean "
             "nothing; --cues again leaves out what is not in the recording, and with --max-skipped 0 the exit code is 3"
         )
-    silent = [place for place in places if place not in {*missing}]
+    silent = [rank for rank in ranks if rank not in {*missing}]
     if silent:
         found.append(
             f"{counted(len(silent), 'cue has', 'cues have')} no word that is spoken ({_named(numbers, silent)}): "
@@ -286,29 +286,29 @@ def cue_notes(alignment: Alignment) -> list[str]:
 
 
 def _missing_cues(alignment: Alignment) -> list[int]:
-    """Return the places, from 1, of the cues whose words are all not in the recording."""
+    """Return the ranks, from 1, of the cues whose words are all not in the recording."""
     from ctc_align.files.cue_times import cues_without_times
 
     subtitles = alignment.subtitles
     starts = [] if subtitles is None else [cue.char_start for cue in subtitles.cues]
     skipped = {bisect_right(starts, word.char_start) for word in alignment.words if word.status == SKIPPED}
-    return [place for place in cues_without_times(alignment) if place in skipped]
+    return [rank for rank in cues_without_times(alignment) if rank in skipped]
 
 
-def _named(numbers: Sequence[int], places: Sequence[int]) -> str:
-    """Return the numbers of all cues at ascending places, which count from 1, those in a row as a range.
+def _named(numbers: Sequence[int], ranks: Sequence[int]) -> str:
+    """Return the numbers of the cues at ascending ranks, which count from 1; consecutive ones as a range.
 
     >>> _named([5, 6, 8], [2]), _named([5, 6, 8, 9], [1, 3, 4])
     ('number 6', 'numbers 5, 8–9')
     """
     ranges: list[list[int]] = []
-    for before, place in zip([0, *places], places):
-        if ranges and before + 1 == place:
-            ranges[-1][1:] = [numbers[place - 1]]
+    for before, rank in zip([0, *ranks], ranks):
+        if ranges and before + 1 == rank:
+            ranges[-1][1:] = [numbers[rank - 1]]
         else:
-            ranges.append([numbers[place - 1]])
+            ranges.append([numbers[rank - 1]])
     listed = ", ".join("–".join(map(str, pair)) for pair in ranges)
-    return f"{'number' if len(places) == 1 else 'numbers'} {listed}"
+    return f"{'number' if len(ranks) == 1 else 'numbers'} {listed}"
 
 
 def limit_lines(alignment: Alignment) -> list[str]:
@@ -320,7 +320,7 @@ def limit_lines(alignment: Alignment) -> list[str]:
         found.append(f"--max-skipped {most:g} is passed: {words} are not in the recording")
     if alignment.in_doubt:
         words = counted(len(alignment.doubtful), "word has", "words have")
-        speech = seconds_told(alignment.unexplained_s)
+        speech = seconds_text(alignment.unexplained_s)
         least = f"--min-confidence {alignment.min_confidence:g} is not met"
         nothing = "; nothing of the text was found" if alignment.fit == NONE else ""
         found.append(f"{least}: {words} less, {speech} of speech are not in the text{nothing}")
@@ -386,9 +386,9 @@ def choice_notes(looks: dict[str, int]) -> list[str]:
         if code == UNKNOWN:
             return [f"the text does not look English: {remedy}it is, else the code of its language"]
         return [f"the text looks {shown_language(code)}: {remedy}it is English"]
-    told = [f"{count} {_look(code, count)}" for code, count in looks.items()]
+    parts = [f"{count} {_look(code, count)}" for code, count in looks.items()]
     other = ", else the code of their language, by whose rules they are read then" if UNKNOWN in looks else ""
-    return [f"texts: {', '.join(told)}: {remedy}they are English{other}"]
+    return [f"texts: {', '.join(parts)}: {remedy}they are English{other}"]
 
 
 def _look(code: str, count: int) -> str:
@@ -440,7 +440,7 @@ def unknown_letters(alignment: Alignment) -> list[str]:
     letters = {letter: count for letter, count in counts.items() if letter not in left}
     aligned = "the rest is aligned"
     if alignment.config.get("unknown") == "wildcard":
-        aligned += ", and where they are is a guess: any speech stands for them"
+        aligned += ", and their times are a guess: they match any speech"
     found = [f"the model's vocabulary lacks {_counted(letters)}; {aligned}"] if letters else []
     if digits:
         why = f"language {language!r}: num2words does not know it, so digits are not read"
@@ -557,7 +557,7 @@ def misfits(summary: Summary, *, has_json: bool = True, keeps_cues: bool = False
     yield f'which words are not in the recordings: those of "status": "skipped" in the JSON of an utterance; {where}'
     if keeps_cues:
         yield (
-            "subtitles: a cue of which no word is in its recording is kept, between its neighbours, at times that mean "
+            "subtitles: a cue without a word in its recording is kept, between its neighbours, at times that mean "
             "nothing; ctc-align RECORDING SUBTITLES tells its number, and --cues again leaves it out"
         )
 
@@ -608,4 +608,6 @@ def effect_notes(config: SettingsOptions, formats: Sequence[str], *, keeps_cues:
     names = [name for name in names if name != "--frame-rate"]
     if not names or not keeps_cues:
         return []
-    return [f"{' and '.join(names)}: without effect, as the transcript's own cues are kept; --cues again cuts new ones"]
+    return [
+        f"{' and '.join(names)}: without effect, as the cues of the transcript are kept; --cues again cuts new ones"
+    ]

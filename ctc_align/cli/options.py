@@ -40,7 +40,7 @@ def assignments_option() -> Any:
 
 
 def lexicon_option(
-    help: str = "Pronunciations in MFA dictionary format; used before the model's own.",
+    help: str = "Pronunciations in MFA dictionary format; used before that of the model.",
     shown: str = "in the model's folder",
 ) -> Any:
     return setting(None, help, metavar="FILE", shown=shown)
@@ -101,9 +101,9 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     def called(**values: Any) -> None:
         objects: dict[str, Group] = {}
         for name, group in groups.items():
-            own = {option.name: values.pop(option.name) for option in _options(group, command.__name__)}
-            _check_choices(group, own)
-            objects[name] = group.of(own) if group is SettingsOptions else group(**own)
+            parsed = {option.name: values.pop(option.name) for option in _options(group, command.__name__)}
+            _check_choices(group, parsed)
+            objects[name] = group.of(parsed) if group is SettingsOptions else group(**parsed)
         command(**values, **objects)
 
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -112,7 +112,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _check_choices(group: Any, values: dict[str, Any]) -> None:
-    """Raise UsageError where the value of an option is none of its choices; settings are checked with their file."""
+    """Raise UsageError where the value of an option is not among its choices; settings are checked with their file."""
     for declared in dataclasses.fields(group):
         choices, value = declared.metadata.get("choices"), values.get(declared.name)
         if choices and value is not None and value not in choices:
@@ -237,7 +237,7 @@ class SettingsOptions(Group):
 
 @dataclass(frozen=True)
 class LogProbsOptions(Group):
-    """The vocabulary, frame shift and blank of log-probs that are given in place of audio."""
+    """The vocabulary, frame shift and blank of log-probs that replace audio."""
 
     panel: ClassVar[str] = LOG_PROBS
 

@@ -72,7 +72,7 @@ def put_bytes(data: bytes) -> None:
 def _write(file: TextIO, line: str) -> None:
     try:
         print(line, file=file)
-    except UnicodeEncodeError:  # the terminal's own characters are few
+    except UnicodeEncodeError:  # the terminal has few characters
         encoding = getattr(file, "encoding", None) or "ascii"
         print(line.encode(encoding, "backslashreplace").decode(encoding), file=file)
 

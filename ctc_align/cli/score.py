@@ -414,7 +414,7 @@ def _above(value: float | None, limit: float | None) -> bool:
 
 
 def _limit(values: array[float], percent: Fraction) -> tuple[float, int]:
-    """Return a limit and a number: the worst `percent` of values are those above the limit and so many that equal it.
+    """Return (limit, ties): the worst `percent` of values are those above the limit and `ties` that equal it.
 
     >>> _limit(array("d", [5.0, 1.0, 4.0, 4.0, 2.0]), Fraction(40))
     (4.0, 1)

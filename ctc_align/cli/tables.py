@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
-from ctc_align.cli.notes import seconds_told
+from ctc_align.cli.notes import seconds_text
 from ctc_align.cli.printing import console_for, counted
 from ctc_align.corpus.state.shared_texts import gap_place, gap_words
 from ctc_align.files import Alignment
@@ -40,7 +40,7 @@ _FULL, _LATE, _EARLY = "█", "▐", "▌"
 
 
 def words_table(alignment: Alignment, width: int = 80, most_rows: int = MOST_ROWS) -> Table:
-    """Return a table `width` characters wide with a row for each word: times, confidence, place in the recording."""
+    """Return a table `width` characters wide with a row for each word: times, confidence, position in the recording."""
     from rich.box import SIMPLE_HEAD
     from rich.cells import cell_len
     from rich.table import Table
@@ -61,7 +61,7 @@ def words_table(alignment: Alignment, width: int = 80, most_rows: int = MOST_ROW
             cells[0] = f"? {cells[0]}"
         plain = len(_FIGURES)  # all columns before that of the confidence
         coloured = [
-            Text(cell, _colour(word) if place in (plain, figures + 1) else "") for place, cell in enumerate(cells)
+            Text(cell, _colour(word) if index in (plain, figures + 1) else "") for index, cell in enumerate(cells)
         ]
         table.add_row(*coloured, style=None if word.status == ALIGNED else "dim")
     more = len(alignment.words) - most_rows
@@ -138,7 +138,7 @@ _STAGES = {
 _MOST_GAPS = 10
 _LINE_EVERY_S = 10.0
 _CONCURRENT = ("reading", "writing")
-"""Stages in threads of their own."""
+"""Stages that run in separate threads."""
 
 
 def progress_line(tally: Tally) -> str:
@@ -254,9 +254,9 @@ def _counts(summary: Summary, of: int | None) -> list[tuple[str, str]]:
         of_all = f" of {summary.words:,}" if summary.words else ""
         rows.append(("words that are not in the recordings", f"{summary.skipped_words:,}{of_all}"))
     if summary.unexplained_s:
-        none = summary.fit.get("none", 0)  # a text of which nothing is there leaves open what is said
+        none = summary.fit.get("none", 0)  # where nothing of the text is there, the speech is not known
         without = f", without {counted(none, 'utterance', 'utterances')} of fit none" if none else ""
-        rows.append(("speech that is not in the texts", f"{seconds_told(summary.unexplained_s)}{without}"))
+        rows.append(("speech that is not in the texts", f"{seconds_text(summary.unexplained_s)}{without}"))
     if summary.too_many_skipped:
         rows.append(("utterances beyond --max-skipped", str(summary.too_many_skipped)))
     if summary.in_doubt:

@@ -135,7 +135,7 @@ def _targets(shown: list[_Shown], page: PageOptions) -> list[Path]:
     targets = [Path(page.out_dir or ".", f"{one.name}.html") for one in shown]
     for one, target in zip(shown, targets):
         if targets.count(target) > 1:
-            raise UsageError(f"{one.path}: two of these would be {target}; call once for each, with its own --out-dir")
+            raise UsageError(f"{one.path}: two of these would be {target}; call once for each, with another --out-dir")
         if os.path.lexists(target) and not page.stdout and (not page.force or target.is_dir()):
             raise UsageError(f"{target}: exists already; give --force to replace it, or another --out-dir")
     return targets
@@ -194,7 +194,7 @@ class _OnePage:
         return embedded_stretch(alignment, recording), recording
 
     def _beside(self, recording: Path | None, size: int) -> Path:
-        """Return the file beside the page for sound of `size` bytes, which is none that is there."""
+        """Return the file beside the page for sound of `size` bytes, which does not exist yet."""
         from ctc_align.files.pages import sound_place
 
         if self.options.stdout:

@@ -1,7 +1,7 @@
 """Who may ask what: the Host and Origin of requests, the token, and the headers that keep browsers from harm.
 
 A page of another site must not be able to use a server on this machine: its name must be one of ours (else a name of
-that site could be made to point here: DNS rebinding), and what changes something must come from our own pages.
+that site could be made to point here: DNS rebinding), and what changes something must come from our pages.
 
 The message of a refusal names what the client called its things, never a path of the server; a fault of the server
 itself is said in its log, and the client gets "failed" without details.
@@ -126,7 +126,7 @@ def is_loopback(host: str) -> bool:
 
 
 def page_policy(html: str) -> str:
-    """Return the Content-Security-Policy of one of our pages: its own scripts by their hashes, nothing from outside."""
+    """Return the Content-Security-Policy of one of our pages: its scripts by their hashes, nothing from outside."""
     digests = (hashlib.sha256(script.encode()).digest() for script in _SCRIPT.findall(html))
     scripts = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests) or "'none'"
     return (
@@ -190,11 +190,11 @@ class AccessGuard:
         """Raise RefusedError for a change that a page of another site asks for; programs send no Origin."""
         if scope["method"] in READING:
             return
-        own = [f"{scheme}://{_values(scope, b'host')[0].lower()}" for scheme in ("http", "https")]
-        foreign = [origin for origin in _values(scope, b"origin") if origin.lower() not in own]
+        ours = [f"{scheme}://{_values(scope, b'host')[0].lower()}" for scheme in ("http", "https")]
+        foreign = [origin for origin in _values(scope, b"origin") if origin.lower() not in ours]
         sites = [site for site in _values(scope, b"sec-fetch-site") if site not in ("same-origin", "none")]
         if foreign or sites:
-            raise RefusedError(403, "only this server's own pages may change anything here, not those of other sites")
+            raise RefusedError(403, "only this server's pages may change anything here, not those of other sites")
 
     def _checked_token(self, scope: Scope) -> ASGIApp:
         """Return what answers: the app, or for `?token=…` a redirect that sets the cookie."""
@@ -228,7 +228,7 @@ def _values(scope: Scope, name: bytes) -> list[str]:
 
 
 def _host_name(host: str) -> str | None:
-    """Return the name in a Host header without its port; None where it is none."""
+    """Return the name in a Host header without its port; None for another value."""
     match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{1,5})?", host)
     return (match[1] or match[2]).lower().rstrip(".") if match else None
 

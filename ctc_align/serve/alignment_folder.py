@@ -37,7 +37,7 @@ ROUNDED_S = 0.001
 FITS = ("none", "poor", "doubtful", "good")
 """From the worst to the best."""
 MOST_NAME_BYTES = 200
-"""The name of what is kept is cut to so many: with `.before.json` and a number it fits into the 255 of a file."""
+"""Longest name of what is kept: with `.before.json` and a number it fits into the 255 bytes of a file name."""
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
@@ -110,7 +110,7 @@ class AlignmentFolder:
         """Return an alignment as its JSON has it, and as an object.
 
         Raises:
-            RefusedError: 404, there is none of this name.
+            RefusedError: 404, no alignment has this name.
             InputError: it is there, and broken.
         """
         path = self._path(name)
@@ -123,7 +123,7 @@ class AlignmentFolder:
         """Replace an alignment by what a person made of it; NAME.before.json is as it was before the first time.
 
         Raises:
-            RefusedError: 404, there is none of this name; 409, it is of another utterance or part; 400, it is no JSON.
+            RefusedError: 404, no alignment has this name; 409, it is of another utterance or part; 400, it is no JSON.
             InputError: it is no alignment.
             OutputError: the disk does not take it; then all is as it was.
         """
@@ -137,7 +137,7 @@ class AlignmentFolder:
             if is_link(self.root / f"{name}.json"):
                 raise RefusedError(409, f"{name}: is a link, and is not written; save the file that it leads to")
             check_same_part(corrected, self.read(name)[1])
-            before = _place_before(path, corrected.utterance)
+            before = _path_before(path, corrected.utterance)
             targets = [path] if os.path.lexists(before) else [before, path]
             with open_input(path) as file:
                 old = file.read()
@@ -183,8 +183,8 @@ class AlignmentFolder:
             return None
         ends.insert(-1, Path(name).parent / ends[-1])
         bases = (self._path(name).parent, *self.audio_roots)
-        places = [bases[0] / alignment.audio, *(base / end for end in ends for base in bases)]
-        return fitting_recording(filter(None, map(self._inside, places)), alignment).path
+        paths = [bases[0] / alignment.audio, *(base / end for end in ends for base in bases)]
+        return fitting_recording(filter(None, map(self._inside, paths)), alignment).path
 
     def _inside(self, path: Path) -> Path | None:
         """Return the file that a path leads to; None unless it lies in one of our folders."""
@@ -218,16 +218,16 @@ def _is_before(row: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]]) ->
     return match is not None and rows.get(match["stem"], {}).get("utterance") == row["utterance"]
 
 
-def _place_before(path: Path, utterance: str) -> Path:
+def _path_before(path: Path, utterance: str) -> Path:
     """Return where an alignment is, or will be, as it was before its first correction; not where another one is."""
     for number in count(1):
-        place = path.with_name(f"{path.name.removesuffix('.json')}{BEFORE}{f'-{number}' if number > 1 else ''}.json")
+        before = path.with_name(f"{path.name.removesuffix('.json')}{BEFORE}{f'-{number}' if number > 1 else ''}.json")
         try:
-            if not os.path.lexists(place) or read_object(place).get("utterance") == utterance:
+            if not os.path.lexists(before) or read_object(before).get("utterance") == utterance:
                 break
         except InputError:
             continue
-    return place
+    return before
 
 
 def check_same_part(corrected: Alignment, aligned: Alignment) -> None:
@@ -263,7 +263,7 @@ def is_plain_name(name: str) -> bool:
 
 
 def alignment_row(name: str, data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the figures of an alignment (its JSON) that say where to look first; None where there is none.
+    """Return the figures of an alignment (its JSON) that say where to look first; None for one that it lacks.
 
     `confidence` is the mean of the words', `least` the lowest, `unexplained_s` the seconds that no word explains,
     `by_hand` the words that a person fixed.

@@ -286,7 +286,7 @@ class JobQueue:
                 self.forget(job)
 
     def forget_oldest(self) -> bool:
-        """Remove the finished job that ended first; return False where there is none."""
+        """Remove the finished job that ended first; return False without one."""
         ended = [job for job in self.kept() if job.future.done()]
         if ended:
             self.forget(min(ended, key=lambda job: job.ended_s))
@@ -431,9 +431,9 @@ class ModelWorker(threading.Thread):
 
         texts = [[text.text for text in job.texts] for job, _ in loaded]
         results: list[Any] = [None] * len(loaded)
-        for own, places, languages in by_aligner(aligner, texts, [""] * len(loaded)):
-            for place, scored in zip(places, self._scored_by(own, [loaded[place] for place in places], languages)):
-                results[place] = scored
+        for chosen, indices, languages in by_aligner(aligner, texts, [""] * len(loaded)):
+            for index, scored in zip(indices, self._scored_by(chosen, [loaded[i] for i in indices], languages)):
+                results[index] = scored
         return results
 
     def _scored_by(
@@ -449,14 +449,14 @@ class ModelWorker(threading.Thread):
             except CtcAlignError as error:
                 return [error]
         heard = [
-            place
-            for place, result in enumerate(results)
-            if not isinstance(result, CtcAlignError) and self._goes_on(loaded[place][0])
+            index
+            for index, result in enumerate(results)
+            if not isinstance(result, CtcAlignError) and self._goes_on(loaded[index][0])
         ]
-        texts = [[text.text for text in loaded[place][0].texts] for place in heard]
-        emissions, codes = [results[place] for place in heard], [languages[place] for place in heard]
-        for place, scored in zip(heard, aligner.score_emissions(emissions, texts, languages=codes)):
-            results[place] = [_score_row(one) for one in scored]
+        texts = [[text.text for text in loaded[index][0].texts] for index in heard]
+        emissions, codes = [results[index] for index in heard], [languages[index] for index in heard]
+        for index, scored in zip(heard, aligner.score_emissions(emissions, texts, languages=codes)):
+            results[index] = [_score_row(one) for one in scored]
         return results
 
     def _progress_of(self, job: ServerJob) -> Callable[[float], None]:

@@ -122,7 +122,7 @@ def _check_model_settings(values: Mapping[str, Any], base: Settings, model: str)
 
 
 def _as_setting(name: str, text: str) -> Any:
-    """Return the text of a field as its setting's type; as it is where it is none, which the check says."""
+    """Return the text of a field as its setting's type; unchanged where it is not of that type."""
     default = getattr(Settings(), name)
     if isinstance(default, bool):
         return {"true": True, "false": False}.get(text.casefold(), text)

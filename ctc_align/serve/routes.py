@@ -230,7 +230,7 @@ class AlignRoutes:
         """Return the job that an address names.
 
         Raises:
-            RefusedError: 404 there is none, 409 it is not done; the job's own where it failed.
+            RefusedError: 404 no such job, 409 it is not done; the refusal of the job where it failed.
         """
         job = self.queue.find(request.path_params["id"])
         if job.refusal is not None:

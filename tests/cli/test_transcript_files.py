@@ -86,7 +86,7 @@ def test_cues_as_they_are_wanted(cli):
         assert cli("talk.wav", "talk.srt", option, value).error == says
     told = "without effect, as "
     for files, end in (
-        (("talk.wav", "talk.srt"), "the transcript's own cues are kept"),
+        (("talk.wav", "talk.srt"), "the cues of the transcript are kept"),
         (("talk.wav", "talk.txt"), "no"),
     ):
         assert told + end in cli(*files, "--force", *wanted[2:]).stderr
