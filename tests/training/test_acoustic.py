@@ -23,6 +23,7 @@ from ctc_align.training.training_batches import Augmentation, Material
 PHONES = 39
 SHAPE = NetworkShape(MELS, PHONES + 1, PHONES * 3 + 1, stem=8, body=8, head=8, dilations=(1,))
 QUICK = Training(epochs=2, batch_s=4.0, warmup_steps=2, dropout=0.3, bfloat16=False, seed=3)
+BEST = replace(QUICK, keep_best=True, freeze_norms=True, layers="head")
 CALM = Augmentation(noise=0.0, warp=0.0, band_limit=0.0, mask_channels=0)
 
 
@@ -62,19 +63,20 @@ def test_the_same_seed_gives_the_same_network(material: Material, tmp_path: Path
     assert not torch.equal(one.tokens.weight, other.tokens.weight)
 
 
-@pytest.mark.parametrize("stop_after", [1, 4])
+@pytest.mark.parametrize(("training", "stop_after"), [(QUICK, 1), (QUICK, 4), (BEST, 3)])
 def test_a_stopped_run_goes_on_as_if_it_had_not_been(
-    material: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stop_after: int
+    material: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, training: Training, stop_after: int
 ) -> None:
     """Dropout and augmentation are on: both must go on where they stood."""
-    straight = run(SHAPE, QUICK, material, tmp_path / "straight")
-    often = replace(QUICK, checkpoint_s=-1.0)
+    straight = train(SHAPE, training, material, RunTarget(tmp_path / "straight"))
+    often, target = replace(training, checkpoint_s=-1.0), RunTarget(tmp_path / "stopped")
     saved = stop_at_saves(monkeypatch, stop_after)
     with pytest.raises(StoppedError):
-        run(SHAPE, often, material, tmp_path / "stopped")
+        train(SHAPE, often, material, target)
     torch.rand(7)
-    resumed = run(SHAPE, often, material, tmp_path / "stopped")
-    assert_same(straight, resumed)
+    resumed = train(SHAPE, often, material, target)
+    assert_same(straight.network, resumed.network)
+    assert (straight.before, straight.dev) == (resumed.before, resumed.dev)
     assert saved.index("final.pt") == len(saved) - 1
     assert not list((tmp_path / "stopped").glob("*.part"))
 
@@ -138,20 +140,6 @@ def test_the_best_weights_are_kept_and_those_given_are_among_them(material: Mate
     better = train(SHAPE, good, material, RunTarget(tmp_path / "good"), start)
     assert better.before == trained.before
     assert better.dev.ctc < trained.dev.ctc
-
-
-def test_a_run_that_keeps_the_best_goes_on_as_if_it_had_not_been_stopped(
-    material: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    best = replace(QUICK, keep_best=True, freeze_norms=True, layers="head")
-    straight = train(SHAPE, best, material, RunTarget(tmp_path / "straight"))
-    often = replace(best, checkpoint_s=-1.0)
-    stop_at_saves(monkeypatch, 3)
-    with pytest.raises(StoppedError):
-        train(SHAPE, often, material, RunTarget(tmp_path / "stopped"))
-    resumed = train(SHAPE, often, material, RunTarget(tmp_path / "stopped"))
-    assert_same(straight.network, resumed.network)
-    assert (straight.before, straight.dev) == (resumed.before, resumed.dev)
 
 
 def test_the_head_alone(material: Material, tmp_path: Path) -> None:

@@ -65,26 +65,6 @@ def test_english_phones_from_recordings_to_a_model_that_aligns(corpus: tuple[Pat
     assert {"reading audio", "segmenting", "training"} <= set(lines.stages)
 
 
-@pytest.mark.long
-def test_the_same_seed_gives_the_same_model_that_others_may_read(
-    corpus: tuple[Path, list[Made]], tmp_path: Path
-) -> None:
-    quick = replace(TONES, training=replace(TONES.training, epochs=1))
-    one, two = (
-        train(quick, call(corpus[0], tmp_path / name)).folder / "model.safetensors" for name in ("tones", "again")
-    )
-    assert one.read_bytes() == two.read_bytes()
-    assert one.stat().st_mode & 0o044 == 0o044 & ~_umask()
-
-
-def _umask() -> int:
-    import os
-
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
-
-
 def test_the_recipe_of_the_embedded_model() -> None:
     recipe = load_config(Recipe, "english", {})
     assert (recipe.name, recipe.units, recipe.language) == ("english", "arpabet", "en")

@@ -1,20 +1,24 @@
-"""The generative segmenter finds the edges of sounds whose edges are known."""
+"""The generative segmenter finds the edges of sounds whose edges are known; Gaussians against formulas in numpy."""
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
+import torch
 from made_corpus import Lines, Made, frames, make_corpus, utterances_of
+from made_sounds import babble
 
+from ctc_align.models.convnet import features
+from ctc_align.models.convnet.gaussian_mixtures import VALUES, Mixtures
 from ctc_align.text import split
 from ctc_align.text.phone_sets import ARPABET_PHONES
 from ctc_align.tokens.phones import PhoneTokenizer
 from ctc_align.tokens.tokenizer import tokenize
 from ctc_align.training import Watch
 from ctc_align.training.corpus_data import FeatureStore, Spoken, build_store
-from ctc_align.training.segmenter import PARTS, Segmenter
-
-pytestmark = pytest.mark.long
+from ctc_align.training.segmenter import PARTS, SMALLEST_VARIANCE, Segmenter, cepstra, estimate
 
 SILENCE = len(ARPABET_PHONES) * PARTS
 OTHER = ARPABET_PHONES.index("OW")
@@ -57,6 +61,7 @@ def test_what_is_said() -> None:
     assert spoken.owners.tolist() == [0, 1]
 
 
+@pytest.mark.long
 def test_planted_edges_are_found(trained: Segmenter, corpus: tuple[list[Made], FeatureStore]) -> None:
     inner, outer = [], []
     for i, labels in trained.label(range(30)):
@@ -73,6 +78,7 @@ def test_planted_edges_are_found(trained: Segmenter, corpus: tuple[list[Made], F
     assert np.mean(np.array(outer) <= 4) > 0.95
 
 
+@pytest.mark.long
 def test_labels_walk_through_the_parts_in_order(trained: Segmenter, corpus: tuple[list[Made], FeatureStore]) -> None:
     for i, labels in trained.label([3, 5]):
         runs = labels[np.concatenate(([True], np.diff(labels) != 0))]
@@ -82,6 +88,7 @@ def test_labels_walk_through_the_parts_in_order(trained: Segmenter, corpus: tupl
         assert sounding.tolist() == expected.tolist()
 
 
+@pytest.mark.long
 def test_the_pronunciation_that_sounds_is_taken(trained: Segmenter, corpus: tuple[list[Made], FeatureStore]) -> None:
     made, store = corpus
     wrong = {}
@@ -98,6 +105,7 @@ def test_the_pronunciation_that_sounds_is_taken(trained: Segmenter, corpus: tupl
     assert segmenter.choose_pronunciations(range(8)) <= 1
 
 
+@pytest.mark.long
 def test_realignment_raises_the_likelihood(corpus: tuple[list[Made], FeatureStore]) -> None:
     lines = Lines()
     spoken = {i: spoken_of(one) for i, one in enumerate(corpus[0][:12])}
@@ -108,15 +116,7 @@ def test_realignment_raises_the_likelihood(corpus: tuple[list[Made], FeatureStor
     assert scores[1] >= scores[0] - 0.01
 
 
-def test_the_same_data_give_the_same_labels(trained: Segmenter, corpus: tuple[list[Made], FeatureStore]) -> None:
-    made, store = corpus
-    again = Segmenter(store, {i: spoken_of(one) for i, one in enumerate(made)}, len(ARPABET_PHONES), Watch())
-    again.train(range(30), ROUNDS)
-    for (i, one), (j, two) in zip(trained.label(range(30)), again.label(range(30))):
-        assert i == j
-        assert one.tolist() == two.tolist()
-
-
+@pytest.mark.long
 def test_an_utterance_without_room_for_its_phones_is_left_out(
     trained: Segmenter, corpus: tuple[list[Made], FeatureStore]
 ) -> None:
@@ -126,9 +126,126 @@ def test_an_utterance_without_room_for_its_phones_is_left_out(
     assert [i for i, _ in segmenter.label([0, 1])] == [1]
 
 
+@pytest.mark.long
 def test_a_round_without_realignment(corpus: tuple[list[Made], FeatureStore]) -> None:
     lines = Lines()
     segmenter = Segmenter(corpus[1], {0: spoken_of(corpus[0][0])}, len(ARPABET_PHONES), lines)
     segmenter.train([0], [(1, 0, 5)])
     assert lines.lines == ["segments: 1 Gaussians a state, 1 utterances: nan per frame"]
     assert segmenter.mixtures is not None
+
+
+def data(frames: int = 400, states: int = 3, seed: int = 0) -> tuple[torch.Tensor, torch.Tensor]:
+    random = np.random.default_rng(seed)
+    labels = random.integers(0, states, frames)
+    x = random.normal(labels[:, None] * np.linspace(-1, 1, VALUES), 0.5 + labels[:, None], (frames, VALUES))
+    return torch.tensor(x, dtype=torch.float32), torch.from_numpy(labels)
+
+
+def some_mixtures(states: int = 3, mixtures: int = 2, seed: int = 1) -> Mixtures:
+    generator = torch.Generator().manual_seed(seed)
+    return Mixtures(
+        torch.randn(states, mixtures, generator=generator).log_softmax(1),
+        torch.randn(states, mixtures, VALUES, generator=generator),
+        torch.rand(states, mixtures, VALUES, generator=generator) + 0.5,
+    )
+
+
+def log_gauss(x: np.ndarray, mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    return (-0.5 * ((x - mean) ** 2 / variance + np.log(2 * math.pi * variance))).sum(-1)
+
+
+def joint_of(x: np.ndarray, mixtures: Mixtures, k: int) -> np.ndarray:
+    """Log of weight times density (2, T) of both Gaussians of a state."""
+    return np.stack(
+        [
+            float(mixtures.weights[k, m]) + log_gauss(x, mixtures.means[k, m].numpy(), mixtures.variances[k, m].numpy())
+            for m in (0, 1)
+        ]
+    )
+
+
+def test_scores_are_log_densities() -> None:
+    x, _ = data(50)
+    mixtures = some_mixtures()
+    each = np.stack([np.logaddexp.reduce(joint_of(x.double().numpy(), mixtures, k)) for k in range(3)], 1)
+    np.testing.assert_allclose(mixtures.scores(x).numpy(), each, rtol=1e-4, atol=1e-3)
+
+
+def test_one_gaussian_is_mean_and_variance_of_its_frames() -> None:
+    x, labels = data()
+    found = estimate([(x[:100], labels[:100]), (x[100:], labels[100:])], 3)
+    for k in range(3):
+        own = x[labels == k].double().numpy()
+        np.testing.assert_allclose(found.means[k, 0].numpy(), own.mean(0), rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(found.variances[k, 0].numpy(), own.var(0), rtol=1e-4)
+        assert found.weights[k].tolist() == [0.0]
+
+
+def test_a_step_of_em_within_each_state() -> None:
+    x, labels = data()
+    old = some_mixtures()
+    found = estimate([(x, labels)], 3, old)
+    for k in range(3):
+        own = x[labels == k].double().numpy()
+        joint = joint_of(own, old, k)
+        share = np.exp(joint - np.logaddexp.reduce(joint))
+        for m in (0, 1):
+            if share[m].sum() < 10:
+                continue
+            mean = (share[m][:, None] * own).sum(0) / share[m].sum()
+            variance = (share[m][:, None] * own**2).sum(0) / share[m].sum() - mean**2
+            np.testing.assert_allclose(found.means[k, m].numpy(), mean, rtol=1e-3, atol=1e-4)
+            np.testing.assert_allclose(
+                found.variances[k, m].numpy(), np.maximum(variance, SMALLEST_VARIANCE), rtol=1e-3
+            )
+        weight = (share.sum(1) + 1) / (share.sum() + 2)
+        np.testing.assert_allclose(found.weights[k].exp().numpy(), weight, rtol=1e-4)
+
+
+def test_em_does_not_lower_the_likelihood() -> None:
+    x, labels = data(600)
+    mixtures = estimate([(x, labels)], 3).doubled()
+    before = -math.inf
+    for _ in range(6):
+        score = float(mixtures.scores(x).gather(1, labels[:, None]).mean())
+        assert score >= before - 0.02
+        before = score
+        mixtures = estimate([(x, labels)], 3, mixtures)
+    assert mixtures.means.shape == (3, 2, VALUES)
+
+
+def test_a_gaussian_with_few_frames_stays_and_one_with_none_is_finite() -> None:
+    x, labels = data(30, states=2)
+    old = some_mixtures(3)
+    found = estimate([(x, labels)], 3, old)
+    torch.testing.assert_close(found.means[2], old.means[2])
+    torch.testing.assert_close(found.variances[2], old.variances[2])
+    alone = estimate([(x, labels)], 3)
+    assert torch.isfinite(alone.scores(x)).all()
+
+
+def test_doubling_keeps_the_density_nearly() -> None:
+    x, labels = data()
+    one = estimate([(x, labels)], 3)
+    two = one.doubled()
+    assert two.weights.exp().sum(1).tolist() == pytest.approx([1.0, 1.0, 1.0])
+    torch.testing.assert_close(two.means.mean(1), one.means[:, 0])
+    assert (two.means[:, 0] < two.means[:, 1]).all()
+
+
+def test_cepstra_are_normalised_and_free_of_gain() -> None:
+    frames = features.log_mel(babble(2.0), 0, 200)
+    values = cepstra(frames)
+    assert values.shape == (200, VALUES)
+    torch.testing.assert_close(values.mean(0), torch.zeros(VALUES), atol=1e-4, rtol=0)
+    torch.testing.assert_close(values.std(0), torch.ones(VALUES), atol=1e-3, rtol=0)
+    torch.testing.assert_close(cepstra(frames + 3.0), values, atol=2e-3, rtol=0)
+
+
+def test_slopes_are_those_of_a_line() -> None:
+    """The second thirteen values of a signal that rises steadily are constant inside: here all equal, so zero."""
+    frames = torch.zeros(50, features.MELS) + torch.linspace(0.0, 5.0, 50)[:, None]
+    values = cepstra(frames)
+    assert values[4:-4, 13].std() < 0.01
+    assert values[25, 0].abs() < 0.1

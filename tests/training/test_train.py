@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import time
 from dataclasses import replace
@@ -100,6 +101,9 @@ def test_the_model_says_what_it_is(model: Path) -> None:
     assert 'model-index: [{"name": "tones", "results": [{"task": ' in card
     edges = [FILE] if (embedded_folder("english") / FILE).is_file() else []
     assert sorted(path.name for path in model.iterdir()) == ["README.md", *edges, "model.safetensors", "model.toml"]
+    mask = os.umask(0)
+    os.umask(mask)
+    assert (model / "model.safetensors").stat().st_mode & 0o044 == 0o044 & ~mask
 
 
 @pytest.mark.long
@@ -215,18 +219,15 @@ def test_bad_pairs_are_left_out_counted_and_listed(tmp_path: Path) -> None:
     result = train(QUICK, call(tmp_path, tmp_path / "m"), lines)
     corpus = result.corpus
     assert len(corpus.train) + len(corpus.dev) == 16
-    kinds = {
-        "a transcript too long for its audio": "u000",
-        "letters that are too rare": "u001",
-        "nothing that is spoken in the transcript": "u002",
-        "digits (give --language)": "u003",
-        "not readable in the corpus": "23",
-    }
-    met = {one.kind: one.id for one in corpus.left_out}
-    assert {kind: met[kind] for kind in kinds if kind != "not readable in the corpus"} == {
-        kind: id for kind, id in kinds.items() if kind != "not readable in the corpus"
-    }
-    assert sorted(one.id for one in corpus.left_out if one.kind == "unreadable audio") == ["absent", "u005"]
+    assert sorted((one.kind, one.id) for one in corpus.left_out) == [
+        ("a transcript too long for its audio", "u000"),
+        ("digits (give --language)", "u003"),
+        ("letters that are too rare", "u001"),
+        ("not readable in the corpus", "23"),
+        ("nothing that is spoken in the transcript", "u002"),
+        ("unreadable audio", "absent"),
+        ("unreadable audio", "u005"),
+    ]
     (said,) = [line for line in lines.lines if line.startswith("left out: ")]
     assert "2 × unreadable audio" in said
     table = (result.folder / "left-out.tsv").read_text("utf-8").splitlines()
@@ -235,47 +236,23 @@ def test_bad_pairs_are_left_out_counted_and_listed(tmp_path: Path) -> None:
     assert "| left out: unreadable audio | 2 |" in (result.folder / "README.md").read_text("utf-8")
 
 
-def test_audio_that_holds_more_than_its_transcript_is_left_out(tmp_path: Path) -> None:
-    import soundfile
-
-    make_letters(tmp_path, 12)
-    samples = np.tile(soundfile.read(tmp_path / "u000.wav")[0], 20)
-    soundfile.write(tmp_path / "u000.wav", samples, 16000)
-    result = train(QUICK, call(tmp_path, tmp_path / "m"))
-    assert [one.kind for one in result.corpus.left_out] == ["a transcript too short for its audio"]
-
-
 def test_corpora_of_which_nothing_can_be_used(tmp_path: Path) -> None:
     make_letters(tmp_path, 3)
     manifest = tmp_path / "manifest.jsonl"
     rows = [json.loads(line) for line in manifest.read_text().splitlines()]
 
-    def told(**changed: object) -> str:
+    def error_of(**changed: object) -> str:
         manifest.write_text("".join(json.dumps(row | changed) + "\n" for row in rows))
         with pytest.raises(InputError) as caught:
             train(TINY, call(tmp_path, tmp_path / "m"))
         return str(caught.value)
 
-    assert "none of the transcripts can be used: 3 × nothing that is spoken" in told(text="…")
-    assert "expected transcripts with letters that occur 3 times or more" in told(text="21")
-    unreadable = told(audio="no.wav", text="salé salé salé")
+    assert "none of the transcripts can be used: 3 × nothing that is spoken" in error_of(text="…")
+    assert "expected transcripts with letters that occur 3 times or more" in error_of(text="21")
+    unreadable = error_of(audio="no.wav", text="salé salé salé")
     assert "two utterances or more that can be used, got 0: 3 × unreadable audio" in unreadable
     with pytest.raises(UsageError, match="there is no such"):
         train(TINY, TrainOptions(str(tmp_path / "absent"), tmp_path / "m"))
-
-
-@pytest.mark.long
-def test_speakers_are_held_out_whole(tmp_path: Path) -> None:
-    make_letters(tmp_path, 24, speakers=("a", "b", "c", "d", "e", "f"))
-    result = train(QUICK, call(tmp_path, tmp_path / "m"))
-    dev = result.corpus.dev
-    assert {i % 6 for i in dev.tolist()} == {int(dev[0]) % 6}
-    assert len(dev) == 4
-    other = train(replace(QUICK, seed=5), call(tmp_path, tmp_path / "n")).corpus.dev
-    assert len(other) == 4
-    make_letters(tmp_path / "held", 3, seed=9)
-    given = train(QUICK, call(tmp_path, tmp_path / "o", dev=str(tmp_path / "held" / "manifest.jsonl")))
-    assert given.corpus.dev.tolist() == [24, 25, 26]
 
 
 @pytest.mark.long
@@ -368,18 +345,6 @@ def test_a_model_that_learnt_wrong_edges_is_not_written(
     with pytest.raises(InputError, match="no model is written"):
         adapt(harmful, str(model), replace(mine, force=True))
     assert model_files(mine.out_dir) == before
-
-
-@pytest.mark.long
-def test_adapting_goes_on_where_it_was_stopped(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_letters(tmp_path, 12, seed=3, pitch=1.05)
-    straight = adapt(Adaptation(), str(model), call(tmp_path, tmp_path / "a" / "m"))
-    often = Adaptation(training=replace(Adaptation().training, checkpoint_s=-1.0))
-    stop_at_saves(monkeypatch, 3)
-    with pytest.raises(StoppedError):
-        adapt(often, str(model), call(tmp_path, tmp_path / "b" / "m"))
-    resumed = adapt(often, str(model), call(tmp_path, tmp_path / "b" / "m"))
-    assert model_files(resumed.folder) == model_files(straight.folder)
 
 
 @pytest.mark.long
