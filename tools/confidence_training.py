@@ -43,9 +43,9 @@ from ctc_align.text.characters import printable
 from mismatches import KINDS, RATE, Clip, Mismatch, MismatchMaterial, TimedWord, degraded, make, shortened
 
 MOST_CLIPS = 18
-"""A recording is made of up to so many clips."""
+"""Most clips of a recording."""
 FEWEST_CLIPS = 5
-"""Speakers with fewer clips are only others to the rest."""
+"""Speakers with fewer clips are only used as the other speakers of a case."""
 WORST_LOSS = 2.2
 """Clips with more loss per token are left out: their own text may be wrong."""
 AT_ONCE = 32
@@ -140,7 +140,7 @@ def in_language(aligner: Aligner, language: str) -> Aligner:
 def timed_clips(
     aligner: Aligner, rows: Iterable[Utterance], most: int, seed: int, worst_loss: float = WORST_LOSS
 ) -> dict[tuple[str, str], list[ClipFile]]:
-    """Return clips by language and speaker, at most so many of each in a row, timed by their own alignment.
+    """Return clips by language and speaker, at most `most` of each in a row, timed by their own alignment.
 
     Args:
         aligner: with the model.
@@ -230,7 +230,7 @@ def example(aligner: Aligner, case: Mismatch) -> Example:
 def examples(
     aligner: Aligner, speech: Speech, kind: str, cases: int, seed: int, shares: Shares | None = None
 ) -> list[Example]:
-    """Return the examples of so many cases of a kind; the same for the same seed.
+    """Return the examples of a number of cases of a kind; the same for the same seed.
 
     Texts that do not fit into the recording at all are left out.
     """
@@ -271,7 +271,7 @@ def read_examples(path: Path) -> list[Example]:
 
 
 LATIN = "aeinorst"
-"""Letters of which most texts in Latin letters have many."""
+"""Frequent letters of most texts in Latin letters."""
 
 
 @dataclass(frozen=True)
@@ -283,7 +283,7 @@ class ConfidenceTraining:
         epochs: passes over all examples.
         batch: examples of similar length that go together.
         learning_rate: the highest.
-        right_s: a word is right within so many seconds.
+        right_s: a word is right within this distance.
         wrong_s, wrong_weight: words farther off than this count so much more.
         dropout: share of the features of a recording that are hidden while it is learnt from.
         jitter: deviation of noise on normalised features.
@@ -414,11 +414,11 @@ def speech_by_language(clips: Sequence[ClipFile], foreign: str, part: int) -> di
 def examples_of(
     aligner: Aligner, speech: Mapping[str, Speech], kind: str, cases: int, seed: int, shares: Shares | None = None
 ) -> list[Example]:
-    """Return examples of so many cases of a kind, shared out among the languages."""
+    """Return examples of a number of cases of a kind, divided among the languages."""
     found = []
-    for place, (language, own) in enumerate(speech.items()):
-        count = cases * (place + 1) // len(speech) - cases * place // len(speech)
-        seeds = seed if len(speech) == 1 else 1000 * seed + place
+    for index, (language, own) in enumerate(speech.items()):
+        count = cases * (index + 1) // len(speech) - cases * index // len(speech)
+        seeds = seed if len(speech) == 1 else 1000 * seed + index
         found += examples(in_language(aligner, language), own, kind, count, seeds, shares)
     return found
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 
 class Watch:
-    """A listener that a training run reports to; this one ignores everything, others override its methods."""
+    """A listener to the progress of a training; this one ignores everything, subclasses override its methods."""
 
     def say(self, line: str) -> None:
-        """Take a line that is worth keeping."""
+        """Receive a line for the log."""
 
     def progress(self, stage: str, share: float, line: str = "") -> None:
-        """Take the share of `stage` that is done, in [0, 1], and a line of changing numbers."""
+        """Receive the finished share of `stage`, in [0, 1], and a line of changing numbers."""

@@ -43,9 +43,9 @@ class Training:
     """Settings of the network's training. `batch_s`: seconds of padded audio per step; `learning_rate`: of a cosine.
 
     `epochs` and `batch_s` of 0 and `warmup_steps` of -1 depend on the amount of speech (see `Recipe`); `minutes` of 0
-    is no limit. `layers` "head" trains only what lies above the body, `freeze_norms` keeps the statistics of the norms,
-    `keep_best` ends with the weights that were best on the held-out part, those at the start among them.
-    `bfloat16` is for processors that compute in it: on others it would be ten times slower, and they use float32.
+    is no limit. `layers` "head" trains only the layers above the body, `freeze_norms` keeps the statistics of the
+    norms, `keep_best` ends with the best weights on the held-out part, those at the start among them. `bfloat16` is
+    ignored by processors without instructions for it, on which it would be ten times slower than float32.
     """
 
     epochs: int = 0
@@ -103,7 +103,7 @@ class BatchLosses:
 class Trained:
     """A network in evaluation mode, its losses on the held-out part, and those of the weights at the start.
 
-    `faults` are those of the best weights, if a check refused all that were better than the start's.
+    `faults` are those of the best weights, if the check refused all weights that were better than the start's.
     """
 
     network: AcousticNetwork
@@ -127,7 +127,7 @@ def train(
 
     Args:
         shape: sizes of the network.
-        training: settings of this stage, without values that depend on the amount of speech.
+        training: settings of this stage, resolved for the amount of speech.
         material: the corpus.
         target: its folder gets the checkpoints; `final.pt` there is the finished state.
         start: weights to begin with; those of the same name and shape are used.
@@ -162,7 +162,7 @@ def _put_back_final(network: AcousticNetwork, state: dict[str, Any]) -> tuple[He
 
 @cache
 def computes_in_bfloat16(device: torch.device) -> bool:
-    """Return whether a device has instructions for bfloat16; processors without them convert every number twice."""
+    """Return whether a device has instructions for bfloat16; others would convert every number twice."""
     if device.type != "cpu":
         return device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     capabilities: dict[str, object] = getattr(torch.cpu, "get_capabilities", dict)()
@@ -339,7 +339,7 @@ class _Loop:
                     yield partial(collate, material, indices, context, training.augmentation, (training.seed, epoch))
 
     def _state(self) -> dict[str, Any]:
-        """Return all that a continued run needs; dropout draws from torch's own generators."""
+        """Return all that a continued run needs, with torch's generators, from which dropout draws."""
         return {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),

@@ -1,10 +1,10 @@
 """Adaptation of a trained model to the speakers or the corpus at hand, without labels beyond the transcripts.
 
-The model segments the corpus itself, choosing the pronunciations that fit; then it is trained on with a small learning
-rate, on its own segments and by CTC on the transcripts. The loss on the held-out part decides which epoch is kept, of
-those that pass a check which does not come from the segments (`ctc_align.training.adaptation_check`). If no epoch has a
-lower loss than the model had, the model stays as it was, and a line says so; if those that have do not pass, nothing is
-written.
+The model segments the corpus, choosing the pronunciations that fit; then it is trained further with a small learning
+rate, on these segments and by CTC on the transcripts. The result is the epoch with the lowest loss on the held-out part
+among those that pass a check independent of the segments (`ctc_align.training.adaptation_check`). If no epoch has a
+lower loss than the model before, the model is written unchanged, with a message; if the better epochs do not pass the
+check, nothing is written.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from ctc_align.config import ENGLISH, Settings, setting
+from ctc_align.config import ENGLISH, setting
 from ctc_align.errors import InputError, UsageError
-from ctc_align.models import EMBEDDED, embedded_folder
 from ctc_align.models.calibration import FILE as CALIBRATION
 from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.confidence_network import FILE as CONFIDENCE
@@ -38,11 +37,11 @@ from ctc_align.training.corpus_data import Corpus, Inventory, Limits, Spoken, ga
 from ctc_align.training.model_package import ModelPackage, write_model
 from ctc_align.training.pipeline import pairs_of, say_corpus
 from ctc_align.training.run_folder import TrainOptions, check_run, run_folder
-from ctc_align.training.starting import EDGES, learnt_edges
+from ctc_align.training.starting import EDGES, folder_of, learnt_edges, read_model
 from ctc_align.training.training_batches import Material
 
 SMALLEST_SHARE = 1e-3
-"""Silence, and all else, is at least so much of a corpus."""
+"""Least share of silence, and of speech, in a corpus."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +51,8 @@ class Adaptation:
     name: str = setting("", may_be_empty=True)
     """The model's name; "": that of its folder."""
     language: str = setting("", may_be_empty=True)
-    """The transcripts' language, by which digits and signs are read; "": the model's, else English for English phones,
-    else they are not read."""
+    """The transcripts' language, in which digits and signs are read; "": the model's, or English for English phones;
+    otherwise they are not read."""
     seed: int = 1
     longest_s: float = setting(36.0, above=0.0)
     """Longer utterances are left out."""
@@ -62,7 +61,7 @@ class Adaptation:
     edges: str = setting("english", choices=EDGES)
     """The network of edges that the model gets: see `ctc_align.training.starting`."""
     check: CheckLimits = field(default_factory=CheckLimits)
-    """How much worse the segments may be than those before."""
+    """How much worse than before the segments may be."""
     training: acoustic_training.Training = field(
         default_factory=lambda: acoustic_training.Training(
             epochs=6, learning_rate=3e-4, batch_s=30.0, warmup_steps=5, freeze_norms=True, keep_best=True
@@ -141,7 +140,7 @@ def adapt(adaptation: Adaptation, model: str, options: TrainOptions, watch: Watc
 def _trained(
     adaptation: Adaptation, base: BaseModel, corpus: Corpus, device: torch.device, work: Path, watch: Watch
 ) -> tuple[Corpus, acoustic_training.Trained, SegmentComparison | None]:
-    """Return the utterances that have a path, what was trained on them, and how that differs from the base."""
+    """Return the utterances that have a path, the network trained on them, and its segments beside the base's."""
     segmenter = CorpusSegmenter(base.description, convnet_model.state_scoring(base.description, base.weights))
     labels = frame_labels.load_or_make(work / "labels.npz", corpus, lambda: own_labels(base, segmenter, corpus, watch))
     corpus = _with_labels(corpus, labels)
@@ -187,9 +186,7 @@ def read_base_model(model: str, options: TrainOptions) -> BaseModel:
     Raises:
         UsageError: not a model of `ctc-align train`, or one without segmentation states.
     """
-    from safetensors.torch import load_file
-
-    folder = embedded_folder(model) if model in EMBEDDED else Path(model)
+    folder = folder_of(model)
     if not (folder / "model.toml").is_file():
         raise UsageError(
             f"--model {model}: expected english, or the folder of a model that `ctc-align train` wrote: "
@@ -197,16 +194,15 @@ def read_base_model(model: str, options: TrainOptions) -> BaseModel:
         )
     if options.out_dir.resolve() == folder.resolve():
         raise UsageError(f"--out-dir {options.out_dir}: is the folder of the model that is adapted; take another one")
-    description = convnet_model.load_folder(folder, torch.device("cpu"), Settings()).description
+    description, weights = read_model(folder)
     if not description.shape.states:
         raise UsageError(f"--model {model}: has no segmentation states; train a model with `ctc-align train`")
-    weights = {name: w.float() for name, w in load_file(str(folder / "model.safetensors")).items()}
     path = options.lexicon or folder_settings(model).lexicon
     return BaseModel(folder, description, weights, None if path is None else read_lexicon(path))
 
 
 def own_labels(base: BaseModel, segmenter: CorpusSegmenter, corpus: Corpus, watch: Watch) -> frame_labels.Labels:
-    """Return the pronunciations that fit and a state for every frame, by the model itself."""
+    """Return the labels of the model: pronunciations that fit, and a state for every frame."""
     network = convnet_model.network_with(base.description.shape, base.weights)
     every = np.array(sorted(corpus.spoken))
     found = dict(segmenter.segments(network, corpus, every, watch))
@@ -215,10 +211,10 @@ def own_labels(base: BaseModel, segmenter: CorpusSegmenter, corpus: Corpus, watc
 
 
 def more_silence(labels: frame_labels.Labels, indices: np.ndarray, log_priors: torch.Tensor) -> float:
-    """Return how much likelier silence is in labels than in what the model was trained on: a difference of log-odds.
+    """Return how much likelier silence is in labels than in the data of the log-priors, as a difference of log-odds.
 
-    Without it the network would learn how long the pauses of this corpus are, and the log-priors, which stay those of
-    the model, would not take that off again: words would shrink at every edge that is in doubt.
+    Without this correction the network would learn how long the pauses of this corpus are. The log-priors, which stay
+    those of the model, would not subtract that again, and words would shrink at every uncertain edge.
     """
     states = np.concatenate([labels.states[i] for i in indices.tolist()])
     here = float((states == len(log_priors) - 1).mean())
@@ -234,7 +230,7 @@ def _log_odds(share: float) -> float:
 def _check(
     base: BaseModel, segmenter: CorpusSegmenter, corpus: Corpus, labels: frame_labels.Labels, limits: CheckLimits
 ) -> AdaptationCheck:
-    """Return the check of what is held out, with the pronunciations of the labels."""
+    """Return the check on the held-out part, with the pronunciations of the labels."""
     spoken = {i: Spoken.chosen(labels.targets[i], labels.words[i]) for i in corpus.dev.tolist()}
     of_dev = replace(corpus, spoken=spoken)
     network = convnet_model.network_with(base.description.shape, base.weights)

@@ -67,8 +67,8 @@ class Recipe:
     units: str = setting("letters", choices=UNITS)
     """See `ctc_align.training.corpus_data`."""
     language: str = setting("", may_be_empty=True)
-    """The language of transcripts whose corpus names none: digits and signs are read by it, and words pronounced
-    ("de", "pt-BR"); "": they are not read, and words are pronounced as in most languages."""
+    """The language ("de", "pt-BR") of transcripts whose corpus names none, in which digits and signs are read and words
+    pronounced; "": digits are not read, and words are pronounced as in most languages."""
     start: str = setting("", may_be_empty=True)
     """The model that this one begins with, `english` or a folder: see `ctc_align.training.starting`; "": with none."""
     fewest: int = setting(5, above=0)
@@ -85,7 +85,7 @@ class Recipe:
     silence_bonus: float = 0.0
     """Nats added to silence."""
     noise_malus: float = setting(0.0, above=-1.0)
-    """Nats of these that are taken from silence again in noise."""
+    """Nats of the bonus that silence loses in noise."""
     edges: str = setting("english", choices=EDGES)
     """The network of edges that the model gets: see `ctc_align.training.starting`."""
     network: NetworkSizes = field(default_factory=NetworkSizes)
@@ -99,10 +99,8 @@ class Recipe:
         return self.parts or (2 if self.units == "letters" else 3)
 
     def shape(self, hours: float, tokens: int, start: NetworkShape | None = None) -> NetworkShape:
-        """Return the sizes of the network for an amount of speech and a number of tokens, or as of the `start`'s."""
-        stem, body, head = _SIZES[0][1:] if hours < _SIZES[0][0] else _SIZES[1][1:]
-        if hours >= _SIZES[1][0]:
-            stem, body, head = _SIZES[2][1:]
+        """Return the network's sizes for an amount of speech, or those of the `start`, and a number of tokens."""
+        stem, body, head = next(sizes for below, *sizes in _SIZES if hours < below)
         if start is not None:
             stem, body, head = start.stem, start.body, start.head
         sizes = self.network
@@ -141,6 +139,6 @@ class Recipe:
 
 
 _SIZES = ((2.0, 64, 128, 96), (6.0, 96, 192, 128), (float("inf"), 128, 256, 128))
-"""(hours of speech at most, channels of the stem, the body and the head): 0.6, 1.2 and 2.0 million weights."""
+"""(fewer hours of speech than, channels of the stem, the body and the head): 0.6, 1.2 and 2.0 million weights."""
 TRAINING_HOURS, FEWEST_EPOCHS, MOST_EPOCHS = 32.0, 12, 60
 """Epochs times hours of speech, within limits of the epochs."""

@@ -104,21 +104,30 @@ def read_start(model: str, out_dir: Path) -> Start | None:
     Raises:
         UsageError: not a model of `ctc-align train`, or the folder that the new one is written to.
     """
-    from safetensors.torch import load_file
-
     if not model:
         return None
-    folder = embedded_folder(model) if model in EMBEDDED else Path(model)
+    folder = folder_of(model)
     if not all((folder / name).is_file() for name in FOLDER_FILES):
         raise UsageError(
             f"start {model}: expected {' or '.join(EMBEDDED)}, or the folder of a model that `ctc-align train` wrote"
         )
     if out_dir.resolve() == folder.resolve():
         raise UsageError(f"--out-dir {out_dir}: is the folder of the model that is begun with; take another one")
+    return Start(model, *read_model(folder), content_hash(folder / FOLDER_FILES[1], 16))
+
+
+def folder_of(model: str) -> Path:
+    """Return the folder of a model that the package holds, or that `ctc-align train` wrote."""
+    return embedded_folder(model) if model in EMBEDDED else Path(model)
+
+
+def read_model(folder: Path) -> tuple[ModelDescription, dict[str, torch.Tensor]]:
+    """Return the description and the weights (float32) of a model in a folder."""
+    from safetensors.torch import load_file
+
     description = convnet_model.load_folder(folder, torch.device("cpu"), Settings()).description
-    path = folder / FOLDER_FILES[1]
-    weights = {name: weight.float() for name, weight in load_file(str(path)).items()}
-    return Start(model, description, weights, content_hash(path, 16))
+    weights = load_file(str(folder / FOLDER_FILES[1]))
+    return description, {name: weight.float() for name, weight in weights.items()}
 
 
 def _phone(token: str, units: str) -> str:

@@ -1,4 +1,7 @@
-"""Training data in batches of similar length, the same for the same seed and epoch."""
+"""Training data in batches of similar length, augmented; the same seed and epoch give the same batches.
+
+Frames (T, MELS) are natural logs of power. The augmentation varies vocal tracts, rooms, noise and band limits.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,8 @@ from ctc_align.models.convnet import features
 from ctc_align.models.convnet.features import FRAME_SHIFT_S, MELS
 from ctc_align.training.corpus_data import FeatureStore
 
-# Augmentation of log-mel frames (T, MELS), natural log of power: vocal tracts, rooms, noise, band limits.
-
+EVALUATION_FRAMES = 6000
+"""Padded frames of a batch that only runs forward."""
 SHORTEST_ROOM_S, LONGEST_ROOM_S = 0.2, 0.8
 
 
@@ -68,10 +71,10 @@ def _random(generator: torch.Generator) -> float:
 def _warp(frames: torch.Tensor, strength: float, generator: torch.Generator) -> torch.Tensor:
     """Return frames with the mel axis stretched by up to `strength` (Jaitly and Hinton 2013)."""
     factor = 1.0 + strength * (2.0 * _random(generator) - 1.0)
-    places = (torch.arange(MELS) * factor).clamp_(0, MELS - 1)
-    low = places.floor().long()
+    sources = (torch.arange(MELS) * factor).clamp_(0, MELS - 1)
+    low = sources.floor().long()
     high = (low + 1).clamp_(max=MELS - 1)
-    part = places - low
+    part = sources - low
     return frames[:, low] * (1.0 - part) + frames[:, high] * part
 
 
@@ -97,16 +100,12 @@ def _noise(frames: torch.Tensor, settings: Augmentation, generator: torch.Genera
     return torch.logaddexp(frames, loud - snr_nats + spectrum + jitter)
 
 
-EVALUATION_FRAMES = 6000
-"""Padded frames of a batch that only runs forward."""
-
-
 @dataclass(frozen=True)
 class Material:
     """Frames, token ids (CTC) and optional state labels of every utterance; `train` and `dev` are indices of them.
 
-    `more_silence` (nats) is added to the last state in the cross-entropy: what silence is likelier in these labels than
-    in the frames that the network's output is meant for.
+    `more_silence` (nats) is added to the score of the last state in the cross-entropy: by how much silence is likelier
+    in these labels than in the data that the model's log-priors come from.
     """
 
     store: FeatureStore
@@ -129,7 +128,7 @@ class TrainingBatch:
     more_silence: float = 0.0
 
     def to(self, device: torch.device) -> TrainingBatch:
-        """Return the batch with the network's tensors on `device`; those that kernels plan with stay on the CPU."""
+        """Return the batch with the network's tensors on `device`; kernels plan with lengths and targets on the CPU."""
         if device.type == "cpu":
             return self
         return replace(
@@ -157,7 +156,7 @@ def plan(lengths: np.ndarray, batch_frames: int, seed: int, epoch: int) -> list[
 
 
 def evaluation_batches(lengths: np.ndarray, indices: np.ndarray) -> Iterator[list[int]]:
-    """Yield the indices of utterances in batches that only run forward; `lengths` (N,) are of all utterances."""
+    """Yield batches of `indices` for running forward; `lengths` (N,) are those of all utterances."""
     for batch in plan(lengths[indices], EVALUATION_FRAMES, 0, 0):
         yield indices[batch].tolist()
 
@@ -206,10 +205,10 @@ def _pad(rows: Sequence[np.ndarray], value: int, width: int | None = None) -> to
 
 
 def prefetched(makers: Iterator[Callable[[], TrainingBatch]]) -> Iterator[TrainingBatch]:
-    """Yield the batches that `makers` make, each made while the one before it is used."""
+    """Yield the batches of `makers`, making each one while the previous one is in use."""
     with ThreadPoolExecutor(1) as pool:
-        # The maker's small tensors need one thread of torch's: more would wait for one another and for the network's.
-        # Torch sets the number for the calling thread and for later ones, so this thread sets its own again.
+        # Making a batch needs one thread of torch: more would wait for one another and for the network's.
+        # torch sets the number for the calling thread and all later ones, so this thread sets its number again.
         count = torch.get_num_threads()
         pool.submit(torch.set_num_threads, 1).result()
         torch.set_num_threads(count)

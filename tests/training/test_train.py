@@ -223,7 +223,7 @@ def test_bad_pairs_are_left_out_counted_and_listed(tmp_path: Path) -> None:
         ("a transcript too long for its audio", "u000"),
         ("digits (give --language)", "u003"),
         ("letters that are too rare", "u001"),
-        ("not readable in the corpus", "23"),
+        ("not readable in the corpus", "manifest.jsonl, line 23"),
         ("nothing that is spoken in the transcript", "u002"),
         ("unreadable audio", "absent"),
         ("unreadable audio", "u005"),
