@@ -53,7 +53,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ScoreOptions:
-    """How a source is scored; `workers` None is one process for each core on the CPU, else one in all.
+    """The options of `score_source`; `workers` None: one process for each core on the CPU, else one in all.
 
     `log_probs` reads a source of log-probs; `model` is then None.
     """
@@ -85,7 +85,7 @@ class ScoredUtterance:
 
 @dataclass(frozen=True)
 class ScoreTask:
-    """The transcripts of utterances are scored; nothing is written."""
+    """Scores the transcripts of utterances; writes nothing."""
 
     def compute(
         self, aligner: Aligner, jobs: Sequence[JobState], timings: dict[str, float]
@@ -119,7 +119,7 @@ class ScoreTask:
         return outcome
 
     def keep(self, outcomes: Sequence[Outcome]) -> None:
-        """Nothing was written."""
+        """Do nothing: nothing was written."""
 
 
 def score_source(source: Source, options: ScoreOptions | None = None) -> Iterator[ScoredUtterance]:
@@ -148,17 +148,12 @@ def score_source(source: Source, options: ScoreOptions | None = None) -> Iterato
     )
 
 
-@dataclass
-class _Window:
-    """Consecutive entries of a source, numbered from `first`, with the jobs of those that are utterances."""
+_Window = list[Refused | Job]
+"""Consecutive entries of a source; utterances as jobs, whose indices count them and the refused entries."""
 
-    first: int
-    entries: list[Utterance | Refused]
-    jobs: list[Job]
 
-    @property
-    def lengths_s(self) -> list[float]:
-        return [job.length_s for job in self.jobs]
+def _jobs(window: _Window) -> list[Job]:
+    return [entry for entry in window if isinstance(entry, Job)]
 
 
 class _Dispatch:
@@ -174,9 +169,10 @@ class _Dispatch:
         """By the index of the utterance."""
 
     def add(self, window: _Window) -> None:
-        """Have the utterances of a window scored, those of about the same length together."""
-        for indices in batches_by_length(window.lengths_s, self._batch_seconds):
-            self._waiting.append(UtteranceBatch(next(self._numbers), tuple(window.jobs[i] for i in indices)))
+        """Queue the utterances of a window, those of similar length together."""
+        jobs = _jobs(window)
+        for indices in batches_by_length([job.length_s for job in jobs], self._batch_seconds):
+            self._waiting.append(UtteranceBatch(next(self._numbers), tuple(jobs[i] for i in indices)))
 
     def results(self, window: _Window) -> Iterator[ScoredUtterance]:
         """Yield the results of a window in its order when all of them are there.
@@ -184,16 +180,15 @@ class _Dispatch:
         Raises:
             CtcAlignError: the run cannot go on.
         """
-        while not all(job.index in self._outcomes for job in window.jobs):
+        while not all(job.index in self._outcomes for job in _jobs(window)):
             self._step()
-        for index, entry in enumerate(window.entries, window.first):
+        for entry in window:
             if isinstance(entry, Refused):
                 yield ScoredUtterance(entry.id, entry.origin, "", (), entry.reason)
-            else:
-                outcome = self._outcomes.pop(index)
-                yield ScoredUtterance(
-                    entry.id, entry.origin, entry.text, outcome.scored, outcome.reason, outcome.result.duration_s or 0.0
-                )
+                continue
+            one, outcome = entry.utterance, self._outcomes.pop(entry.index)
+            duration_s = outcome.result.duration_s or 0.0
+            yield ScoredUtterance(one.id, one.origin, one.text, outcome.scored, outcome.reason, duration_s)
 
     def _step(self) -> None:
         if not self._waiting and not self._pool.busy:
@@ -225,7 +220,7 @@ def _scored(
 ) -> Iterator[ScoredUtterance]:
     plan = _windows(source)
     begin = list(islice(plan, 2))
-    is_small = len(begin) < 2 and sum(sum(window.lengths_s) for window in begin) < SMALL_S
+    is_small = len(begin) < 2 and sum(job.length_s for window in begin for job in _jobs(window)) < SMALL_S
     windows: deque[_Window] = deque()
     with _pool(options, worker_options, aligner, is_small) as pool:
         dispatch = _Dispatch(pool, options.batch_seconds)
@@ -239,16 +234,12 @@ def _scored(
 
 
 def _windows(source: Iterable[Utterance | Refused]) -> Iterator[_Window]:
-    entries = iter(source)
-    first = 0
+    entries = (
+        entry if isinstance(entry, Refused) else Job(index, entry, None, 0, length_of(entry))
+        for index, entry in enumerate(source)
+    )
     while window := list(islice(entries, WINDOW)):
-        jobs = [
-            Job(i, entry, None, 0, length_of(entry))
-            for i, entry in enumerate(window, first)
-            if isinstance(entry, Utterance)
-        ]
-        yield _Window(first, window, jobs)
-        first += len(window)
+        yield window
 
 
 def _pool(

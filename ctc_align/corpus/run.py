@@ -168,19 +168,12 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
     plan = plan_pool(run.pool, run.device, str(lock_path(out_dir, run.shard)), observer.warn)
     batch_seconds = run.batch_seconds or (BATCH_SECONDS_CPU if plan.is_on_cpu else BATCH_SECONDS_GPU)
     plan_options = PlanOptions(batch_seconds, run.retry_failed, run.force)
-    threads = 1 if plan.is_on_cpu else _GPU_THREADS
-    options = WorkerOptions(
-        AlignTask(layout, by_text=run.model == AUTO and not run.settings.language),
-        run.model,
-        run.lexicon,
-        run.device,
-        run.backend,
-        run.settings,
-        threads,
-        run.log_probs,
-        str(compiling_path(out_dir, run.shard.suffix)),
-    )
-    _make_parts_folder(Path(layout.settings.parts))
+    options = _worker_options(run, layout, out_dir, 1 if plan.is_on_cpu else _GPU_THREADS)
+    parts = Path(layout.settings.parts)
+    try:
+        parts.mkdir(exist_ok=True)
+    except OSError as error:
+        raise OutputError(f"{parts}: cannot be made ({error.strerror or error})") from error
     journals = journal_paths(out_dir)
     _warn_of_other_counts(run.shard, journals, observer)
     outcomes = Outcomes(journals, lines_left(journals))
@@ -223,11 +216,18 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
     return RunResult(summary, not complete, path, manifests, verified, engine.tally.total)
 
 
-def _make_parts_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(exist_ok=True)
-    except OSError as error:
-        raise OutputError(f"{folder}: cannot be made ({error.strerror or error})") from error
+def _worker_options(run: CorpusRun, layout: Layout, out_dir: Path, threads: int) -> WorkerOptions:
+    return WorkerOptions(
+        AlignTask(layout, by_text=run.model == AUTO and not run.settings.language),
+        run.model,
+        run.lexicon,
+        run.device,
+        run.backend,
+        run.settings,
+        threads,
+        run.log_probs,
+        str(compiling_path(out_dir, run.shard.suffix)),
+    )
 
 
 def _warn_of_other_counts(shard: Shard, journals: Sequence[Path], observer: Observer) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -27,6 +28,7 @@ from ctc_align.corpus.state.journal import (
 )
 from ctc_align.corpus.state.resume import Outcomes
 from ctc_align.corpus.state.summary import summarize
+from ctc_align.corpus.utterance import UtteranceResult
 from ctc_align.errors import OutputError
 
 
@@ -48,12 +50,35 @@ def test_any_id_makes_one_line_and_comes_back(id, tmp_path):
     assert Outcomes([path]).find(line_key(id)) == (DONE, line_key(id))
 
 
-def test_lines_are_json_without_nan(tmp_path):
-    data = json.loads(line("a", loss=None).encoded())
-    assert list(data)[:5] == ["id", "status", "reason", "loss", "seconds"]
-    assert "origin" not in data
+WHOLE: dict[str, Any] = {"doubt": {"words": 2, "unexplained": 0, "least_confidence": 0.5}, "fit": "good", "skipped": 1}
+WHOLE |= {"words": 9, "too_many_skipped": True, "unexplained_s": 1.5, "looks": "de", "text": "0a", "book": "b.txt"}
+WHOLE |= {"part": (0, 9), "left_out": ((1, 2),), "files": {"a.json": (3, "0b")}, "row": (4, "0c")}
+
+
+def test_fields_and_their_order_are_a_promise(tmp_path):
+    """Other programs read the journal."""
+    bare = line("a", loss=None).encoded()
+    assert list(json.loads(bare)) == [
+        *("id", "status", "reason", "loss", "seconds", "run", "line", "loss_per_token", "duration_s"),
+        *("fingerprint", "time", "crc"),
+    ]
+    whole = line("a", origin="line 7", **WHOLE).encoded(2, 3)
+    assert whole.startswith(b'{"id": "a", "status": "done", "reason": null, "loss": null, "seconds": 0.0, "run": 2, ')
+    assert list(json.loads(whole))[11:-1] == ["origin", *WHOLE]
+    assert parsed_line(whole)[0].encoded(2, 3) == whole
     with pytest.raises(ValueError):
         line("a", loss=float("nan")).encoded()
+
+
+def test_each_field_of_a_result_is_in_its_line_and_where_it_says_so_in_the_summary(tmp_path):
+    fields = dataclasses.fields(UtteranceResult)
+    assert {field.name for field in fields} - {*WHOLE} == {"loss", "seconds", "loss_per_token", "duration_s"}
+    summary = summarize([written(tmp_path / "journal.jsonl", line("a", **WHOLE), line("b", **WHOLE))]).to_dict()
+    for field in fields:
+        if "sum" in field.metadata:
+            assert summary[field.metadata["sum"]] == 2 * WHOLE[field.name], field.name
+        if "count" in field.metadata:
+            assert summary[field.metadata["count"]] == {WHOLE[field.name]: 2}, field.name
 
 
 @pytest.mark.parametrize("cut", range(1, 60, 7))
@@ -165,7 +190,7 @@ def test_strange_lines_are_passed_over_and_said(tmp_path, caplog):
     assert "line 4" in caplog.text
 
 
-DOUBT = {"words": 2, "unexplained": 0, "least_confidence": 0.5}
+DOUBT = WHOLE["doubt"]
 
 
 DAMAGES: list[dict[str, Any]] = [

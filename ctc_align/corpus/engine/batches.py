@@ -28,11 +28,18 @@ GroupOf = Callable[[int, Utterance], str | None]
 
 @dataclass(frozen=True)
 class Item:
-    """An entry of the source and its index in it; `group` is the assembled file that its outputs go into."""
+    """An entry of the source and its index in it; `group` is the assembled file that its outputs go into.
+
+    The planner adds the fingerprint of an utterance, the `status` that an earlier run left it with, and its `length_s`,
+    None where nobody needed it so far.
+    """
 
     index: int
     entry: Utterance | Refused
     group: str | None = None
+    fingerprint: int = 0
+    status: str | None = None
+    length_s: float | None = None
 
 
 @dataclass(frozen=True)

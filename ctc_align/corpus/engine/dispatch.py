@@ -10,7 +10,7 @@ import threading
 import time
 from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
@@ -47,21 +47,11 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """How utterances are put together, and which are done again: those that failed, or `everything`."""
+    """The size of batches, and which utterances are done again: those that failed, or `everything`."""
 
     batch_seconds: float
     retry_failed: bool = False
     everything: bool = False
-
-
-@dataclass
-class PlannedItem:
-    """An item and the status that an earlier run left it with; `length_s` is None where it was not needed so far."""
-
-    item: Item
-    fingerprint: int = 0
-    status: str | None = None
-    length_s: float | None = None
 
 
 class Planner:
@@ -72,7 +62,7 @@ class Planner:
         self._options = options
         self._outcomes = outcomes
         self._prints = prints
-        self._queue: queue.Queue[list[PlannedItem] | BaseException | None] = queue.Queue(_WINDOWS_AHEAD)
+        self._queue: queue.Queue[list[Item] | BaseException | None] = queue.Queue(_WINDOWS_AHEAD)
         self._ended = False
         self._abandoned = threading.Event()
         self._thread = threading.Thread(target=self._read, daemon=True)
@@ -92,7 +82,7 @@ class Planner:
     def has_window(self) -> bool:
         return not self._ended and not self._queue.empty()
 
-    def window(self) -> list[PlannedItem]:
+    def window(self) -> list[Item]:
         """Return the next window, [] at the end of the source; raise what went wrong in reading it."""
         window = self._queue.get()
         if window is None:
@@ -114,7 +104,7 @@ class Planner:
             with contextlib.suppress(_Abandoned):
                 self._put(error)
 
-    def _put(self, window: list[PlannedItem] | BaseException | None) -> None:
+    def _put(self, window: list[Item] | BaseException | None) -> None:
         while not self._abandoned.is_set():
             try:
                 self._queue.put(window, timeout=_TICK_S)
@@ -123,31 +113,27 @@ class Planner:
                 continue
         raise _Abandoned
 
-    def _planned(self, window: list[Item], readers: ThreadPoolExecutor) -> list[PlannedItem]:
-        window_planned = list(self._with_status(window))
-        spoken = [planned for planned in window_planned if isinstance(planned.item.entry, Utterance)]
-        if any(planned.status is None for planned in spoken):
-            for planned, length_s in zip(spoken, readers.map(_length_of_planned, spoken)):
-                planned.length_s = length_s
-        return window_planned
+    def _planned(self, window: list[Item], readers: ThreadPoolExecutor) -> list[Item]:
+        """Return the items of a window with their statuses, and all lengths where anything is to be done."""
+        planned = list(map(self._with_status, window))
+        if all(item.status is not None for item in planned if isinstance(item.entry, Utterance)):
+            return planned
+        return list(readers.map(_with_length, planned))
 
-    def _with_status(self, window: list[Item]) -> Iterator[PlannedItem]:
+    def _with_status(self, item: Item) -> Item:
         options = self._options
-        for item in window:
-            if isinstance(item.entry, Refused):
-                yield PlannedItem(item)
-                continue
-            fingerprint = self._prints.of(item.entry, item.group)
-            known = None if options.everything else self._outcomes.find(line_key(item.entry.id))
-            status = known[0] if known is not None and known[1] == fingerprint else None
-            if status == FAILED and options.retry_failed:
-                status = None
-            yield PlannedItem(item, fingerprint, status)
+        if isinstance(item.entry, Refused):
+            return item
+        fingerprint = self._prints.of(item.entry, item.group)
+        known = None if options.everything else self._outcomes.find(line_key(item.entry.id))
+        status = known[0] if known is not None and known[1] == fingerprint else None
+        if status == FAILED and options.retry_failed:
+            status = None
+        return replace(item, fingerprint=fingerprint, status=status)
 
 
-def _length_of_planned(planned: PlannedItem) -> float:
-    assert isinstance(planned.item.entry, Utterance)
-    return length_of(planned.item.entry)
+def _with_length(item: Item) -> Item:
+    return replace(item, length_s=length_of(item.entry)) if isinstance(item.entry, Utterance) else item
 
 
 class _Abandoned(Exception):
@@ -155,10 +141,7 @@ class _Abandoned(Exception):
 
 
 def length_of(utterance: Utterance) -> float:
-    """Return the length of an utterance in seconds: the source's, else the recording's, about; 0 where it has none.
-
-    Of log-probs it is estimated.
-    """
+    """Return the length of an utterance in seconds: the source's, else an estimate by its file, else 0."""
     if utterance.duration_s is not None:
         return utterance.duration_s
     from ctc_align.audio.loading import estimated_duration_s
@@ -217,7 +200,7 @@ class Observer(Protocol):
         """Show where the run is; called often."""
 
     def warn(self, line: str) -> None:
-        """Show a warning, which is no failure."""
+        """Show a warning, which does not count as a failure."""
 
 
 class Engine:
@@ -250,7 +233,7 @@ class Engine:
         self._journal = journal
         with Planner(items, self.options, self.outcomes, self.prints) as planner:
             while True:
-                while not self.stopping and self._is_hungry() and planner.has_window():
+                while not self.stopping and self._may_read_ahead() and planner.has_window():
                     self._take(planner.window())
                 if planner.is_over and not self._waiting and not pool.busy:
                     self._suspects.conclude()
@@ -264,36 +247,33 @@ class Engine:
                 self._handle(list(pool.events(0.02 if starved else _TICK_S)))
                 self.observer.progress(self.tally)
 
-    def _is_hungry(self) -> bool:
+    def _may_read_ahead(self) -> bool:
         """Return whether the next window may be taken; memory holds what waits."""
         jobs = sum(len(batch.jobs) for batch in self._waiting)
         return len(self._waiting) < _MOST_WAITING and jobs < _MOST_JOBS_WAITING
 
-    def _take(self, window: list[PlannedItem]) -> None:
+    def _take(self, window: list[Item]) -> None:
         """Announce the utterances of a window, and divide the work into batches."""
-        refused = [planned for planned in window if isinstance(planned.item.entry, Refused)]
-        jobs = self._jobs([planned for planned in window if isinstance(planned.item.entry, Utterance)])
-        self._refuse(refused)
+        jobs = self._jobs([item for item in window if isinstance(item.entry, Utterance)])
+        self._refuse([item.entry for item in window if isinstance(item.entry, Refused)])
         for indices in batches_by_length([job.length_s for job in jobs], self.options.batch_seconds):
             if any(jobs[i].todo for i in indices):
                 jobs_of_batch = tuple(jobs[i] for i in indices if not jobs[i].is_absent)
                 self._waiting.append(UtteranceBatch(next(self._numbers), jobs_of_batch))
 
-    def _jobs(self, window: list[PlannedItem]) -> list[Job]:
+    def _jobs(self, window: list[Item]) -> list[Job]:
         """Return the jobs of utterances, with their lengths where anything is to be done."""
-        jobs = [self._job(planned) for planned in window]
+        jobs = [self._job(item) for item in window]
         if not any(job.todo for job in jobs):
             return jobs
         lengths = [
-            length_of(job.utterance) if planned.length_s is None else planned.length_s
-            for job, planned in zip(jobs, window)
+            length_of(job.utterance) if item.length_s is None else item.length_s for job, item in zip(jobs, window)
         ]
         return [replace(job, length_s=length_s) for job, length_s in zip(jobs, lengths)]
 
-    def _job(self, planned: PlannedItem) -> Job:
+    def _job(self, item: Item) -> Job:
         """Return the job of an utterance, and announce the utterance and its earlier outcome."""
-        item, status = planned.item, planned.status
-        utterance = item.entry
+        utterance, status = item.entry, item.status
         assert isinstance(utterance, Utterance)
         self.keys.append(line_key(utterance.id))
         line = None if status == FAILED else self.outcomes.line(line_key(utterance.id))
@@ -306,7 +286,7 @@ class Engine:
             self.tally.failed += 1
         todo, is_absent = status is None, status == FAILED
         recorded = self._recorded(line) if todo else None
-        job = Job(item.index, utterance, item.group, planned.fingerprint, 0.0, todo, is_absent, recorded)
+        job = Job(item.index, utterance, item.group, item.fingerprint, 0.0, todo, is_absent, recorded)
         if status == DONE:
             self._suspects.know_good(job, earlier=True)
         return job
@@ -317,12 +297,10 @@ class Engine:
             return None if self.options.everything else {}
         return line.result.files
 
-    def _refuse(self, refused: list[PlannedItem]) -> None:
-        """Record lines of the source that are no utterances as failed, in the journal once."""
+    def _refuse(self, refused: Sequence[Refused]) -> None:
+        """Record refused entries of the source as failed, in the journal once."""
         lines = []
-        for planned in refused:
-            entry = planned.item.entry
-            assert isinstance(entry, Refused)
+        for entry in refused:
             says = line_key(entry.reason)
             line = Line(entry.id, FAILED, entry.reason, fingerprint=f"{says:016x}", time=now(), origin=entry.origin)
             self.keys.append(line.key)

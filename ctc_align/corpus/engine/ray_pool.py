@@ -55,10 +55,7 @@ _LOOPBACK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 
 
 def require_ray() -> None:
-    """
-    Raises:
-        UsageError: Ray is not installed.
-    """
+    """Raise UsageError unless Ray is installed."""
     if importlib.util.find_spec("ray") is None:
         raise UsageError(f"--engine ray: needs Ray, which is an extra: {install_line('ray')}")
 
@@ -341,7 +338,7 @@ def _check_address(address: str | None) -> None:
 
 
 def _last_line(error: BaseException) -> str:
-    """Return an error as one line; of one from another machine, what was raised there."""
+    """Return an error as one line: of an error on another machine, what was raised there."""
     cause = getattr(error, "cause", None) or error
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     return f"{type(cause).__name__}: {lines[-1] if lines else 'no reason given'}"

@@ -67,7 +67,7 @@ class BatchState:
 
 
 class Task(Protocol):
-    """The work that is done with utterances: they are aligned, or their transcripts scored."""
+    """What workers do with utterances: align them, or score their transcripts."""
 
     def compute(self, aligner: Aligner, jobs: Sequence[JobState], timings: dict[str, float]) -> Sequence[Any]:
         """Return the result, or the error, of each of the jobs, which have been read."""
@@ -81,7 +81,7 @@ class Task(Protocol):
 
 @dataclass(frozen=True)
 class AlignTask:
-    """Utterances are aligned, and their outputs written where the layout says.
+    """Aligns utterances, and writes their outputs as the layout says.
 
     `by_text`: the run names no language, so each text's decides, unless the source names one.
     """
@@ -92,7 +92,7 @@ class AlignTask:
     def compute(
         self, aligner: Aligner, jobs: Sequence[JobState], timings: dict[str, float]
     ) -> Sequence[Alignment | CtcAlignError]:
-        """Return the alignments; of recordings that read a part of a text, those of their parts."""
+        """Return the alignments, for recordings that read a part of a text those of their parts."""
         if len(jobs) > 1 and any(state.job.utterance.book is not None for state in jobs):
             # one by one: the words of a whole book for each would lie in memory together
             return [one for state in jobs for one in self.compute(aligner, [state], timings)]
@@ -385,7 +385,7 @@ def source_of(state: JobState) -> Audio | Emissions:
 
 
 def _part(alignment: Alignment) -> tuple[int, int] | None:
-    """Return the characters of the text of many recordings that an alignment is of, None where it is of no part."""
+    """Return the characters of a text of many recordings that an alignment covers, None for any other text."""
     start = alignment.text_offset
     return None if start is None else (start, start + len(alignment.text))
 
@@ -403,7 +403,7 @@ def _left_out(alignment: Alignment) -> tuple[tuple[int, int], ...] | None:
 
 
 def _of_its_part(found: Alignment | CtcAlignError, utterance: Utterance, aligner: Aligner) -> Alignment | CtcAlignError:
-    """Return the alignment of the part that is read, where the text is that of many recordings."""
+    """Return the alignment of the part that the recording reads, where its text is that of many recordings."""
     from ctc_align.alignment.text_parts import part_of_text
 
     if utterance.book is None or isinstance(found, CtcAlignError):

@@ -53,10 +53,7 @@ class PoolSettings:
     gpus_per_worker: float | None = None
 
     def check(self, device: str) -> None:
-        """
-        Raises:
-            UsageError: options that do not go together, or Ray is not installed.
-        """
+        """Raise UsageError for options that exclude each other, or where Ray is not installed."""
         if self.engine not in ENGINES:
             raise UsageError(f"--engine: expected one of {', '.join(ENGINES)}, got {self.engine}")
         if self.workers is not None and self.workers < 1:
@@ -94,7 +91,7 @@ class PoolPlan:
 
 
 def plan_pool(settings: PoolSettings, device: str, lock: str, warn: Callable[[str], None]) -> PoolPlan:
-    """Return which workers the run has.
+    """Return the plan of the run's workers.
 
     Args:
         lock: the file that the run holds in the output folder, which all workers must see.
@@ -329,7 +326,7 @@ def _signals_held() -> Iterator[None]:
 
 
 def _how(exitcode: int | None) -> str:
-    """Return what ended a process, in words.
+    """Return in words what ended a process.
 
     >>> _how(-9), _how(1)
     ('killed by SIGKILL: out of memory?', 'exit code 1')

@@ -130,7 +130,7 @@ class Assembly:
             return None
 
     def faults(self, name: str | None, members: Sequence[tuple[GroupedUtterance, Line | None]]) -> dict[str, str]:
-        """Return what is wrong with the outputs of utterances, by their ids; all that is there is read.
+        """Return what is wrong with the outputs of utterances, by their ids, after reading all of them.
 
         Args:
             name: of the group that the utterances make up, None for one that is in none.
@@ -205,7 +205,7 @@ class Assembly:
     def announce(
         self, index: int, utterance: Utterance, done: bool | None = None, line: Line | None = None
     ) -> list[Path]:
-        """Add an utterance of the source, in order; `done` is its outcome in an earlier run, None where it is to come.
+        """Add an utterance of the source, in order; `done` is its outcome in an earlier run, None while unknown.
 
         `line` is its line in the journal: its group's file is compared with it before the file is replaced.
 
@@ -272,7 +272,7 @@ class Assembly:
         return finished
 
     def remove_moved(self) -> None:
-        """Remove from the files of groups that the source no longer has what it now has in others, at its end.
+        """Remove, at the end of the source, rows of its utterances from the files of groups that it no longer has.
 
         Raises:
             OutputError: as `settle`.

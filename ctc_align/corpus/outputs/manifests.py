@@ -14,6 +14,7 @@ of a cut counts from the start of the cut, but its alignment from the start of t
 
 from __future__ import annotations
 
+import functools
 import gzip
 import json
 import os
@@ -61,7 +62,7 @@ def write_manifests(layout: Layout, done: Iterator[tuple[int, Utterance]]) -> li
         return []
     targets = [manifest_path(settings.out_dir, name, settings.job) for name in settings.manifests]
     makers: list[Callable[[Layout, Utterance, Alignment], dict[str, Any]]]
-    makers = [_nemo if name == "nemo" else _LhotseCuts() for name in settings.manifests]
+    makers = [_nemo if name == "nemo" else _lhotse for name in settings.manifests]
     with placing(targets, settings.parts_folder, sync=True) as parts, ExitStack() as stack:
         files = [stack.enter_context(_line_file(target, part)) for target, part in parts]
         for utterance, alignment in _stored(layout, done):
@@ -162,58 +163,48 @@ def _nemo(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[st
     return line
 
 
-class _LhotseCuts:
-    """Makes cuts; the header of the last recording is cached."""
-
-    def __init__(self) -> None:
-        self._sound: tuple[str, _Sound] | None = None
-
-    def __call__(self, layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[str, Any]:
-        sound = self._sound_of(utterance.audio)
-        channels = list(range(sound.channels)) if utterance.channel is None else [utterance.channel - 1]
-        channel: Any = channels[0] if len(channels) == 1 else channels
-        duration_s = _number(min(alignment.duration_s, sound.samples / sound.rate - utterance.offset_s))
-        recording = os.path.abspath(utterance.audio)
-        words = words_by_time(alignment)
-        kind = alignment.token_kind.removesuffix("s")
-        supervision = {
-            "id": utterance.id,
-            "recording_id": recording,
-            "start": 0.0,
-            "duration": duration_s,
-            "channel": channel,
-            "text": " ".join(alignment.text.split()),
-            **({"speaker": utterance.speaker} if utterance.speaker else {}),
-            **({"language": utterance.language} if utterance.language else {}),
-            "custom": {"loss": alignment.loss if abs(alignment.loss) < float("inf") else None},
-            "alignment": {
-                "word": [_item(word, utterance.offset_s) for word in words],
-                kind: [_item(token, utterance.offset_s) for word in words for token in word.tokens],
-            },
-        }
-        return {
-            "id": utterance.id,
-            "start": _number(utterance.offset_s),
-            "duration": duration_s,
-            "channel": channel,
-            "supervisions": [supervision],
-            "recording": {
-                "id": recording,
-                "sources": [{"type": "file", "channels": list(range(sound.channels)), "source": recording}],
-                "sampling_rate": sound.rate,
-                "num_samples": sound.samples,
-                "duration": sound.samples / sound.rate,
-                "channel_ids": list(range(sound.channels)),
-            },
-            "type": "MonoCut" if len(channels) == 1 else "MultiCut",
-        }
-
-    def _sound_of(self, path: str) -> _Sound:
-        if self._sound is None or self._sound[0] != path:
-            self._sound = (path, _sound(path))
-        return self._sound[1]
+def _lhotse(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[str, Any]:
+    sound = _sound(utterance.audio)
+    channels = list(range(sound.channels)) if utterance.channel is None else [utterance.channel - 1]
+    channel: Any = channels[0] if len(channels) == 1 else channels
+    duration_s = _number(min(alignment.duration_s, sound.samples / sound.rate - utterance.offset_s))
+    recording = os.path.abspath(utterance.audio)
+    words = words_by_time(alignment)
+    kind = alignment.token_kind.removesuffix("s")
+    supervision = {
+        "id": utterance.id,
+        "recording_id": recording,
+        "start": 0.0,
+        "duration": duration_s,
+        "channel": channel,
+        "text": " ".join(alignment.text.split()),
+        **({"speaker": utterance.speaker} if utterance.speaker else {}),
+        **({"language": utterance.language} if utterance.language else {}),
+        "custom": {"loss": alignment.loss if abs(alignment.loss) < float("inf") else None},
+        "alignment": {
+            "word": [_item(word, utterance.offset_s) for word in words],
+            kind: [_item(token, utterance.offset_s) for word in words for token in word.tokens],
+        },
+    }
+    return {
+        "id": utterance.id,
+        "start": _number(utterance.offset_s),
+        "duration": duration_s,
+        "channel": channel,
+        "supervisions": [supervision],
+        "recording": {
+            "id": recording,
+            "sources": [{"type": "file", "channels": list(range(sound.channels)), "source": recording}],
+            "sampling_rate": sound.rate,
+            "num_samples": sound.samples,
+            "duration": sound.samples / sound.rate,
+            "channel_ids": list(range(sound.channels)),
+        },
+        "type": "MonoCut" if len(channels) == 1 else "MultiCut",
+    }
 
 
+@functools.lru_cache(maxsize=16)
 def _sound(path: str) -> _Sound:
     from ctc_align.audio.loading import header_duration_s, open_recording
 

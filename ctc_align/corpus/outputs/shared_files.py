@@ -58,7 +58,7 @@ class SharedFiles(Protocol):
 
     def groups(self) -> set[str]:
         """Return the groups that have files, where their rows show whose they are; else none."""
-        ...
+        return set()
 
     def content(self, row: bytes) -> bytes:
         """Return the part of a row that the group's files keep: the journal has its checksum."""
@@ -80,7 +80,7 @@ class SharedFiles(Protocol):
 
     def checksums(self, group: str) -> Mapping[str, Checksum]:
         """Return the rows of a finished group, by utterance, of files that show whose they are; else none."""
-        ...
+        return {}
 
     def is_of(self, group: str, ids: Sequence[str]) -> bool:
         """Return whether the group's files exist and are made of these utterances, as far as they show it."""
@@ -127,7 +127,7 @@ def _unpacked(row: bytes) -> list[bytes]:
     return [body[start:end] for start, end in itertools.pairwise(ends)]
 
 
-class ShardFiles:
+class ShardFiles(SharedFiles):
     """`alignments-IIIII.jsonl.gz`, `.ctm` and `.tokens.ctm` in `folder`. Bytes depend on the rows only."""
 
     def __init__(self, folder: Path, formats: Sequence[str], parts: Path | None = None) -> None:
@@ -307,11 +307,11 @@ def _plain(row: TimedLabel) -> list[Any]:
     return [row.start, row.end, row.label]
 
 
-class RecordingGrids:
+class RecordingGrids(SharedFiles):
     """`RECORDING.TextGrid` below `folder`: `words` and `phones` (or `tokens`), whole recording, times of the recording.
 
     As MFA has it, the tiers of two or more speakers are named `SPEAKER - words`, `SPEAKER - phones`; every speaker of
-    the recording has tiers, also one whose utterances all failed.
+    the recording has tiers, also one whose utterances all failed. A TextGrid does not show whose its intervals are.
     """
 
     def __init__(self, folder: Path, parts: Path | None = None) -> None:
@@ -320,10 +320,6 @@ class RecordingGrids:
 
     def targets(self, group: str) -> list[Path]:
         return [self._folder / f"{group}{_EXTENSION}"]
-
-    def groups(self) -> set[str]:
-        """Return nothing: a TextGrid does not show whose its intervals are."""
-        return set()
 
     def content(self, row: bytes) -> bytes:
         """Return the labelled intervals of a row: the others are not in the file."""
@@ -352,10 +348,6 @@ class RecordingGrids:
         if rows and not faults and path.read_bytes() != _rendered(utterances, found.items()):
             faults[next(iter(rows))] = f"{path.name} is not what was written"
         return faults
-
-    def checksums(self, group: str) -> Mapping[str, Checksum]:
-        """Return nothing: a TextGrid does not show whose its intervals are."""
-        return {}
 
     def is_of(self, group: str, ids: Sequence[str]) -> bool:
         return os.path.isfile(self.targets(group)[0]) == bool(ids)

@@ -370,25 +370,22 @@ def contents(folder: Folder) -> Contents:
     found = Contents()
     media: dict[str, list[str]] = {}
     log_probs: dict[str, list[str]] = {}
+    kinds = (
+        (found.sounds, SOUND),
+        (found.texts, TEXT),
+        (found.grids, (TEXTGRID,)),
+        (found.books, (BOOK,)),
+        (found.subtitles, SUBTITLES),
+        (media, MEDIA),
+        (log_probs, LOG_PROBS),
+    )
+    by_extension = {extension: names for names, extensions in kinds for extension in extensions}
     for name in folder.files:
         stem, extension = os.path.splitext(name)
-        extension = extension.lower()
         if name.lower().endswith(TRANS):
             found.trans.append(name)
-        if extension in SOUND:
-            found.sounds.setdefault(stem, []).append(name)
-        elif extension in TEXT:
-            found.texts.setdefault(stem, []).append(name)
-        elif extension == TEXTGRID:
-            found.grids.setdefault(stem, []).append(name)
-        elif extension == BOOK:
-            found.books.setdefault(stem, []).append(name)
-        elif extension in SUBTITLES:
-            found.subtitles.setdefault(stem, []).append(name)
-        elif extension in MEDIA:
-            media.setdefault(stem, []).append(name)
-        elif extension in LOG_PROBS:
-            log_probs.setdefault(stem, []).append(name)
+        if extension.lower() in by_extension:
+            by_extension[extension.lower()].setdefault(stem, []).append(name)
     for stem, names in media.items():
         found.sounds.setdefault(stem, names)
     for stem in found.transcribed & log_probs.keys():

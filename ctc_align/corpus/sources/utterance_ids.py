@@ -59,7 +59,7 @@ _LAST_LINE = 2**32 - 1
 
 
 class TakenError(InputError):
-    """An id that the source has used before, at `line` (a line); `made`: there it was made of a file's name."""
+    """An id that the source has used before, at `line`; `made`: that id was made of a file's name."""
 
     def __init__(self, id: str, line: int, made: bool) -> None:
         super().__init__(f"the id {id!r} is taken")
@@ -188,7 +188,7 @@ class UsedIds:
         """The hashes of the outputs; without `fold_case` two ids never share an output."""
 
     def claim(self, id: str, line: int) -> str:
-        """Return the output of `id`, which the source gives at `line` (a line, from 1), and mark the id as used.
+        """Return the output of `id`, which the source gives at `line` (from 1), and mark the id as used.
 
         Raises:
             TakenError: the id has been used.
@@ -249,7 +249,7 @@ def _output_key(output: str) -> int:
 
 
 def _outputs(id: str, output: str) -> Iterator[str]:
-    """Yield what the output of `id` may be called, best first."""
+    """Yield possible outputs of `id`, best first."""
     yield output
     folder, slash, name = output.rpartition("/")
     other = f"{folder}{slash}{_shortened(name, id, 0)}"

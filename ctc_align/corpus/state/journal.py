@@ -219,9 +219,9 @@ def _line(data: dict[str, Any]) -> Line | None:
 
 
 def torn_end(path: Path) -> tuple[bytes, str | None]:
-    """Return what stands after the last line end of a journal, and the utterance that it is of, if a kill left it.
+    """Return the bytes after the last line end of a journal, and the id of their utterance if a kill left them.
 
-    The utterance is None where there is nothing, or where it is not the beginning of a line.
+    The id is None without such bytes, or where they do not begin a line.
     """
     with open(path, "rb") as file:
         file.seek(_whole_length(file.fileno()))

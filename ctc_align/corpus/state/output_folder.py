@@ -69,7 +69,7 @@ def remove_folder(out_dir: Path, journal: Path) -> None:
 
 
 def folds_case(out_dir: Path, shard: Shard | None = None) -> bool:
-    """Return whether "A" and "a" are one file in the output folder, which can be written: a file made there tells.
+    """Return whether "A" and "a" are one file in the output folder, by making a file there.
 
     Raises:
         UsageError: the folder cannot be written any more.
@@ -98,7 +98,7 @@ def parts_folder(out_dir: Path, suffix: str) -> Path:
 
 
 def compiling_path(out_dir: Path, suffix: str) -> Path:
-    """Return the file that is there once a worker of a run compiles the kernels."""
+    """Return the path of the file that exists once a worker of a run compiles the kernels."""
     return parts_folder(out_dir, suffix) / "compiling"
 
 
@@ -126,7 +126,7 @@ def clear(out_dir: Path, shard: Shard) -> None:
 
 
 def left_behind(layout: Layout, out_dir: Path) -> list[str]:
-    """Return what earlier runs with other options made of many utterances together, or cut, and this one does not."""
+    """Return the shared and cut outputs that earlier runs with other options made, and this one does not."""
     settings = layout.settings
     others = [name for name in MANIFESTS if name not in settings.manifests]
     left = [path.name for name in others for path in sorted(out_dir.glob(f"manifest.{name}.jsonl*"))]

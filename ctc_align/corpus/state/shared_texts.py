@@ -193,7 +193,7 @@ def _between(read: Sequence[tuple[int, int, str]], length: int | None) -> Iterat
 
 
 def text_print(text: str, words: int | None) -> str | None:
-    """Return 64 bits of a hash of a transcript, in hexadecimal; None of one of few words, which says nothing.
+    """Return 64 bits of a hash of a transcript, in hexadecimal; None for one of few words, which says nothing.
 
     >>> text_print("a b", 8) == text_print(" a  b ", 8), text_print("a b", 2)
     (True, None)
