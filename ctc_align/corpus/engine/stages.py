@@ -67,7 +67,7 @@ class BatchState:
 
 
 class Task(Protocol):
-    """What workers do with utterances: align them, or score their transcripts."""
+    """The work on utterances: aligning them, or scoring their transcripts."""
 
     def compute(self, aligner: Aligner, jobs: Sequence[JobState], timings: dict[str, float]) -> Sequence[Any]:
         """Return the result, or the error, of each of the jobs, which have been read."""
