@@ -48,38 +48,47 @@ def kind_of(label: str, *, ipa: bool = False) -> str:
 
 
 @dataclass(frozen=True)
-class Calibration:
-    """Constants that correct a model's systematic errors.
+class Constants:
+    """The constants of `calibration.toml` outside its table of offsets.
 
     Attributes:
+        model: the name of the model that was measured; "" for a model without a name.
+        source: a description of the labels, for people.
         scale: factor of the states' scores before edges are summed over all segmentations.
+        spread: factor of the edges' standard deviations.
         blank_cost: nats that a frame of blank costs where edges come from CTC's output: the prior of blank is far
             beyond that of any sound (Huang et al. 2024, arXiv 2406.02560).
         spike_gap_s: the shortest pause between two of CTC's spikes; the edge of both sounds is in the middle of a
             shorter gap.
-        spread: factor of the edges' standard deviations.
-        offsets_ms: what is added to an edge between two kinds of sounds, by (before, after).
         word_confidence, token_confidence: weights of logistic regressions for "both edges are right"; see
             `ctc_align.alignment.confidence`.
         word_presence: likewise for "this word, and no other, is spoken here".
-        source: a description of the labels, for people.
-        frame_shift_s: of the frames that `offset_frames` counts.
-        ipa: the model's tokens are the phones of `ctc_align.text.phone_sets`; not in the file.
-        model: the name of the model that was measured; "" for a model without a name.
     """
 
-    scale: float = USUAL_SCALE
-    spread: float = 1.0
-    offsets_ms: Mapping[tuple[str, str], float] = field(default_factory=dict)
+    model: str = setting("", may_be_empty=True)
+    source: str = setting("", may_be_empty=True)
+    scale: float = setting(USUAL_SCALE, above=0.0)
+    spread: float = setting(1.0, above=0.0, within=(0.0, MOST_SPREAD))
+    blank_cost: float = setting(0.0, within=(0.0, MOST_COST))
+    spike_gap_s: float = setting(0.0, within=(0.0, MOST_GAP_S))
     word_confidence: tuple[float, ...] = ()
     token_confidence: tuple[float, ...] = ()
-    source: str = ""
     word_presence: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Calibration(Constants):
+    """Constants that correct a model's systematic errors, for its frames and tokens.
+
+    Attributes:
+        offsets_ms: what is added to an edge between two kinds of sounds, by (before, after).
+        frame_shift_s: of the frames that `offset_frames` counts.
+        ipa: the model's tokens are the phones of `ctc_align.text.phone_sets`.
+    """
+
+    offsets_ms: Mapping[tuple[str, str], float] = field(default_factory=dict)
     frame_shift_s: float = 0.01
-    blank_cost: float = 0.0
-    spike_gap_s: float = 0.0
     ipa: bool = False
-    model: str = ""
 
     @property
     def draws(self) -> bool:
@@ -101,21 +110,6 @@ class Calibration:
         -0.5
         """
         return self.offsets_ms.get((before, after), 0.0) / (1000 * self.frame_shift_s)
-
-
-@dataclass(frozen=True)
-class _Constants:
-    """The file's values outside tables."""
-
-    model: str = setting("", may_be_empty=True)
-    source: str = setting("", may_be_empty=True)
-    scale: float = setting(USUAL_SCALE, above=0.0)
-    spread: float = setting(1.0, above=0.0)
-    blank_cost: float = 0.0
-    spike_gap_s: float = 0.0
-    word_confidence: tuple[float, ...] = ()
-    token_confidence: tuple[float, ...] = ()
-    word_presence: tuple[float, ...] = ()
 
 
 def fit_offsets(
@@ -239,13 +233,10 @@ def read_calibration(path: Path) -> Calibration:
     if table.pop("format", None) != FORMAT:
         faults.append(f"{path}: expected format = {FORMAT!r}, the first line of what `ctc-align calibrate` writes")
     offsets = _offsets(table.pop("offsets_ms", {}), path, faults)
-    values = checked_values(_Constants, table, f"{path}: ", faults)
+    values = checked_values(Constants, table, f"{path}: ", faults)
     for name, weights in values.items():
         if isinstance(weights, tuple) and weights and not _are_weights(weights):
             faults.append(f"{path}: {name}: expected {WEIGHTS} finite numbers, got {shown(list(weights))}")
-    for name, most in (("blank_cost", MOST_COST), ("spike_gap_s", MOST_GAP_S), ("spread", MOST_SPREAD)):
-        if not 0.0 <= values.get(name, 0.0) <= most:
-            faults.append(f"{path}: {name}: expected a number from 0 to {most}, got {values[name]}")
     if faults:
         raise ConfigError("\n".join(faults))
     return Calibration(offsets_ms=offsets, **values)
