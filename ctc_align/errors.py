@@ -1,29 +1,29 @@
 """One tree of errors. Every message says what was expected, what it got, in which input, and what to do.
 
 CtcAlignError                 whatever went wrong; catch this one
-├── UsageError                the call itself is wrong (exit 2): options that do not go together, an unknown model
+├── UsageError                the call itself is wrong (exit 2): options that exclude each other, an unknown model
 │   └── ConfigError           a settings file or a setting is wrong
-├── InputError                the content of one utterance's input is wrong (exit 1); others are not concerned
+├── InputError                the content of one utterance's input is wrong (exit 1); others are not affected
 │   ├── AudioError            no such file, not audio, empty, silence only, NaN
 │   ├── TranscriptError       empty, not UTF-8, broken subtitles
-│   │   └── WrongFileError    no transcript at all: a PDF, a recording, JSON (also a UsageError: exit 2)
+│   │   └── WrongFileError    not a transcript: a PDF, a recording, JSON (also a UsageError: exit 2)
 │   ├── MissingTierError      an alignment without the tier that was asked for (also a UsageError: exit 2)
 │   ├── LexiconError          a line of a dictionary that cannot be read, or phones the model does not have
 │   ├── EmissionsError        log-probs of the wrong shape, with NaN or +inf, or a vocabulary that does not fit them
 │   └── TooShortError         the transcript needs more frames than the audio has
-├── OutputError               a file that is there already, a folder that cannot be written, a full disk
+├── OutputError               a file that already exists, a folder that cannot be written, a full disk
 │   └── LostFolderError       the output folder of a run, or its journal, was removed or replaced while it worked
 ├── KernelError               wrong arguments to a kernel or to ctc_align.functional (also ValueError and RuntimeError)
 └── BackendError              a backend or device that was asked for by name and cannot run
 
-BackendWarning                a GPU is there, and its kernels cannot run
+BackendWarning                there is a GPU whose kernels cannot run
 """
 
 from __future__ import annotations
 
 
 class CtcAlignError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base of all errors that this package raises on purpose."""
 
 
 class UsageError(CtcAlignError):
@@ -35,7 +35,7 @@ class ConfigError(UsageError):
 
 
 class InputError(CtcAlignError):
-    """The input of one utterance is wrong; other utterances are not concerned."""
+    """The input of one utterance is wrong; other utterances are not affected."""
 
 
 class AudioError(InputError):
@@ -47,7 +47,7 @@ class TranscriptError(InputError):
 
 
 class WrongFileError(TranscriptError, UsageError):
-    """A file that is no transcript at all was given as one."""
+    """A file that is not a transcript was given as one."""
 
 
 class MissingTierError(InputError, UsageError):
@@ -67,7 +67,7 @@ class TooShortError(InputError):
 
 
 class OutputError(CtcAlignError):
-    """A result that cannot be written where it was asked to go."""
+    """A result that cannot be written to its destination."""
 
 
 class LostFolderError(OutputError):
@@ -83,7 +83,7 @@ class BackendError(CtcAlignError):
 
 
 class BackendWarning(UserWarning):
-    """Work that another backend than the best one for its device has to do."""
+    """Work falls back to another backend than the best one for its device."""
 
 
 def one_line(error: BaseException, most: int = 200) -> str:

@@ -19,11 +19,11 @@ class Extra:
     purpose: str
 
     def missing(self) -> list[str]:
-        """Return the modules that are not installed; none is imported for it."""
+        """Return the modules that are not installed, without importing any."""
         return [module for module in self.modules if importlib.util.find_spec(module) is None]
 
     def broken(self) -> str:
-        """Import the modules, which are installed; return why one cannot be imported, "" where all can."""
+        """Import the modules; return why one cannot be imported, "" if all can."""
         for module in self.modules:
             try:
                 with warnings.catch_warnings():

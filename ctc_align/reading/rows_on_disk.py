@@ -80,7 +80,7 @@ class RowsOnDisk:
         self._rows = rows
 
     def __getitem__(self, rows: slice) -> np.ndarray:
-        """Return the rows of a slice without a step as an array of their own."""
+        """Return the rows of a slice without a step as a new array."""
         if not isinstance(rows, slice):
             raise TypeError(f"{self.name} lie on disk: expected a slice of rows, got {type(rows).__name__}")
         first, last, step = rows.indices(self._rows)
@@ -153,7 +153,7 @@ class TensorOnDisk:
         return torch.float32
 
     def __getitem__(self, frames: slice) -> torch.Tensor:
-        """Return the rows of a slice without a step as a tensor of their own."""
+        """Return the rows of a slice without a step as a new tensor."""
         import torch
 
         first, last, step = frames.indices(len(self))

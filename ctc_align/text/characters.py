@@ -29,7 +29,7 @@ _MAPPED = {
     **dict.fromkeys("\u2012\u2013\u2014\u2015\u2e3a\u2e3b", "–"),
     **dict.fromkeys("⁄∕／", "/"),
     "…": "...",
-    "〇": "〇",  # Unicode says it is a number; kept as the other Han numerals are
+    "〇": "〇",  # a number in Unicode, but a character like the other Han numerals here
     "℃": "°C",
     "℉": "°F",
     "٪": "%",

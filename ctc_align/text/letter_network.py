@@ -1,7 +1,7 @@
 """The letter-to-phone network, from letters to CTC log-probs over phones, and the beam search over its output.
 
 Every block has attention over the whole word and a convolution over each letter's neighbours. The last step makes
-`SPREAD` output frames of each letter, so that a letter can stand for several phones ("x" is K S). The words of a batch
+`SPREAD` output frames of each letter, so that a letter can have several phones ("x" is K S). The words of a batch
 have one length, so there is no padding and no mask.
 """
 

@@ -31,7 +31,7 @@ _TEXT_BYTES = 8
 
 @dataclass(frozen=True)
 class LexiconEntry:
-    """One line: its labels (stress marks kept), their probability (1 without one) and the line's number."""
+    """A line: its labels (with stress marks), their probability (1 without one) and the number of the line."""
 
     labels: Labels
     probability: float
@@ -106,17 +106,17 @@ def _text(path: str | Path) -> str:
         ) from None
 
 
-def _entry(line: str, place: str, number: int) -> tuple[str, LexiconEntry]:
+def _entry(line: str, where: str, number: int) -> tuple[str, LexiconEntry]:
     word, numbers, labels = _columns(line)
     if not word:
-        raise LexiconError(f"{place}: expected a word before its phones, got none; write 'word<TAB>phones'")
+        raise LexiconError(f"{where}: expected a word before its phones, got none; write 'word<TAB>phones'")
     if not labels:
         raise LexiconError(
-            f"{place}: expected phones after the word {shown(word)}, got none; add them or remove the line"
+            f"{where}: expected phones after the word {shown(word)}, got none; add them or remove the line"
         )
     probability = float(numbers[0]) if numbers else 1.0
     if probability > 1.0:
-        raise LexiconError(f"{place}: expected a probability of at most 1 for {shown(word)}, got {numbers[0][:40]}")
+        raise LexiconError(f"{where}: expected a probability of at most 1 for {shown(word)}, got {numbers[0][:40]}")
     variant = _VARIANT.fullmatch(word)
     labels = [unicodedata.normalize("NFC", label) for label in labels]
     return variant.group(1) if variant else word, LexiconEntry(tuple(labels), probability, number)

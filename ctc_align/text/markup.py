@@ -367,7 +367,7 @@ def is_sound(words: str) -> bool:
 
 
 def _with_trailing(text: str, match: re.Match[str]) -> Span:
-    """Return the span with the punctuation that follows it, which would be a word of its own."""
+    """Return the span with the punctuation that follows it, which would otherwise be a separate word."""
     start, end = match.span()
     trailing = _TRAILING.match(text, end)
     return start, trailing.end() if trailing else end

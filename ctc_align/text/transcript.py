@@ -137,10 +137,10 @@ def _marked_words(
     spoken = markup.spoken
     marks = [Mark(*spoken.span(mark.start, mark.end), mark.kind, mark.speaker) for mark in markup.marks]
     marks = sorted([*marks, *markup.tags], key=lambda mark: (mark.start, mark.end))
-    places = [spoken.span(*span) for span in spans]
-    words = [Word(text[start:end], form, start, end) for (start, end), form in zip(places, forms)]
+    source_spans = [spoken.span(*span) for span in spans]
+    words = [Word(text[start:end], form, start, end) for (start, end), form in zip(source_spans, forms)]
     words = _with_readings(words, readings)
-    words += _unspoken_words(text, places, marks)
+    words += _unspoken_words(text, source_spans, marks)
     words.sort(key=lambda word: word.char_start)
     names = [(mark.end, mark.speaker) for mark in marks if mark.speaker is not None]
     if names:
@@ -150,13 +150,13 @@ def _marked_words(
             replace(word, speaker=names[at - 1][1]) if at and word.kind != SPEAKER else word
             for word, at in zip(words, before)
         ]
-    return Words(text, tuple(words), tuple(_optional_words(words, markup, spans, places)))
+    return Words(text, tuple(words), tuple(_optional_words(words, markup, spans, source_spans)))
 
 
-def _unspoken_words(text: str, places: Sequence[Span], marks: Sequence[Mark]) -> Iterator[Word]:
-    """Yield the runs of characters outside `places` (spans, ascending), cut where marks begin and end."""
+def _unspoken_words(text: str, spoken: Sequence[Span], marks: Sequence[Mark]) -> Iterator[Word]:
+    """Yield the runs of characters outside the `spoken` spans (ascending), cut where marks begin and end."""
     cuts = sorted({edge for mark in marks for edge in (mark.start, mark.end)})
-    gaps = zip([0, *(end for _, end in places)], [*(start for start, _ in places), len(text)])
+    gaps = zip([0, *(end for _, end in spoken)], [*(start for start, _ in spoken), len(text)])
     runs = [run.span() for low, high in gaps if low < high for run in _RUN.finditer(text, low, high)]
     starts = [mark.start for mark in marks]
     for start, end in cut_at(runs, cuts):
@@ -168,7 +168,7 @@ def _unspoken_words(text: str, places: Sequence[Span], marks: Sequence[Mark]) ->
 
 
 def _optional_words(
-    words: Sequence[Word], markup: Markup, spans: Sequence[Span], places: Sequence[Span]
+    words: Sequence[Word], markup: Markup, spans: Sequence[Span], source_spans: Sequence[Span]
 ) -> Iterator[OptionalWords]:
     """Yield the passages that may be spoken or not, except those too long for an aside, and one of the whole text."""
     index_of = {word.char_start: index for index, word in enumerate(words)}
@@ -179,7 +179,7 @@ def _optional_words(
         low, high = bisect_right(ends, mark.start), bisect_left(starts, mark.end)
         if low >= high:
             continue
-        first, last = index_of[places[low][0]], index_of[places[high - 1][0]] + 1
+        first, last = index_of[source_spans[low][0]], index_of[source_spans[high - 1][0]] + 1
         inside = sum(bool(word.spoken) for word in words[first:last])
         if first >= free and 0 < inside < said and inside <= _LONGEST_ASIDE:
             free = last
@@ -258,7 +258,7 @@ def _kinds(run: str, every: bool) -> str:
             quote_is_open = not quote_is_open
         kinds.append(kind)
     if kinds[0] == _EXTEND and unicodedata.category(run[0]) == "Lm":
-        kinds[0] = _LETTER  # an iteration or length mark with nothing before it stands for itself
+        kinds[0] = _LETTER  # an iteration or length mark with nothing before it is a letter
     return "".join(kinds)
 
 

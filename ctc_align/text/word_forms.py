@@ -1,6 +1,6 @@
 """The forms of a written word: spoken, and as the label of a tier.
 
-English has its own rules of speaking, other languages num2words and a few signs. A label has no outer punctuation.
+English has rules of speaking here, other languages have num2words and a few signs. A label has no outer punctuation.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _number(written: str, opens: bool, code: str) -> str:
 
 
 def _converter(code: str) -> str | None:
-    """Return num2words' own code of a language, with or without the region; None if it lacks the language."""
+    """Return the code of a language in num2words, with or without the region; None if it lacks the language."""
     from num2words import CONVERTER_CLASSES
 
     return next((name for name in (code, _base(code)) if name in CONVERTER_CLASSES), None)

@@ -14,15 +14,15 @@ from ctc_align.text.sounds.alphabets import initials_spelled_out, is_read_as_eng
 from ctc_align.text.sounds.pieces import LATIN, Piece, pieces, stretches
 from ctc_align.types import Word, Words
 
-MOST_KEPT = 2**16
+_MOST_CACHED = 2**16
 """Size of the cache of runs; in most scripts a run is a word."""
 MOST_PRONUNCIATIONS = 4
 """The most pronunciations of a word."""
 ALTERNATIVE = " | "
-_SHOUTED = 4
-"""In a text of so many words, all in capitals, these do not tell initials."""
+_SHOUTED_WORDS = 4
+"""The fewest words of a text in capitals whose capitals do not mark initials."""
 _HAS_INITIALS = re.compile(r"(?<![^\W\d_])[^\W\d_a-z](?![a-z])")
-"""Most words have no part in capitals, nor a letter that stands alone."""
+"""A quick check: most words have no part in capitals and no single letter."""
 _CANTONESE = re.compile(r"(?:zh|zho|chi)[-_](?:.+[-_])?(?:HK|MO|yue)\b", re.IGNORECASE)
 """Tags of Chinese that is read as Cantonese: of Hong Kong and Macau."""
 
@@ -30,12 +30,11 @@ _CANTONESE = re.compile(r"(?:zh|zho|chi)[-_](?:.+[-_])?(?:HK|MO|yue)\b", re.IGNO
 def pronounced(words: Words, language: str) -> Words:
     """Return `words` from `split`, each with the phones of its spoken form as `phones`.
 
-    What nothing knows how to say (digits that nobody spelled out) stands for itself among the phones, so that it is
-    missing in every vocabulary of phones.
+    A character without a pronunciation (a digit that is not spelled out) is its own phone, which no vocabulary has.
 
     Args:
         words: numbers are spelled out already.
-        language: ISO 639 or BCP 47; "" or "und" where it is unknown.
+        language: ISO 639 or BCP 47; "" or "und" if it is unknown.
 
     >>> from ctc_align.text.transcript import split
     >>> [word.phones for word in pronounced(split("Guten Tag!", language="de"), "de").words]
@@ -45,22 +44,24 @@ def pronounced(words: Words, language: str) -> Words:
     if is_read_as_english(code):
         prepare_english(_latin_words(words, code))
     said: list[Word] = []
-    tells_by_case = len(words.words) < _SHOUTED or any(letter.islower() for word in words.words for letter in word.text)
+    has_small_letters = any(letter.islower() for word in words.words for letter in word.text)
+    capitals_mark_initials = has_small_letters or len(words.words) < _SHOUTED_WORDS
     for run in runs(words.words):
         forms: Sequence[str] = _pronounced_run(tuple(word.sounding for word in run), code)
-        if tells_by_case and len(run) == 1 and _HAS_INITIALS.search(run[0].text):
-            forms = [_or_spelled_out(run[0], code)]
-        said += [replace(word, phones=form if word.reading is None else _once(form)) for word, form in zip(run, forms)]
+        if capitals_mark_initials and len(run) == 1 and _HAS_INITIALS.search(run[0].text):
+            forms = [_with_initials(run[0], code)]
+        for word, form in zip(run, forms):
+            said.append(replace(word, phones=form if word.reading is None else _without_repeats(form)))
     return replace(words, words=tuple(said))
 
 
-def _or_spelled_out(word: Word, code: str) -> str:
-    """Return the pronunciations of a word; its parts in capitals are spelled out, or said as words."""
+def _with_initials(word: Word, code: str) -> str:
+    """Return the pronunciations of a word whose parts in capitals are spelled out, or said as words."""
     parts = word.sounding.split()
     ways: list[Sequence[tuple[str, ...]]] = []
     for part, spelled in zip(parts, initials_spelled_out(word.text, parts, code)):
-        own = [tuple(way.split()) for way in _pronounced_run((part,), code)[0].split(ALTERNATIVE)]
-        ways.append(own if spelled is None else [spelled, *own])
+        as_word = [tuple(way.split()) for way in _pronounced_run((part,), code)[0].split(ALTERNATIVE)]
+        ways.append(as_word if spelled is None else [spelled, *as_word])
     return _ways_written(ways)
 
 
@@ -70,41 +71,42 @@ def _latin_words(words: Words, code: str) -> list[str]:
     return list(dict.fromkeys(part[start:end] for part, (start, end, script) in cut if script == LATIN))
 
 
-@lru_cache(maxsize=MOST_KEPT)
+@lru_cache(maxsize=_MOST_CACHED)
 def _pronounced_run(spokens: tuple[str, ...], code: str) -> tuple[str, ...]:
     """Return the phones of the words of a run."""
     if len(spokens) == 1:
         return (_written([piece for _, piece in _parts(spokens[0], code)]),)
-    owners = [word for word, spoken in enumerate(spokens) for _ in spoken]
-    owned: list[list[Piece]] = [[] for _ in spokens]
+    word_of = [word for word, spoken in enumerate(spokens) for _ in spoken]  # by character of the run
+    pieces_of: list[list[Piece]] = [[] for _ in spokens]
     for offset, piece in _parts("".join(spokens), code):
-        own = owners[offset + piece.start : offset + piece.end]
-        if own[0] == own[-1]:
-            owned[own[0]].append(piece)
+        words = word_of[offset + piece.start : offset + piece.end]
+        if words[0] == words[-1]:
+            pieces_of[words[0]].append(piece)
             continue
-        for word, phones in zip(own, divided(piece.phones, len(own))):
-            owned[word].append(Piece(0, 0, phones))
-    return tuple(map(_written, owned))
+        # a piece of several words: each of its characters gets a part of the phones
+        for word, phones in zip(words, divided(piece.phones, len(words))):
+            pieces_of[word].append(Piece(0, 0, phones))
+    return tuple(map(_written, pieces_of))
 
 
-def _once(form: str) -> str:
-    """Return pronunciations with phones that follow themselves told once: length is not told apart."""
+def _without_repeats(form: str) -> str:
+    """Return pronunciations without repeated phones: length is not distinguished."""
     ways = (way.split() for way in form.split(ALTERNATIVE))
     return _ways_written([[tuple(phone for phone, _ in groupby(way)) for way in ways]])
 
 
 def _parts(text: str, code: str) -> list[tuple[int, Piece]]:
-    """Return (place of its part in the text, piece) of all parts, which are parted by spaces."""
+    """Return (start of its part in the text, piece) for all parts, which spaces separate."""
     return [(part.start(), piece) for part in re.finditer(r"\S+", text) for piece in pieces(part[0], code)]
 
 
-def _written(own: Sequence[Piece]) -> str:
-    """Return the pronunciations of a word as they are written in `Word.phones`."""
-    return _ways_written((piece.phones, *piece.others) for piece in own)
+def _written(word: Sequence[Piece]) -> str:
+    """Return the pronunciations of a word in the notation of `Word.phones`."""
+    return _ways_written((piece.phones, *piece.others) for piece in word)
 
 
 def phones_together(words: Iterable[str | None]) -> str | None:
-    """Return the pronunciations of words that are one word now; None where nobody looked for them.
+    """Return the pronunciations of words that are joined to one word; None if they have none.
 
     >>> phones_together(["t u", "b i | b ə"]), phones_together([None])
     ('t u b i | t u b ə', None)
@@ -116,7 +118,7 @@ def phones_together(words: Iterable[str | None]) -> str | None:
 
 
 def _ways_written(parts: Iterable[Sequence[tuple[str, ...]]]) -> str:
-    """Return the best pronunciations of a word as `Word.phones` has them, from those of its parts."""
+    """Return the best pronunciations of a word in the notation of `Word.phones`, from those of its parts."""
     ways: list[tuple[str, ...]] = [()]
     for part in parts:
         ways = list(dict.fromkeys((*way, *more) for more in part for way in ways))[:MOST_PRONUNCIATIONS]

@@ -74,6 +74,7 @@ def _with_short_vowels(letters: Sequence[Letter], *, final_clusters: str) -> lis
 def _fill(letters: Sequence[Letter], start: int, end: int) -> None:
     """Put short vowels into letters[start:end], which a consonant with its vowel follows."""
     last = letters[start - 1] if start else None
+    # after a short vowel the first consonant closes that syllable: mak-tab; after a long one it begins the next
     is_coda = last is not None and bool(last.vowel) and not last.is_long
     for index in range(start + is_coda, end, 2):
         letters[index].vowel = (_SHORT,)
@@ -90,6 +91,7 @@ def _fill_last(letters: Sequence[Letter], start: int, final_clusters: str) -> in
     coda = end - 1
     if may_end_in_two and sonority[0] > sonority[1]:
         coda = end - 2
+    # every second consonant back from the coda begins a syllable
     for index in range(coda - 1, start - 1, -2):
         letters[index].vowel = (_SHORT,)
     is_open = letters[start].vowel is None and (not after_vowel or (last is not None and last.is_long and coda > start))

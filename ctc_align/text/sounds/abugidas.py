@@ -1,7 +1,7 @@
 """Phones of scripts whose letters carry a vowel: those of India and Sinhala, Thaana, and Ethiopic.
 
 Unicode has the scripts of India in blocks of 128 with the same letter at the same offset, so one table serves them all,
-keyed by the letters of Devanagari; the letters of Sinhala, which has an order of its own, are turned into those. The
+keyed by the letters of Devanagari; the letters of Sinhala, which has another order, are turned into those. The
 rules of the lost schwa are Ohala's (1983) in the form of Narasimhan, Sproat and Kiraz (2004); aspiration, length and
 breath are not distinguished. Thaana writes a vowel sign after each consonant; a letter of Ethiopic is a consonant and a
 vowel.
@@ -116,7 +116,7 @@ def brahmic_pieces(text: str, language: str) -> list[Piece]:
 
 
 def _language(text: str, language: str) -> str:
-    """Return the language whose rules are used: that of the script where the text's own has none."""
+    """Return the language whose rules are used: the main one of the script if that of the text has none."""
     if "\u0d80" <= text[0] <= "\u0dff":
         return "si"
     default = _LANGUAGE_OF_BLOCK.get(ord(text[0]) // _BLOCK * _BLOCK, "hi")
@@ -183,7 +183,7 @@ def _inherent(language: str) -> tuple[str, ...]:
 
 
 def _read_clusters(letters: list[_Letter], language: str) -> None:
-    """Give clusters their own sound, and letters without a sign the vowel that they carry."""
+    """Read the clusters that sound differently, and give letters without a sign the vowel that they carry."""
     for index, letter in enumerate(letters):
         last = letters[index - 1] if index else None
         if last is not None and last.vowel == () and last.onset and letter.onset:
@@ -222,6 +222,7 @@ def _read_cluster(last: _Letter, letter: _Letter, language: str, *, is_first: bo
 def _lose_vowels(letters: list[_Letter], language: str) -> None:
     """Take away the vowels that are written nowhere and not said either: at the end, and between others."""
     options = options_of("abugidas", language)
+    # at the end: कमल kamal, not kamala; a cluster keeps it before y and v (सत्य satya), in some languages always
     if "lose-final" in options and len(letters) > 1:
         last, before = letters[-1], letters[-2]
         is_cluster = before.vowel == ()
@@ -232,6 +233,7 @@ def _lose_vowels(letters: list[_Letter], language: str) -> None:
                 last.vowel, last.is_inherent = (), False
     if "lose-medial" not in options and language not in ("bn", "as"):
         return
+    # from the end, between two syllables with vowels (VC_CV): समझना samajhna; a loss makes the next one impossible
     for index in range(len(letters) - 2, 0, -1):
         letter, before, after = letters[index], letters[index - 1], letters[index + 1]
         is_open = letter.is_inherent and not letter.nasal and before.vowel and not before.nasal

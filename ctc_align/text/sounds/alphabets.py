@@ -136,10 +136,9 @@ _MOST_INITIALS = 5
 """Longer words in capitals are words."""
 _WORD_PART = re.compile(r"(?P<before>[^\W\d_]+['’])?(?P<initials>[^\W\d_]+)")
 _VOWELS = frozenset("aeiouyäöüåæøõаеёиоуыэюяіїє")
-"""Alone they are words, or said as they are named."""
+"""Single letters that are words, or whose names are their sounds."""
 _AS_WRITTEN = word_set("en vi ga gd cy")
-"""English has its own letter-to-phone, and so have words in Latin letters of languages that are written in others; the
-names of the letters of the rest are not known here."""
+"""Languages without initials here: letter-to-phone reads English; of the others the names of letters are unknown."""
 
 
 def initials_spelled_out(text: str, spoken: Sequence[str], code: str) -> list[tuple[str, ...] | None]:

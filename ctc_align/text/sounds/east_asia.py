@@ -41,7 +41,7 @@ def readings(column: str) -> dict[str, tuple[str, ...]]:
     """
     characters, *columns = _lines()
     written = columns[COLUMNS.index(column)].split(PARTED)[1:]
-    return {character: tuple(own.split(",")) for character, own in zip(characters, written) if own}
+    return {character: tuple(each.split(",")) for character, each in zip(characters, written) if each}
 
 
 @lru_cache(maxsize=1)
@@ -97,13 +97,14 @@ def _jamo(character: str) -> _Syllable | None:
     index = ord(character) - _FIRST_SYLLABLE
     if not 0 <= index <= _LAST_SYLLABLE - _FIRST_SYLLABLE:
         return None
+    # code point = 0xAC00 + (initial * 21 + vowel) * 28 + final
     initial, rest = divmod(index, _MEDIALS * _FINALS)
     return _INITIAL_JAMO[initial], _VOWELS[rest // _FINALS], _FINAL_JAMO[rest % _FINALS]
 
 
 def _vowel(initial: str, vowel: tuple[str, ...], is_later: bool) -> tuple[str, ...]:
     if vowel == ("ɨ", "i") and (is_later or initial != "ㅇ"):
-        return _I
+        return _I  # 희망 himang
     return vowel[1:] if vowel[0] == "j" and initial in "ㅈㅉㅊ" else vowel
 
 
@@ -112,16 +113,17 @@ def _onset(initial: str, vowel: tuple[str, ...], before: _Syllable | None, is_ca
     final = before[2] if before else ""
     closed = _CLOSED[final]
     if is_carried and vowel == _I and initial in "ㄷㅌ":
-        return ("dʒ",) if initial == "ㄷ" else ("tʃ",)
+        return ("dʒ",) if initial == "ㄷ" else ("tʃ",)  # 같이 kachi
     if initial == "ㄹ" and before and not is_carried:
-        return ("l",) if closed in ("l", "n") else ("n",) if closed else ("r",)
+        return ("l",) if closed in ("l", "n") else ("n",) if closed else ("r",)  # 신라 silla, 독립 tongnip
     if initial == "ㄴ" and closed == "l" and not is_carried:
-        return ("l",)
+        return ("l",)  # 칼날 kallal
     if initial == "ㅎ" and closed in ("k", "t", "p") and not is_carried:
-        return ("tʃ",) if final in ("ㅈ", "ㄴㅈ") else (closed,)
+        return ("tʃ",) if final in ("ㅈ", "ㄴㅈ") else (closed,)  # ㅎ aspirates the stop before it: 축하 chuka
     if initial in "ㅅㅆ" and vowel[0] in ("i", "j"):
         return ("ʃ",)
     is_aspirated = not is_carried and final.endswith("ㅎ")
+    # plain stops are voiced between voiced sounds: 한국어 hangugeo
     if initial in _VOICED and before and (is_carried or closed in ("", "n", "m", "ŋ", "l")) and not is_aspirated:
         return (_VOICED[initial],)
     sound = _SOUNDS[initial]
@@ -129,7 +131,7 @@ def _onset(initial: str, vowel: tuple[str, ...], before: _Syllable | None, is_ca
 
 
 def _coda(final: str, after: _Syllable | None) -> tuple[tuple[str, ...], str]:
-    """Return the phones at the end of a syllable, and the jamo that goes over to the next one."""
+    """Return the phones at the end of a syllable, and the jamo that moves to the next one."""
     closed = _CLOSED[final]
     if not final:
         return (), ""
@@ -137,17 +139,18 @@ def _coda(final: str, after: _Syllable | None) -> tuple[tuple[str, ...], str]:
         return (closed,), ""
     initial = after[0]
     if initial == "ㅇ" and final != "ㅇ":
+        # before a syllable that begins with a vowel the last jamo moves there: 한국어; ㅎ is lost: 좋아 choa
         stays, goes = (final[0], final[1:]) if len(final) > 1 else ("", final)
         if goes == "ㅎ":
             stays, goes = "", stays
         return ((_CLOSED[stays],) if stays else ()), goes
     if final.endswith("ㅎ") and initial in "ㄱㄷㅈㅅ":
-        return ((_CLOSED[final[0]],) if len(final) > 1 else ()), ""
+        return ((_CLOSED[final[0]],) if len(final) > 1 else ()), ""  # ㅎ aspirates the next stop: 좋다 chota
     if closed in _NASAL_OF and initial in "ㄴㅁㄹ":
-        return (_NASAL_OF[closed],), ""
+        return (_NASAL_OF[closed],), ""  # 독립 tongnip
     if initial == "ㅎ" and closed in ("k", "t", "p"):
         return (), ""
-    return (("l",) if closed == "n" and initial == "ㄹ" else (closed,)), ""
+    return (("l",) if closed == "n" and initial == "ㄹ" else (closed,)), ""  # 신라 silla
 
 
 def _single_jamo(character: str) -> tuple[str, ...]:
@@ -187,9 +190,8 @@ def chinese_pieces(text: str, language: str) -> list[Piece]:
     while len(found) < len(text):
         index = len(found)
         for length in (3, 2):
-            own = words.get(text[index : index + length])
-            if own is not None:
-                found += [Piece(index + at, index + at + 1, phones) for at, phones in enumerate(own)]
+            if word := words.get(text[index : index + length]):
+                found += [Piece(at, at + 1, phones) for at, phones in enumerate(word, index)]
                 break
         else:
             character = text[index]
@@ -366,12 +368,11 @@ def _mora(text: str, roman: str, index: int) -> tuple[tuple[str, ...], int]:
         return _kana_syllable(onset, vowel), index
     glide, other = (roman_kana(small)[:-1], roman_kana(small)[-1])
     if glide and vowel == "i":
-        own = onset if onset in ("sh", "ch", "j") else f"{onset}y"
-        return _kana_syllable(own, other), index + 1
+        palatal = onset if onset in ("sh", "ch", "j") else f"{onset}y"
+        return _kana_syllable(palatal, other), index + 1
     before_small_vowels = text_table(f"sounds/{_TABLES}", "kana:before-small-vowels")
     if not glide and roman in before_small_vowels and (roman != "chi" or other == "e"):
-        own = "ch" if roman == "chi" else before_small_vowels[roman]
-        return _kana_syllable(own, other), index + 1
+        return _kana_syllable("ch" if roman == "chi" else before_small_vowels[roman], other), index + 1
     if glide and roman in ("te", "de", "fu", "vu"):
         return (*_kana_onset(roman[0]), "j", other), index + 1
     return _kana_syllable(onset, vowel), index
@@ -448,14 +449,14 @@ def _kanji(text: str, start: int, end: int) -> list[Piece]:
     while index < end:
         for length in range(4, 0, -1):
             word = text[index : index + length]
-            own = _japanese_words("ja:words").get(word)
+            known = _japanese_words("ja:words").get(word)
             is_alone = index == start and index + length >= end
             if (
-                own is not None
+                known is not None
                 and (length > 1 or is_alone)
                 and (index + length <= end or index == start or end - index == 1)
             ):
-                found += _read_word(word, own, index)
+                found += _read_word(word, known, index)
                 break
         else:
             found.append(_single_kanji(text, index, start, end))
@@ -463,13 +464,13 @@ def _kanji(text: str, start: int, end: int) -> list[Piece]:
     return found
 
 
-def _read_word(word: str, own: tuple[str, ...], index: int) -> list[Piece]:
+def _read_word(word: str, readings_of: tuple[str, ...], index: int) -> list[Piece]:
     """Return the pieces of the kanji of a word of the table."""
     kanji = _LAST_KANA.sub("", word)
-    if len(own) != len(kanji):
-        return [Piece(index, index + len(kanji), roman_phones("".join(own)))]
+    if len(readings_of) != len(kanji):
+        return [Piece(index, index + len(kanji), roman_phones("".join(readings_of)))]
     others = tuple(map(roman_phones, _chinese_readings(word)[:2])) if len(word) == 1 else ()
-    return [Piece(index + at, index + at + 1, roman_phones(part), others) for at, part in enumerate(own)]
+    return [Piece(at, at + 1, roman_phones(part), others) for at, part in enumerate(readings_of, index)]
 
 
 def _single_kanji(text: str, index: int, start: int, end: int) -> Piece:
@@ -505,7 +506,7 @@ def _assimilated(reading: str, following: str, before: str) -> str:
 
 
 def _stems(kun: tuple[str, ...], following: list[str]) -> list[str]:
-    """Return the parts of Japanese readings that a kanji stands for where kana write the rest, the best first."""
+    """Return the parts of Japanese readings that belong to a kanji if kana write the rest, the best first."""
     if not following:
         return []
     scored: list[tuple[int, str]] = []
@@ -550,7 +551,7 @@ def _fit(ending: list[str], before: str, following: list[str]) -> int:
 
 
 def _nouns(kun: tuple[str, ...]) -> list[str]:
-    """Return the readings that are no verb in its dictionary form."""
+    """Return the readings except verbs in their dictionary form."""
     return [reading for reading in kun if not re.search("(?:[aiueo]|[kgsbmr]|ts)u$", reading) or len(reading) <= 4]
 
 

@@ -1,4 +1,7 @@
-"""Pieces of text and their phones: a run of letters is cut where its script changes, and each script has its rules."""
+"""Pieces of text and their phones: a run of letters is cut where its script changes, and each script has its rules.
+
+The module with the rules of a script is imported when a text first needs it.
+"""
 
 from __future__ import annotations
 
@@ -38,26 +41,26 @@ SCRIPTS: dict[str, tuple[str, str]] = {
     _JAPANESE: ("east_asia", "japanese_pieces"),
     _BY_NAME: ("alphabets", "named_pieces"),
 }
-"""Scripts that have rules; all others are read by the names that Unicode gives their letters."""
+"""(module, function) of the scripts with rules; others are read by the names of their letters in Unicode."""
 _SCRIPT_NAMES = {
     "cjk": _CHINESE, "ideographic": _CHINESE, "bopomofo": _CHINESE, "kangxi": _CHINESE,
     "hiragana": _JAPANESE, "katakana": _JAPANESE, "katakana-hiragana": _JAPANESE, "halfwidth": _JAPANESE,
     "fullwidth": LATIN, "feminine": LATIN, "masculine": LATIN, "micro": "greek",
 }  # fmt: skip
-"""The first words of Unicode's names that are not the script's own name."""
+"""The first words of names in Unicode that are not the name of the script."""
 _ALPHABETS = frozenset((LATIN, "cyrillic", "greek"))
-"""Scripts that lend each other letters, and have some that look alike."""
+"""Scripts that borrow letters from each other, and have letters that look alike."""
 _LATIN_LOOK_ALIKES = re.compile("[aăbceĕəhiïjkmoöpstxyÿç]+")
 _LENT = {"cv": ("cyrillic", "ăĕçÿ"), "os": ("cyrillic", "æ"), "ab": ("cyrillic", "ə"), "kab": (LATIN, "γεԑσ")}
-"""Letters that people write in a language for those of its own alphabet, and that alphabet."""
+"""By language: its alphabet, and letters of other alphabets that people write for its letters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """The phones of the characters from `start` to `end`, exclusive; () where they are silent.
+    """The phones of the characters from `start` to `end`, exclusive; () if they are silent.
 
-    What nothing knows how to say (a digit, a letter of no script that is known) stands for itself, as a phone that no
-    vocabulary has. `others` are other pronunciations, the likelier first.
+    A character without a pronunciation (a digit, a letter of an unknown script) is its own phone, which no vocabulary
+    has. `others` are other pronunciations, the likelier first.
     """
 
     start: int
@@ -75,7 +78,7 @@ def pieces(text: str, language: str) -> list[Piece]:
 
     Args:
         text: lower case, NFC, as `Word.spoken` is, without spaces.
-        language: the code that `base_code` returns; "" or "und" where it is unknown.
+        language: the code that `base_code` returns; "" or "und" if it is unknown.
 
     >>> [(piece.start, piece.end, piece.phones) for piece in pieces("schön", "de")]
     [(0, 3, ('ʃ',)), (3, 4, ('ø',)), (4, 5, ('n',))]
@@ -89,32 +92,32 @@ def pieces(text: str, language: str) -> list[Piece]:
 def stretches(text: str, language: str) -> Iterator[tuple[int, int, str]]:
     """Yield (start, end exclusive, script) of the stretches of one script that a text is made of.
 
-    Marks, apostrophes and what else has no script belong to the stretch before them, or else to the next one. In
-    Japanese kana and kanji are one stretch; elsewhere kanji are Chinese. Letters of another alphabet that stand for
-    some of the word's (Chuvash "ă" among Cyrillic letters, Kabyle "γ" among Latin ones) belong to the word's.
+    Marks, apostrophes and other characters without a script belong to the stretch before them, or else to the next one.
+    In Japanese kana and kanji are one stretch; elsewhere kanji are Chinese. Letters of another alphabet that replace
+    some of the word's (Chuvash "ă" among Cyrillic letters, Kabyle "γ" among Latin ones) count as the word's.
     """
     scripts = [script_of_letter(character) for character in text]
     if language in _LENT:
-        own, lent = _LENT[language]
-        scripts = [own if character in lent else script for character, script in zip(text, scripts)]
+        alphabet, lent = _LENT[language]
+        scripts = [alphabet if character in lent else script for character, script in zip(text, scripts)]
     if language == "ja" or (language in ("", "und") and _JAPANESE in scripts):
         scripts = [_JAPANESE if script == _CHINESE else script for script in scripts]
     if len(_ALPHABETS.intersection(scripts)) > 1:
         scripts = _without_look_alikes(text, scripts)
     start, current = 0, ""
-    for place, script in enumerate(scripts):
+    for index, script in enumerate(scripts):
         if not script or script == current:
             continue
         if current:
-            yield start, place, current
-            start = place
+            yield start, index, current
+            start = index
         current = script
     if text:
         yield start, len(text), current or _BY_NAME
 
 
 def _without_look_alikes(text: str, scripts: list[str]) -> list[str]:
-    """Return the scripts of the letters of a word, those that only stand for letters of the word's alphabet replaced.
+    """Return the scripts of the letters of a word, with letters that replace some of its alphabet in that alphabet.
 
     These are Latin letters that look like Cyrillic ones, beside Cyrillic ones, and single letters.
     """
@@ -125,10 +128,10 @@ def _without_look_alikes(text: str, scripts: list[str]) -> list[str]:
             if alone and scripts[stretch.end() : stretch.end() + 1] != [LATIN]:
                 found[stretch.start() : stretch.end()] = ["cyrillic"] * len(stretch[0])
     most = max(_ALPHABETS, key=lambda alphabet: (found.count(alphabet), alphabet))
-    for place, script in enumerate(found):
-        is_lone = found[max(place - 1, 0) : place + 2].count(script) == 1
+    for index, script in enumerate(found):
+        is_lone = found[max(index - 1, 0) : index + 2].count(script) == 1
         if script in _ALPHABETS and script != most and is_lone:
-            found[place] = most
+            found[index] = most
     return found
 
 

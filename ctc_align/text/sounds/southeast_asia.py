@@ -1,8 +1,8 @@
 """Phones of Thai, Lao, Burmese and Khmer: syllables are found in text without spaces.
 
 A syllable is a consonant with those under it, its vowel, which may be written before the consonant, and a consonant
-that closes it. Lao letters are read as the Thai ones at the same offset of their Unicode block, with a few sounds of
-their own. Burmese and Khmer have plain rules of the standard languages: what a syllable in the middle of a word loses,
+that closes it. Lao letters are read as the Thai ones at the same offset of their Unicode block, with a few other
+sounds. Burmese and Khmer have plain rules of the standard languages: what a syllable in the middle of a word loses,
 and voicing, are left out.
 """
 
@@ -24,7 +24,7 @@ _C = "[ก-รลว-ฮ]"
 _TONE = "[่-๋]?"
 _CLUSTERS = "(?:[กขคปผพ][รล]|[ตทบฟ]ร)(?!ร)|[กขค]ว|ห[งญณนมยรลว]|อย|[ทสซศ]ร|จร"
 _FREE = f"(?![ะ-ฺ็ํ๎]|{_TONE}[ะาำ]|[่-๋]|์)"
-"""After a consonant that closes a syllable: no vowel of its own."""
+"""After a consonant that closes a syllable: no vowel."""
 _BEGINS_ANOTHER = (
     f"(?:[กขคปผพ][รล]|[ตทบฟ]ร|[กขค]ว){_TONE}[ะ-ฺ็]|[กขคชดตทนบปพมรลสหผฝ]ว{_C}{_FREE}|{_C}อ(?![ะ-ฺ็อ่-๋]|ย[ู่า])|[กคตทปพศสห]ฤ"
 )
@@ -68,7 +68,7 @@ def thai_pieces(text: str, language: str) -> list[Piece]:
 
 
 def _bare(thai: str, index: int, found: list[Piece], is_lao: bool) -> None:
-    """Add the pieces of consonants without a written vowel, of which two have an o between them."""
+    """Add the pieces of consonants without a written vowel; two of them have an o between them."""
     onsets, codas = _tables(is_lao)
     match = _RUN.match(thai, index)
     if match is None:

@@ -50,10 +50,10 @@ def options_of(file: str, name: str) -> Mapping[str, str]:
 
 @lru_cache(maxsize=256)
 def spelling_rules(file: str, language: str) -> SpellingRules:
-    """Return the rules of a language in the letters of a table file; it is read as others are where it has no section.
+    """Return the rules of a language in the letters of a table file; a language without a section has those of "*".
 
-    The options "vowels" and "front" hold for all sections over the one that has them; "devoiced", "assimilated" and
-    "hiatus" only for their own.
+    The options "vowels" and "front" apply to all sections over the one that has them; "devoiced", "assimilated" and
+    "hiatus" apply to one section only.
     """
     found = table(file)
     name = language if language in found else EVERY
@@ -119,6 +119,7 @@ class SpellingRules:
     ) -> None:
         self._final_devoicing, self._assimilation, self._hiatus = final_devoicing, assimilation, hiatus
         rules = _merged(tables)
+        # a letter that occurs only in longer spellings is read alone as its base letter
         for letter in {letter for spelling, _ in rules for letter in spelling} - {spelling for spelling, _ in rules}:
             if (_base(letter), "") in rules:
                 rules[letter, ""] = rules[_base(letter), ""]
@@ -132,6 +133,7 @@ class SpellingRules:
         for first, keys in by_first.items():
             keys.sort(key=lambda key: (-len(key[0]), -len(key[1])))
             self._phones[first] = [split_phones(rules[key]) for key in keys]
+            # one pattern for each first letter, the rules as its groups: the first group that matches wins
             self._patterns[first] = re.compile("|".join(f"({self._pattern(*key)})" for key in keys))
 
     def pieces(self, text: str) -> list[Piece]:
