@@ -218,7 +218,7 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
             file: BinaryIO | gzip.GzipFile = stack.enter_context(open_input(path))
             if path.name.casefold().endswith(".gz"):
                 file = stack.enter_context(gzip.GzipFile(fileobj=file, mode="rb"))
-            place = 0
+            offset = 0
             for number in itertools.count(1):
                 data = file.readline(_MOST_LINE_BYTES)
                 if not data:
@@ -229,9 +229,9 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
                 try:
                     yield number, text.decode("utf-8")
                 except UnicodeDecodeError as error:
-                    at = place + error.start
+                    at = offset + error.start
                     raise InputError(f"{path}: expected UTF-8, got {error.reason} at byte {at}") from error
-                place += len(data)
+                offset += len(data)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: not whole gzip data ({error})") from error
     except OSError as error:

@@ -181,7 +181,7 @@ class _Element:
 
 @dataclass
 class BookText(Handlers):
-    """The text of a book, to which one page after the other is added, and its places."""
+    """The text of a book, to which one page after the other is added, and its elements."""
 
     places: list[BookPlace] = field(default_factory=list)
     length: int = 0
@@ -239,7 +239,7 @@ class BookText(Handlers):
         self._open.append(element)
 
     def end(self, name: str) -> None:
-        """End the innermost element; an element with an id and text of its own within a paragraph is a place."""
+        """End the innermost element; an element with an id and text of its own within a paragraph is kept."""
         element = self._open.pop()
         if element.is_block:
             self._end_paragraph()
@@ -316,7 +316,7 @@ def epub_version(path: str) -> str:
 
 
 def read_epub(data: bytes, source: str) -> Transcript:
-    """Return the text of a book, with the places of its paragraphs; `source` is its name in messages.
+    """Return the text of a book, with the elements of its paragraphs; `source` is its name in messages.
 
     Raises:
         TranscriptError: the archive is damaged, encrypted, too large unpacked, or lacks a part that it names.

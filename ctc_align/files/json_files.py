@@ -83,7 +83,7 @@ def to_dict(alignment: AlignmentData, style: Style | None = None) -> dict[str, A
 def _object(alignment: AlignmentData, style: Style) -> dict[str, Any]:
     """Return the JSON object with an iterator of its words: those of a long recording never lie in memory together."""
     config = alignment.config if style.times != RECORDING else {**alignment.config, "times": RECORDING}
-    place = _TimeScale(style.shift_s(alignment), end_units(alignment, style))
+    scale = _TimeScale(style.shift_s(alignment), end_units(alignment, style))
     doubt = float(alignment.config.get("min_confidence", 0.0))
     return {
         "format": FORMAT,
@@ -105,25 +105,25 @@ def _object(alignment: AlignmentData, style: Style) -> dict[str, Any]:
         "token_kind": alignment.token_kind,
         "text": alignment.text,
         **({} if alignment.text_offset is None else {"text_offset": alignment.text_offset}),
-        "words": (_word_object(word, place, doubt) for word in alignment.words),
+        "words": (_word_object(word, scale, doubt) for word in alignment.words),
         "unexplained": [
-            {"start_s": place.time_s(start_s), "end_s": place.time_s(end_s)} for start_s, end_s in alignment.unexplained
+            {"start_s": scale.time_s(start_s), "end_s": scale.time_s(end_s)} for start_s, end_s in alignment.unexplained
         ],
-        "regions": [_region_object(region, place) for region in alignment.regions],
+        "regions": [_region_object(region, scale) for region in alignment.regions],
         **({"subtitles": _subtitles_object(alignment.subtitles)} if alignment.subtitles is not None else {}),
         **({"places": [_book_place_object(place) for place in alignment.places]} if alignment.places else {}),
         "config": _plain(config),
     }
 
 
-def _word_object(word: AlignedWord, place: _TimeScale, doubt: float) -> dict[str, Any]:
+def _word_object(word: AlignedWord, scale: _TimeScale, doubt: float) -> dict[str, Any]:
     """Return the object of a word; `doubtful` is there only where it is true."""
     doubtful = word.confidence is not None and word.confidence < doubt
     return {
         "text": word.text,
         "spoken": word.spoken,
-        "start_s": place.time_s(word.start_s),
-        "end_s": place.time_s(word.end_s),
+        "start_s": scale.time_s(word.start_s),
+        "end_s": scale.time_s(word.end_s),
         "confidence": _number(word.confidence),
         **_spread(word),
         **({"doubtful": True} if doubtful else {}),
@@ -136,8 +136,8 @@ def _word_object(word: AlignedWord, place: _TimeScale, doubt: float) -> dict[str
         "tokens": [
             {
                 "token": token.token,
-                "start_s": place.time_s(token.start_s),
-                "end_s": place.time_s(token.end_s),
+                "start_s": scale.time_s(token.start_s),
+                "end_s": scale.time_s(token.end_s),
                 "confidence": _number(token.confidence),
                 **_spread(token),
                 **({"by": token.by} if token.by else {}),
@@ -147,11 +147,11 @@ def _word_object(word: AlignedWord, place: _TimeScale, doubt: float) -> dict[str
     }
 
 
-def _region_object(region: Region, place: _TimeScale) -> dict[str, Any]:
+def _region_object(region: Region, scale: _TimeScale) -> dict[str, Any]:
     return {
         "kind": region.kind,
-        "start_s": place.time_s(region.start_s),
-        "end_s": place.time_s(region.end_s),
+        "start_s": scale.time_s(region.start_s),
+        "end_s": scale.time_s(region.end_s),
         "char_start": region.char_start,
         "char_end": region.char_end,
         "reason": region.reason,
@@ -277,12 +277,12 @@ def parse_object(data: bytes, name: str) -> dict[str, Any]:
     return found
 
 
-def check_format(data: Any, place: str) -> None:
-    """Raise InputError, which begins with `place`, unless `data` is the object of an alignment."""
+def check_format(data: Any, name: str) -> None:
+    """Raise InputError, which begins with `name`, unless `data` is the object of an alignment."""
     format = data.get("format") if isinstance(data, dict) else None
     if format != FORMAT:
         got = shown(format) if format is not None else "other JSON"
-        raise InputError(f'{place}: expected an alignment of format "{FORMAT}", got {got}')
+        raise InputError(f'{name}: expected an alignment of format "{FORMAT}", got {got}')
 
 
 def no_number(constant: str) -> float:
@@ -308,23 +308,23 @@ def alignment_fields(data: dict[str, Any], name: str | Path = "the JSON object")
 
 
 class Fields:
-    """The fields of a JSON object, each taken as what it must be; `place` is its path, for messages.
+    """The fields of a JSON object, each taken as what it must be; `path` is its path, for messages.
 
     Raises:
         ValueError: it is no object, or a field is missing or something else.
     """
 
-    def __init__(self, data: Any, place: str = "") -> None:
+    def __init__(self, data: Any, path: str = "") -> None:
         if not isinstance(data, dict):
-            raise ValueError(f"expected {place or 'an alignment'} as an object, got {shown(data)}")
-        self.data, self.place = data, place
+            raise ValueError(f"expected {path or 'an alignment'} as an object, got {shown(data)}")
+        self.data, self.path = data, path
 
-    def path(self, key: str) -> str:
-        return f"{self.place}.{key}" if self.place else key
+    def path_of(self, key: str) -> str:
+        return f"{self.path}.{key}" if self.path else key
 
     def value(self, key: str) -> Any:
         if key not in self.data:
-            raise ValueError(f"{self.path(key)} is missing")
+            raise ValueError(f"{self.path_of(key)} is missing")
         return self.data[key]
 
     def take(self, key: str, kind: str, convert: Callable[[Any], Item]) -> Item:
@@ -333,7 +333,7 @@ class Fields:
         try:
             return convert(value)
         except (ValueError, TypeError):
-            raise ValueError(f"{self.path(key)}: expected {kind}, got {shown(value)}") from None
+            raise ValueError(f"{self.path_of(key)}: expected {kind}, got {shown(value)}") from None
 
     def text(self, key: str, *default: str) -> str:
         return default[0] if default and self.data.get(key) is None else self.take(key, "a text", _text)
@@ -350,20 +350,20 @@ class Fields:
     def share_or_none(self, key: str) -> float | None:
         value = self.number_or_none(key) if key in self.data else self.value(key)
         if value is not None and not 0 <= value <= 1:
-            raise ValueError(f"{self.path(key)}: expected a number from 0 to 1, got {shown(value)}")
+            raise ValueError(f"{self.path_of(key)}: expected a number from 0 to 1, got {shown(value)}")
         return value
 
     def choice(self, key: str, choices: Sequence[str]) -> str:
         value = self.text(key)
         if value not in choices:
-            raise ValueError(f"{self.path(key)}: expected one of {', '.join(choices)}, got {shown(value)}")
+            raise ValueError(f"{self.path_of(key)}: expected one of {', '.join(choices)}, got {shown(value)}")
         return value
 
     def from_zero(self, key: str) -> float | None:
         """Return a number that is not negative, None without one."""
         value = self.number_or_none(key)
         if value is not None and value < 0:
-            raise ValueError(f"{self.path(key)}: expected a number from 0, got {shown(value)}")
+            raise ValueError(f"{self.path_of(key)}: expected a number from 0, got {shown(value)}")
         return value
 
     def whole(self, key: str, *default: int) -> int:
@@ -375,7 +375,7 @@ class Fields:
     def objects(self, key: str, *default: list[Any]) -> list[Fields]:
         """Return the objects in a list."""
         items = default[0] if default and self.data.get(key) is None else self.take(key, "a list", _list)
-        return [Fields(item, f"{self.path(key)}[{number}]") for number, item in enumerate(items)]
+        return [Fields(item, f"{self.path_of(key)}[{number}]") for number, item in enumerate(items)]
 
 
 def _text(value: Any) -> str:
@@ -468,7 +468,7 @@ def _subtitles(data: Fields) -> Subtitles | None:
 def _cue(cue: Fields) -> SourceCue:
     start_s, end_s = cue.seconds("start_s"), cue.seconds("end_s")
     if not 0 <= start_s <= end_s:
-        raise ValueError(f"{cue.place}: expected times from 0 on, start_s up to end_s, got {start_s} and {end_s}")
+        raise ValueError(f"{cue.path}: expected times from 0 on, start_s up to end_s, got {start_s} and {end_s}")
     return SourceCue(
         *_characters(cue),
         start_s,
@@ -488,11 +488,11 @@ def _book_place(place: Fields) -> BookPlace:
 def _region(part: Fields, shift_s: float) -> Region:
     kind = part.choice("kind", REGION_KINDS)
     times = [_moved(part.seconds_or_none(key), shift_s) for key in ("start_s", "end_s")]
-    places = [part.whole_or_none(key) for key in ("char_start", "char_end")]
-    if None in (times if kind == UNEXPLAINED else places):
+    span = [part.whole_or_none(key) for key in ("char_start", "char_end")]
+    if None in (times if kind == UNEXPLAINED else span):
         where = "times" if kind == UNEXPLAINED else "characters"
-        raise ValueError(f"{part.place}: expected the {where} of a region of kind {kind}, got null")
-    return Region(kind, times[0], times[1], places[0], places[1], part.text("reason", ""))
+        raise ValueError(f"{part.path}: expected the {where} of a region of kind {kind}, got null")
+    return Region(kind, times[0], times[1], span[0], span[1], part.text("reason", ""))
 
 
 def _moved(seconds: float | None, shift_s: float) -> Any:
@@ -503,7 +503,7 @@ def _moved(seconds: float | None, shift_s: float) -> Any:
 def _characters(item: Fields) -> tuple[int, int]:
     start, end = item.whole("char_start"), item.whole("char_end")
     if start > end:
-        raise ValueError(f"{item.place}: expected char_start up to char_end, got {start} and {end}")
+        raise ValueError(f"{item.path}: expected char_start up to char_end, got {start} and {end}")
     return start, end
 
 
@@ -512,9 +512,9 @@ def _aligned_word(word: Fields, shift_s: float) -> AlignedWord:
     by = _by(word)
     known = timed["start_s"], timed["end_s"], timed["confidence"] if not by else 0.0
     if status == ALIGNED and None in known:
-        raise ValueError(f"{word.place}: expected times and confidence of an aligned word, got null")
+        raise ValueError(f"{word.path}: expected times and confidence of an aligned word, got null")
     if status != ALIGNED:
-        _check_bare(word.place, status, {**timed, "tokens": tokens or None, "by": by or None})
+        _check_bare(word.path, status, {**timed, "tokens": tokens or None, "by": by or None})
     kind = word.choice("kind", UNSPOKEN_KINDS) if word.data.get("kind") and status != ALIGNED else ""
     start, end = _characters(word)
     return AlignedWord(
@@ -531,12 +531,12 @@ def _aligned_word(word: Fields, shift_s: float) -> AlignedWord:
     )
 
 
-def _check_bare(place: str, status: str, fields: dict[str, Any]) -> None:
-    """Raise ValueError where a word that has no place still has fields, which are not None, of one that has."""
+def _check_bare(path: str, status: str, fields: dict[str, Any]) -> None:
+    """Raise ValueError where a word without times still has fields, which are not None, of an aligned one."""
     left = [name for name, value in fields.items() if value is not None]
     if left:
         raise ValueError(
-            f"{place}: expected no times, confidence, tokens or `by` of a word that is {status}, got "
+            f"{path}: expected no times, confidence, tokens or `by` of a word that is {status}, got "
             f"{', '.join(left)}: take them out, or make it {ALIGNED}"
         )
 
@@ -544,7 +544,7 @@ def _check_bare(place: str, status: str, fields: dict[str, Any]) -> None:
 def _token(token: Fields, shift_s: float) -> AlignedToken:
     timed = _timed(token, shift_s)
     if None in (timed["start_s"], timed["end_s"], timed["confidence"]):
-        raise ValueError(f"{token.place}: expected times and confidence of a token, got null")
+        raise ValueError(f"{token.path}: expected times and confidence of a token, got null")
     return AlignedToken(token.text("token"), **timed, by=_by(token))
 
 
@@ -557,7 +557,7 @@ def _timed(item: Fields, shift_s: float) -> dict[str, Any]:
     """Return the times of a word or token, moved, with what is known of them."""
     start_s, end_s = item.seconds_or_none("start_s"), item.seconds_or_none("end_s")
     if start_s is not None and end_s is not None and start_s > end_s:
-        raise ValueError(f"{item.place}: expected start_s up to end_s, got {start_s} and {end_s}")
+        raise ValueError(f"{item.path}: expected start_s up to end_s, got {start_s} and {end_s}")
     return {
         "start_s": _moved(start_s, shift_s),
         "end_s": _moved(end_s, shift_s),

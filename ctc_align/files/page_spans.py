@@ -63,7 +63,7 @@ class XmlSource(Handlers):
         self.open: list[SourceNode] = []
 
     def begin(self, parser: expat.XMLParserType) -> None:
-        """Have each event come alone, with its place."""
+        """Have each event come alone, with its offset."""
         if self.data.startswith((codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)):
             raise ValueError("it is in UTF-16; only files in UTF-8 can be changed")
         forward: Callable[[str, dict[str, str]], object] | None = parser.StartElementHandler  # type: ignore[assignment]
@@ -79,28 +79,28 @@ class XmlSource(Handlers):
         parser.XmlDeclHandler = _declared
 
     @property
-    def place(self) -> int:
+    def offset(self) -> int:
         """The byte at which the event under way begins."""
         return self._parser.CurrentByteIndex
 
     def end(self, name: str) -> None:
         """End the innermost element; an empty one (`<br/>`) ended with its start tag."""
         node = self.open.pop()
-        is_tag = self.data.startswith(b"</", self.place)
-        node.end = self.data.index(b">", self.place) + 1 if is_tag else self.place
+        is_tag = self.data.startswith(b"</", self.offset)
+        node.end = self.data.index(b">", self.offset) + 1 if is_tag else self.offset
 
     def at_end_of(self, node: SourceNode, content: str) -> tuple[int, int, str]:
         """Return the edit, for `edited`, that puts `content` behind all that is in an element."""
-        place = self.data.rindex(b"<", 0, node.end)
-        if self.data.startswith(b"</", place):
-            return place, place, content
-        place = self.data.rindex(b"/", 0, node.end)
-        return place, node.end, f">{content}</{node.prefix}{node.name}>"
+        offset = self.data.rindex(b"<", 0, node.end)
+        if self.data.startswith(b"</", offset):
+            return offset, offset, content
+        offset = self.data.rindex(b"/", 0, node.end)
+        return offset, node.end, f">{content}</{node.prefix}{node.name}>"
 
     def in_start_tag(self, node: SourceNode, attribute: str) -> tuple[int, int, str]:
         """Return the edit that gives an element one more attribute."""
-        place = node.start + 1 + len(f"{node.prefix}{node.name}".encode())
-        return place, place, f" {attribute}"
+        offset = node.start + 1 + len(f"{node.prefix}{node.name}".encode())
+        return offset, offset, f" {attribute}"
 
     def _open(self, name: str, attributes: dict[str, str]) -> None:
         parent = self.open[-1] if self.open else None
@@ -112,7 +112,7 @@ class XmlSource(Handlers):
         }
         spaces = parent.spaces if parent is not None else {}
         spaces = {**spaces, **declared} if declared else spaces
-        self.open.append(SourceNode(parent, local, prefix + colon, self.place, 0, attributes, spaces))
+        self.open.append(SourceNode(parent, local, prefix + colon, self.offset, 0, attributes, spaces))
         self.nodes.append(self.open[-1])
 
 
@@ -157,17 +157,17 @@ class PageSpan(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class _TextRun:
-    """Characters of the book from `first` on, in the bytes from `place` on; `whole`: what cannot be parted there."""
+    """Characters of the book from `first` on, in the bytes from `offset` on; `whole`: what cannot be parted there."""
 
     first: int
     text: str
-    place: int
+    offset: int
     node: SourceNode
     whole: SourceNode | None
 
-    def place_of(self, character: int) -> int:
+    def offset_of(self, character: int) -> int:
         """Return the byte at which a character of the run begins."""
-        return self.place + len(self.text[: character - self.first].encode("utf-8"))
+        return self.offset + len(self.text[: character - self.first].encode("utf-8"))
 
 
 class _Part(NamedTuple):
@@ -181,7 +181,7 @@ class _Part(NamedTuple):
 
 
 class PageSource(XmlSource):
-    """A page's elements and text by their places in its bytes; `book` takes the text.
+    """A page's elements and text by their offsets in its bytes; `book` takes the text.
 
     Raises:
         ValueError: from its events, as `BookText.add`, or the page is not in UTF-8.
@@ -223,7 +223,7 @@ class PageSource(XmlSource):
         self._book.end(name)
 
     def characters(self, data: str) -> None:
-        """Add characters, and keep the places of those that are text of the book."""
+        """Add characters, and keep the offsets of those that are text of the book."""
         at = 0
         for match in _RUN.finditer(data):
             before = self._book.length
@@ -234,13 +234,13 @@ class PageSource(XmlSource):
         if at < len(data):
             self._book.characters(data[at:])
 
-    def _add(self, first: int, text: str, offset: int) -> None:
-        place, node = self.place + offset, self.open[-1]
+    def _add(self, first: int, text: str, skipped: int) -> None:
+        offset, node = self.offset + skipped, self.open[-1]
         last = first + len(text)
         coded = text.encode("utf-8")
         whole = self._whole
-        if whole is None and (coded[:1] == b"&" or not self.data.startswith(coded, place)):
-            whole = SourceNode(node, "&", "", self.place, self.data.index(b";", self.place) + 1, last=last)
+        if whole is None and (coded[:1] == b"&" or not self.data.startswith(coded, offset)):
+            whole = SourceNode(node, "&", "", self.offset, self.data.index(b";", self.offset) + 1, last=last)
         for each in reversed(self.open):
             if each.first >= 0:
                 break
@@ -249,15 +249,15 @@ class PageSource(XmlSource):
             whole.first = first
         self._last = last
         self._firsts.append(first)
-        self._runs.append(_TextRun(first, text, place, node if whole is None else whole.parent or node, whole))
+        self._runs.append(_TextRun(first, text, offset, node if whole is None else whole.parent or node, whole))
 
     def _start_section(self) -> None:
         if self._whole is None:
-            self._whole = SourceNode(self.open[-1], "!", "", self.place)
+            self._whole = SourceNode(self.open[-1], "!", "", self.offset)
 
     def _end_section(self) -> None:
         if self._whole is not None and self._whole.name == "!":
-            self._whole.end, self._whole.last = self.place + len("]]>"), self._last
+            self._whole.end, self._whole.last = self.offset + len("]]>"), self._last
             self._whole = None
 
     def marked(self, units: Sequence[Sequence[SpanWord]], prefix: str, link: str) -> tuple[bytes, list[PageSpan]]:
@@ -351,8 +351,8 @@ class PageSource(XmlSource):
         """Return where tags around characters go, and the element that they are in; None where one cannot be."""
         begin, end = self._run(first), self._run(last - 1)
         home = _common(begin.node, end.node)
-        start = begin.whole.start if begin.whole else begin.place_of(first)
-        stop = end.whole.end if end.whole else end.place_of(last)
+        start = begin.whole.start if begin.whole else begin.offset_of(first)
+        stop = end.whole.end if end.whole else end.offset_of(last)
         node: SourceNode | None = begin.node
         while node is not home and node is not None:
             if node.first < first:

@@ -60,7 +60,7 @@ _BOOK_BYTES = 8
 class SmilWriter(Writer):
     """A SMIL document: for each page a `seq`, in it a `par` for each element with an id whose words are read.
 
-    Pages and elements are in the order of the book, `text` names them by their place in the book's archive; `audio` is
+    Pages and elements are in the order of the book, `text` names them by their names in the book's archive; `audio` is
     the recording's file name, with the times of the element's first and last word in the recording, whatever the style
     says of times. An element that is cut in two by another reading has the longer part. Paragraphs without an
     id cannot be named: their text is in no `par`. A warning says how many words are left out, and why.
@@ -127,8 +127,8 @@ def write_smil(pages: Iterable[SmilPage], file: TextIO) -> None:
         'xmlns:epub="http://www.idpf.org/2007/ops" version="3.0">\n  <body>\n'
     )
     number = 0
-    for place, page in enumerate(pages, 1):
-        file.write(f'    <seq id="page{place}" epub:textref={quoteattr(page.href)}>\n')
+    for page_number, page in enumerate(pages, 1):
+        file.write(f'    <seq id="page{page_number}" epub:textref={quoteattr(page.href)}>\n')
         for clip in page.clips:
             number += 1
             times = f'clipBegin="{smil_clock(clip.start_ms)}" clipEnd="{smil_clock(clip.end_ms)}"'
@@ -161,7 +161,7 @@ def _smil_clips(alignment: AlignmentData) -> tuple[list[tuple[BookPlace, int, in
 
 
 def _finest(places: Sequence[BookPlace], starts: Sequence[int]) -> list[BookPlace]:
-    """Return places that do not lie in each other, with words: those inside one where they hold all of its words."""
+    """Return elements that do not lie in each other, with words: those inside one where they hold all of its words."""
     found: list[BookPlace] = []
     at = 0
     ordered = sorted(places, key=lambda place: (place.char_start, -place.char_end))
@@ -182,7 +182,7 @@ def _finest(places: Sequence[BookPlace], starts: Sequence[int]) -> list[BookPlac
 
 
 def _count(starts: Sequence[int], place: BookPlace) -> int:
-    """Return how many words with times begin in a place."""
+    """Return how many words with times begin in an element."""
     return bisect_left(starts, place.char_end) - bisect_left(starts, place.char_start)
 
 
@@ -202,7 +202,7 @@ def quoted(name: str) -> str:
 
 
 class SpokenClip(NamedTuple):
-    """An element of a page, and the stretch of a recording (by its place in a list) in which it is read."""
+    """An element of a page, and the stretch of a recording (by its index in a list) in which it is read."""
 
     id: str
     recording: int
@@ -238,7 +238,7 @@ class BookFolder:
         return posixpath.join(self.path, name)
 
     def overlay(self, number: int) -> str:
-        """Return the name of the overlay of a page, by its place among those that are read, from 0."""
+        """Return the name of the overlay of a page, by its index among those that are read, from 0."""
         return self.named(f"page{number + 1}.smil")
 
 
@@ -459,7 +459,7 @@ def write_read_aloud(book: Path, readings: Sequence[Reading], target: Path, by: 
 
 
 def _pages(archive: EpubArchive) -> tuple[str, list[_BookPage]]:
-    """Return the text of a book and its pages, with the places of their text."""
+    """Return the text of a book and its pages, with the offsets of their text."""
     book, pages = BookText(), []
     for page in archive.spine()[1]:
         first = book.length
@@ -562,9 +562,9 @@ def _clips(spans: Sequence[PageSpan]) -> list[SpokenClip]:
     """Return the stretches of the recordings, in whole milliseconds; short pauses go with what is before them."""
     times = [(round(span.start_s * MS_PER_S), round(span.end_s * MS_PER_S)) for span in spans]
     clips = []
-    for place, (span, (start_ms, end_ms)) in enumerate(zip(spans, times)):
-        if place + 1 < len(spans) and spans[place + 1].recording == span.recording:
-            next_ms = times[place + 1][0]
+    for index, (span, (start_ms, end_ms)) in enumerate(zip(spans, times)):
+        if index + 1 < len(spans) and spans[index + 1].recording == span.recording:
+            next_ms = times[index + 1][0]
             end_ms = next_ms if 0 <= next_ms - end_ms <= _PAUSE_MS else end_ms
         clips.append(SpokenClip(span.id, span.recording, start_ms, max(end_ms, start_ms + 1)))
     return clips
