@@ -1,7 +1,7 @@
-"""The places in a recording where the words of a transcript are heard, if anywhere: without exact times.
+"""The words of a transcript that are heard in a recording, roughly where, and which of them are surely not there.
 
-The text is searched among what was heard; then what is left of the text among what is left of the recording, as often
-as that finds anything: passages in another order are found so.
+The text is searched among what was heard; then the rest of the text among the rest of the recording, as long as that
+finds anything: this finds passages in another order.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ctc_align.kernels.requests import CtcTargets, Forward, Steps
 from ctc_align.types import Words, WordTokens
 
 PAUSE_S = 0.25
-"""In a pause no label is heard for so long."""
+"""A pause is at least this long without a label."""
 FEWEST_TOKENS, FEWEST_WORDS = 20, 5
-"""A passage in another place than its neighbours has at least so many tokens and words."""
+"""The least tokens and words of a passage that was moved away from its neighbours."""
 SURE_NATS, SURE_SCORE = 1.2, 3.0
-"""A word whose labels speak for it by so many nats a token, and in all, is there."""
+"""A word is surely there if its labels support it by this many nats a token, and in all."""
 SAMPLED_TOKENS, FEWEST_SAMPLED = 1000, 10
 """Tokens from which the cost of one that is not heard is measured, at most and at least."""
 LABELS_A_LETTER = 3
-"""A letter that the vocabulary lacks may be heard as so many labels."""
+"""The most labels that a letter which the vocabulary lacks is heard as."""
 SENTENCE_MARKS = frozenset(".?!…:;。？！")
 _CLOSING = "\"'”’»)]}"
 
@@ -37,12 +37,12 @@ class FoundWords:
     """The words of a transcript that have tokens, as they were heard.
 
     Attributes:
-        words: (K,) their places in the transcript, ascending.
+        words: (K,) their indices in the transcript, ascending.
         lengths: (K,) their tokens.
-        order: (K,) their places in time, 0 for the first; -1 for those that were not found.
+        order: (K,) their ranks in time, from 0; -1 for those that were not found.
         first, last: (K,) labels, the first and the last of each; of words without labels `first` is the label after the
             word, and `last` the one before it.
-        score: (K,) nats by which the labels speak for each word.
+        score: (K,) nats by which the labels support each word.
         unheard: (K, 2) tokens before the first and after the last label of each.
         lacking: (K + 1,) labels that may be of letters which the vocabulary lacks, in the words before each word and in
             itself, and after the last.
@@ -241,11 +241,11 @@ def _unheard_nats(text: TextTokens, heard: HeardTokens, labels: np.ndarray, sure
 # Gaps between words that were found: where they are, and whether other words are said there.
 
 FOREIGN_LABELS = 4
-"""More labels than are to be expected, by so many, between two words are speech that is not in the transcript."""
+"""This many labels more than expected between two words are speech that is not in the transcript."""
 LONG_S = 2.5
-"""Such speech of at least so long parts islands."""
+"""Such speech parts islands if it is at least this long."""
 ROOM_S, TOKEN_S = 1.0, 0.15
-"""Beyond its last label a passage goes on for so long, and for so long for each of its tokens that was not heard."""
+"""A passage may continue this long beyond its last label, and longer for each of its tokens that was not heard."""
 
 
 @dataclass(frozen=True)
@@ -300,7 +300,7 @@ def gaps_of(found: FoundWords, heard: HeardTokens, in_time: np.ndarray, frame_sh
 
 
 def room_frames(unheard: int, frame_shift_s: float) -> int:
-    """Return how far beyond its last label a passage may go on, of whose end so many tokens were not heard."""
+    """Return the frames that a passage may continue beyond its last label, with `unheard` tokens not heard there."""
     return units.seconds_to_frames(ROOM_S + TOKEN_S * float(unheard), frame_shift_s)
 
 
@@ -312,30 +312,29 @@ def room_frames(unheard: int, frame_shift_s: float) -> int:
 # stay; where others are surely absent, less is enough.
 
 ABSENT_NATS, ABSENT_SCORE, ABSENT_LABEL = 4.5, 8.5, 2.0
-"""A word is surely absent where it is less likely than nothing in its place by so many nats: for each of its tokens, in
-all, and for each label that is heard there. The English model, development speakers: none of 19,400 words that are
-spoken."""
+"""A word is surely absent if leaving it out is likelier by this many nats: for each of its tokens, in all, and for each
+label that is heard there. Tuned with the English model on development speakers: none of 19,400 spoken words is."""
 DOUBTFUL_NATS = 4.5
-"""The same for each token where the transcript is known not to be exact: 5 of 1,000 words that are spoken, 95 of 100
-single words that are not, 70 of 100 that stand for another word."""
+"""The same for each token if the transcript is known not to be exact. On the same speech it takes out 5 of 1,000 spoken
+words, 95 of 100 single words that were not said, and 70 of 100 that replace another word."""
 ABSENT_UNHEARD, DOUBTFUL_UNHEARD = 1.15, 1.1
-"""Both are at least so many times what a token costs that is spoken and not heard: some models are surer of all."""
+"""Minimum ratio of both to the cost of an unheard token: some models are surer of everything."""
 INEXACT_SHARE = 0.005
 """A transcript is not exact where more than this share of its words is surely absent."""
 MOST_LABELS = 4
-"""More labels in the place of a word count no more."""
+"""More labels where a word would be count as this many."""
 CONTEXT_S = 0.03
-"""So much before the first label of the words, and after the last, goes with them."""
+"""Words are scored from this long before their first label until this long after their last."""
 SHORT_FRAME_S = 0.0125
-"""With frames so short other speech may take one between any two words; with longer ones, or separators between words,
-there may be none left, and it is optional."""
+"""With shorter frames there is always a frame for other speech between two words; with longer ones, or with separators
+between words, there may be none, and other speech is optional."""
 LONGEST_RUN, RUNS_AT_ONCE = 12, 256
-"""Words of a run, and runs, that are looked at together."""
+"""The most words of a run, and the most runs scored together: the paths of each take memory."""
 
 
 @dataclass(frozen=True)
 class HeardSpeech:
-    """The speech in which absent words are looked for.
+    """The speech in which words may be absent.
 
     Attributes:
         log_probs: (T, C).
@@ -408,7 +407,7 @@ def present_words(speech: HeardSpeech, found: FoundWords, gaps: Gaps, *, loose: 
 
 
 def _chunks(runs: Iterator[_Run]) -> Iterator[list[_Run]]:
-    """Yield lists of runs: so many are looked at together, for the paths of each take memory."""
+    """Yield lists of `RUNS_AT_ONCE` runs."""
     while chunk := list(islice(runs, RUNS_AT_ONCE)):
         yield chunk
 
@@ -418,7 +417,7 @@ def _absent_in(
 ) -> Steps[dict[int, float]]:
     """Return the words of runs that are hardly there, and by how many nats nothing in their place is likelier.
 
-    Of each run the least likely word is taken out, then of the rest, as long as there is one.
+    The least likely word of each run is taken out, then that of the rest, as long as there is one.
     """
     words = found.words[in_time]
     nats = max(DOUBTFUL_NATS, DOUBTFUL_UNHEARD * found.unheard_nats)

@@ -30,7 +30,7 @@ from ctc_align.kernels.requests import Steps
 from ctc_align.types import WordTokens
 
 LONGEST_S = 600.0
-"""Longer islands are cut in pauses."""
+"""Longer islands are cut in pauses: islands of some minutes take little memory, however long the recording is."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,8 @@ class Island:
     """Words that follow each other in the transcript and in the recording.
 
     Attributes:
-        words: (N,) places in the transcript, ascending.
-        first_frame, last_frame: where to look for them, the last exclusive.
+        words: (N,) indices in the transcript, ascending.
+        first_frame, last_frame: the frames in which to align them, the last exclusive.
         wildcards: (N + 1,) bool, whether other speech may stand before each of the words, and after the last.
     """
 
@@ -50,7 +50,7 @@ class Island:
 
 
 def find_islands(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens]) -> Steps[list[Island] | None]:
-    """Return the islands of a recording by time; None where all words are spoken and nothing else, or none is found."""
+    """Return the islands of a recording by time; None if all words are spoken and nothing else, or no word is found."""
     emissions = inputs.emissions
     heard = hear(emissions.log_probs, emissions.blank, soundless(emissions))
     found = find_words(text_tokens(inputs.words, word_tokens), word_tokens, heard, emissions.frame_shift_s)
@@ -101,14 +101,14 @@ def _with_unknown(island: Island, unknown: np.ndarray) -> Island:
 
 
 def _all_but_optional(inputs: UtteranceInputs, found: FoundWords, spoken: np.ndarray) -> bool:
-    """Return whether all words are spoken, or may be left out, which `optional_passages` sees to."""
+    """Return whether all words are spoken, except optional passages, which `leave_out_unspoken` decides on."""
     absent = np.setdiff1d(found.words, found.words[spoken])
     optional = [np.arange(passage.first, passage.last) for passage in inputs.words.optional]
     return not len(absent) or (bool(optional) and bool(np.isin(absent, np.concatenate(optional)).all()))
 
 
 def _with_labels(found: FoundWords, in_time: np.ndarray, gaps: Gaps) -> np.ndarray:
-    """Return which words (N,) are in islands of which anything is heard: the others have no place."""
+    """Return which words (N,) are in islands with a label: the others cannot be placed."""
     island = np.cumsum(gaps.cuts[:-1])
     return np.isin(island, island[found.last[in_time] >= found.first[in_time]])
 
@@ -134,10 +134,7 @@ def islands_of(
 
 
 def _cuts_in_pauses(gaps: Gaps, cuts: np.ndarray, frame_shift_s: float) -> list[int]:
-    """Return gaps in which long islands are cut: pauses between words that were heard, the longest within reach.
-
-    Islands of some minutes take little memory, however long the recording is.
-    """
+    """Return gaps in which long islands are cut: pauses between words that were heard, the longest within reach."""
     most = units.seconds_to_frames(LONGEST_S, frame_shift_s)
     pause = np.where((gaps.unheard.sum(1) == 0) & ~gaps.foreign, gaps.after - gaps.before, 0)
     found = []

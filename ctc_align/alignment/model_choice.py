@@ -1,4 +1,4 @@
-"""The model of an aligner that was left to choose: `english` or `universal`, by the language of each transcript."""
+"""The choice of a model where none was named: `english` or `universal`, by the language of each transcript."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def model_for(language: str) -> str:
 
 
 def with_calibrated(model: str | None, settings: Settings) -> str | None:
-    """Return the model; where it is left open and the settings have a calibration, the one that this was made with.
+    """Return the model; where none was named and the settings have a calibration, the one that this was made with.
 
     Raises:
         ConfigError: the calibration cannot be read.
@@ -53,7 +53,7 @@ def with_calibrated(model: str | None, settings: Settings) -> str | None:
 
 
 def only_model(model: str | None, given: Settings, has_lexicon: bool) -> str | None:
-    """Return the model that all transcripts get, whatever they look like; `AUTO` where they choose it."""
+    """Return the model for all transcripts, whatever their language; `AUTO` where each chooses its model."""
     is_bound = has_lexicon or bool(given.calibration)
     model = with_calibrated(model, given)
     return model_for(given.language) if model == AUTO and is_bound else model
@@ -62,15 +62,15 @@ def only_model(model: str | None, given: Settings, has_lexicon: bool) -> str | N
 def by_aligner(
     aligner: One, texts: Sequence[Sequence[str]], languages: Sequence[str]
 ) -> Iterator[tuple[One, list[int], list[str]]]:
-    """Yield the aligners that audios with alternative transcripts need, each with the places and languages of its own.
+    """Yield the aligners that audios with alternative transcripts need, each with its audios' indices and languages.
 
     `languages` are those that are known, "" for others.
     """
     groups: dict[int, tuple[One, list[int], list[str]]] = {}
-    for place, (alternatives, known) in enumerate(zip(texts, languages)):
-        own, language = aligner.for_texts(alternatives, known)
-        _, places, codes = groups.setdefault(id(own), (own, [], []))
-        places.append(place)
+    for index, (alternatives, known) in enumerate(zip(texts, languages)):
+        chosen, language = aligner.for_texts(alternatives, known)
+        _, indices, codes = groups.setdefault(id(chosen), (chosen, [], []))
+        indices.append(index)
         codes.append(language)
     yield from groups.values()
 
@@ -79,11 +79,11 @@ class ModelChoice(Generic[One]):
     """The model that an aligner was asked for, and the aligners of other embedded models that its transcripts need.
 
     Args:
-        model: as it was given; `AUTO` leaves it open.
-        given: the settings as they were given; their language "" leaves it open.
-        has_lexicon: a lexicon, as a calibration, binds the aligner to its model, whatever the texts look like.
+        model: as it was given; `AUTO` lets the transcripts choose.
+        given: the settings as they were given; with their language "" the transcripts' languages decide.
+        has_lexicon: a lexicon, like a calibration, binds the aligner to one model, whatever the texts' language.
             A calibration that names its model chooses that.
-        load: loads the aligner of a model, with the same settings, but for the language: that is open.
+        load: loads the aligner of a model, with the same settings except the language, which is "".
     """
 
     def __init__(self, model: str | None, given: Settings, has_lexicon: bool, load: Callable[[str], One]) -> None:
@@ -99,38 +99,38 @@ class ModelChoice(Generic[One]):
 
     @property
     def by_text(self) -> bool:
-        """True where the language of a transcript that has none is told by its text."""
+        """True if a transcript that names no language has the language of its text."""
         return self.has_choice and not self.given.language
 
     def language_of(self, text: str) -> str:
-        """Return the code of the language that a text looks like, "" where nobody asks or the model is the right one.
+        """Return the code of the language that a text looks like, "" where it does not matter or the model is right.
 
-        Models of all languages have English, too: there it has its code.
+        For models of all languages English has a code, too.
         """
         if not self.by_text:
             return ""
         return likely_other_language(text) or (ENGLISH_CODE if self.knows_all else "")
 
     def named(self, text: str | Transcript) -> str | Transcript:
-        """Return a transcript with the language that it looks like, where it has none and nobody named one."""
+        """Return a transcript with the language that it looks like, where neither it nor the settings name one."""
         transcript = Transcript(text) if isinstance(text, str) else text
         if not isinstance(transcript, Transcript) or not isinstance(transcript.text, str) or transcript.language:
             return text
         language = self.language_of(transcript.text)
         return replace(transcript, language=language) if language else text
 
-    def aligner(self, own: One, language: str) -> One:
-        """Return the aligner for a transcript in a language of its own ("": none): `own`, or another model's."""
+    def aligner(self, this: One, language: str) -> One:
+        """Return the aligner for a transcript that names a language ("": none): `this`, or another model's."""
         model = model_for(language or self.given.language) if self.is_open else self.first
-        return own if model is None or model == self.first else self.loaded(model, "" if language else None)
+        return this if model is None or model == self.first else self.loaded(model, "" if language else None)
 
-    def aligner_of(self, own: One, model: str, config: Mapping[str, Any]) -> One:
-        """Return the aligner that an alignment was made with, by its model and settings, where that was left open."""
+    def aligner_of(self, this: One, model: str, config: Mapping[str, Any]) -> One:
+        """Return the aligner that an alignment was made with, by model and settings; `this` where a model was named."""
         is_other = self.is_open and model == UNIVERSAL != self.first
-        return self.loaded(model, str(config.get("language", ""))) if is_other else own
+        return self.loaded(model, str(config.get("language", ""))) if is_other else this
 
     def loaded(self, model: str, language: str | None = None) -> One:
-        """Return the aligner of another model, which is kept, for a language; None is that of the settings."""
+        """Return the aligner of another model, loaded once, for a language; None is that of the settings."""
         if model not in self._others:
             self._others[model] = self._load(model)
         code = self.given.language if language is None else language
@@ -138,7 +138,7 @@ class ModelChoice(Generic[One]):
         return other.with_settings(replace(self.given, language=code)) if code else other
 
     def with_settings(self, settings: Settings) -> ModelChoice[One]:
-        """Return the same choice for other settings; its models are these."""
+        """Return the same choice for other settings, with the same models."""
         choice = copy(self)
         choice.given, choice._others = settings, {}
         choice._load = lambda model: self.loaded(model, "").with_settings(replace(settings, language=""))

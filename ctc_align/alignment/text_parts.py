@@ -1,8 +1,8 @@
 """The part of a text that a recording reads, cut out of the alignment of the whole text with it.
 
 One text may belong to many recordings: a book to its chapters. Each recording is aligned with all of it, and of that
-alignment one stretch is kept: that in which the words that were found outweigh those between them that were not. A few
-words far from it (the title that a reader says first) are told as speech that is not in the part.
+alignment one stretch remains: the one in which words that were found outweigh those between them that were not. A few
+words far from it (the title that a reader says first) are reported as speech that is not in the part.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ctc_align.types import ALIGNED, NONE, SKIPPED, UNEXPLAINED, UNSPOKEN, Align
 
 _NAMED = 5
 WEIGHT = 10
-"""A word that is likely where it was put outweighs so many skipped ones between it and the others of the part."""
+"""A word that is likely where it was put outweighs this many skipped ones between it and the others of the part."""
 _NUMBERED = re.compile(r"(words? )(\d+)(?:–(\d+))?")
 
 
@@ -27,13 +27,13 @@ def part_of_text(alignment: Alignment, limits: FitLimits | None = None) -> Align
     """Return the alignment of the part of its text that is read.
 
     The part goes from one likely word (any that has times, where none is likely) to another, and has the greatest sum
-    of such words, each `WEIGHT`, less words that are skipped. Words with times before and after it are left out, and
-    told by regions; they stay in the loss. What is written and not spoken at either end (the name of a speaker) belongs
-    to the part as far as it is on the same line. Words before and after are no `skipped` words of the part.
+    of such words, each `WEIGHT`, less words that are skipped. Words with times before and after it are left out and
+    reported as regions; they stay in the loss. Unspoken words at either end (the name of a speaker) belong to the part
+    if they are on the same line. Words before and after it do not count as `skipped` words of the part.
 
     `text` is the part, in which all characters are counted, and `text_offset` says how many code points of the whole
     text come before it. `fit` is that of the part, by the `limits` of the model; where it is "none", or no word has
-    times, all of the text is kept, every word skipped.
+    times, all of the text remains, every word skipped.
 
     >>> timed = AlignedWord("b", "b", 2, 3, "aligned", 0.0, 0.5, 0.9)
     >>> words = (AlignedWord("a", "a", 0, 1, "skipped"), timed, AlignedWord("c", "c", 4, 5, "skipped"))
@@ -68,7 +68,7 @@ def part_of_text(alignment: Alignment, limits: FitLimits | None = None) -> Align
 
 
 def _without_part(alignment: Alignment) -> Alignment:
-    """Return the alignment of a text of which nothing is in the recording."""
+    """Return the alignment of a text that is not in the recording."""
     region = region_of_all(alignment.text, alignment.duration_s)
     words = without_times(alignment.words)
     return replace(alignment, words=words, fit=NONE, unexplained=(), regions=(region,))
@@ -78,13 +78,14 @@ def _weightiest(words: Sequence[AlignedWord]) -> tuple[int, int]:
     """Return the first and the last word of the part."""
     least = UNLIKELY if any(word.confidence is not None and word.confidence > UNLIKELY for word in words) else -1.0
     best, sum_so_far, start, part = 0, 0, 0, (0, 0)
-    for place, word in enumerate(words):
-        if sum_so_far <= 0:  # no word before this one makes the sum greater
-            sum_so_far, start = 0, place
+    # The stretch of the greatest sum ends at each word in turn (Kadane): a sum that is not above 0 is worth nothing.
+    for index, word in enumerate(words):
+        if sum_so_far <= 0:
+            sum_so_far, start = 0, index
         is_likely = word.confidence is not None and word.confidence > least
         sum_so_far += WEIGHT if is_likely else -1 if word.status == SKIPPED else 0
         if is_likely and sum_so_far > best:
-            best, part = sum_so_far, (start, place)
+            best, part = sum_so_far, (start, index)
     return part
 
 
@@ -104,21 +105,21 @@ def _stretches_away(words: Sequence[AlignedWord], first: int, last: int) -> list
 
 
 def _with_those_away(regions: Sequence[Region], away: Sequence[Region]) -> tuple[Region, ...]:
-    """Return the regions by time; in the order that they have where nothing is added."""
+    """Return the regions by time; in their order where nothing is added."""
     if not away:
         return tuple(regions)
     return tuple(sorted((*regions, *away), key=lambda region: region.start_s or 0.0))
 
 
-def _with_unspoken(alignment: Alignment, place: int, step: int) -> int:
-    """Return the place of the last word from `place` on, in the direction of `step`, that belongs to the part."""
+def _with_unspoken(alignment: Alignment, index: int, step: int) -> int:
+    """Return the last word from `index` on, in the direction of `step`, that belongs to the part."""
     words, text = alignment.words, alignment.text
-    while 0 <= place + step < len(words) and words[place + step].status == UNSPOKEN:
-        early, late = sorted((words[place], words[place + step]), key=lambda word: word.char_start)
+    while 0 <= index + step < len(words) and words[index + step].status == UNSPOKEN:
+        early, late = sorted((words[index], words[index + step]), key=lambda word: word.char_start)
         if "\n" in text[early.char_end : late.char_start]:
             break
-        place += step
-    return place
+        index += step
+    return index
 
 
 class _Cut:
@@ -128,7 +129,7 @@ class _Cut:
         self.start, self.end, self.first = start, end, first
 
     def has(self, item: Region | BookPlace | SourceCue) -> bool:
-        """Return whether an item has characters of the stretch; one without any characters has."""
+        """Return whether an item has characters of the stretch, or no characters at all."""
         if item.char_start is None or item.char_end is None:
             return True
         return item.char_start < self.end and item.char_end > self.start
@@ -143,13 +144,13 @@ class _Cut:
         return replace(place, char_start=self._at(place.char_start), char_end=self._at(place.char_end))
 
     def cue(self, cue: SourceCue) -> SourceCue:
-        """Return a cue with its characters in the stretch; of one that is cut, the file's own text no longer holds."""
+        """Return a cue with its characters in the stretch; the file's text of a cue that is cut is dropped."""
         is_cut = cue.char_start < self.start or cue.char_end > self.end
         start, end = self._at(cue.char_start), self._at(cue.char_end)
         return replace(cue, char_start=start, char_end=end, payload=None if is_cut else cue.payload)
 
     def region(self, region: Region) -> Region:
-        """Return a region with its characters in the stretch, and the words that its reason names counted there."""
+        """Return a region with its characters in the stretch, and the words that its reason names renumbered."""
         if region.char_start is None or region.char_end is None:
             return region
         start, end = self._at(region.char_start), self._at(region.char_end)

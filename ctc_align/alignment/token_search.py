@@ -16,17 +16,18 @@ from itertools import pairwise
 import numpy as np
 import torch
 
+from ctc_align.alignment.ctc_path import PIECE_FRAMES
+
 # The labels of greedy decoding, and how well each token of a text fits in their place.
 #
 # A search compares a text with what a model hears without it, tokens with tokens: there are a tenth as many as
 # frames.
 
 FAINT_NATS = 1.0
-"""A label is heard where it is no less likely than the blank by more than so many nats."""
+"""A label is heard where it is at most this many nats less likely than the blank."""
 WORST_NATS, BEST_NATS = -4.0, 5.0
-"""Limits of the log-odds of a token: greedy decoding errs in one label of five, and more in noise."""
-PIECE_FRAMES = 2**16
-"""Frames that are looked at together: their copies are all that long recordings take beyond the labels."""
+"""Limits of the log-odds of a token, not beyond what greedy decoding deserves: it errs in one label of five, and more
+in noise."""
 LEAST_SHARE = 1e-4
 """The least mean probability of a class over all labels."""
 
@@ -71,7 +72,7 @@ class HeardTokens:
         return np.clip(np.concatenate(found), WORST_NATS, BEST_NATS)
 
     def only(self, places: np.ndarray) -> HeardTokens:
-        """Return some of the labels, by their places."""
+        """Return the labels at some indices."""
         return HeardTokens(self.ids[places], self.frames[places], self.log_probs, self.background)
 
 
@@ -115,7 +116,7 @@ def _labelled_frames(
 
 
 def _best_of_three(log_probs: torch.Tensor, centres: np.ndarray) -> torch.Tensor:
-    """Return (N, C) the highest log-probs of each class in three frames around each of N."""
+    """Return (N, C) the highest log-probs of each class in the three frames around each of N."""
     last = len(log_probs) - 1
     near = np.clip(centres + np.array([[-1], [0], [1]]), 0, last)
     rows = log_probs[torch.from_numpy(near).to(log_probs.device)].float()
@@ -134,7 +135,7 @@ UNHEARD_NATS, UNWRITTEN_NATS = 1.6, 2.2
 JUMP_NATS = 9.0
 """Cost of a jump, beside the logarithm of the number of places that it could lead to."""
 PAUSE_NATS = 1.5
-"""A jump costs so much less at a pause or at the end of a sentence, at each of its ends."""
+"""A jump costs this much less at each of its ends that is at a pause or at the end of a sentence."""
 MOST_CELLS = 2**22
 """Cells (tokens times labels) whose scores are kept at once, 8 bytes each."""
 
@@ -159,7 +160,7 @@ class TextTokens:
         return np.concatenate(([True], np.diff(self.words) != 0, [True])) if len(self.ids) else np.ones(1, np.bool_)
 
     def some(self, places: np.ndarray) -> TextTokens:
-        """Return some of the tokens, by their places, ascending; where others are left out a sentence ends."""
+        """Return the tokens at some indices, ascending; where others are left out a sentence ends."""
         ends = self.ends[places] | (np.diff(places, prepend=-1) > 1)
         return TextTokens(self.ids[places], self.words[places], np.append(ends, True))
 
@@ -184,17 +185,18 @@ def match_block(
         opened, closed: the passage around the block is known to be spoken, before and after it.
     """
     block = _Block(text, odds, pauses, opened, closed)
+    # Only one row in `rows` is stored; the others are computed again, block by block from the end, for the way back.
     rows = max(1, MOST_CELLS // (odds.shape[1] + 1))
     starts = list(range(0, len(text.ids), rows)) or [0]
-    kept = [block.first_row()]
+    stored = [block.first_row()]
     for first in starts[:-1]:
-        *_, last = block.rows(kept[-1], first, first + rows)
-        kept.append(last)
+        *_, last = block.rows(stored[-1], first, first + rows)
+        stored.append(last)
     labels = np.full(len(text.ids), -1, np.int64)
     spoken = np.zeros(len(text.ids), np.bool_)
     end = len(text.ids)
     place, score = None, 0.0
-    for first, row in zip(reversed(starts), reversed(kept)):
+    for first, row in zip(reversed(starts), reversed(stored)):
         table = np.stack([row, *block.rows(row, first, end)])
         if place is None:
             place, score = block.end_of(table[-1])
@@ -234,6 +236,13 @@ class _Block:
         return found
 
     def _next(self, row: np.ndarray, place: int) -> np.ndarray:
+        """Return the row behind token `place` from the row before it.
+
+        spoken[h] = max(old_spoken[h] - UNHEARD_NATS, spoken[h - 1] - UNWRITTEN_NATS,
+        max(old_spoken[h - 1], old_jumped[h - 1] - cost of a jump) + odds[h - 1]);
+        jumped[h] = max(old_jumped[h], spoken[h] - cost of a jump, jumped[h - 1]).
+        Jumps begin and end between words only.
+        """
         new = np.empty_like(row)
         spoken, jumped = new
         np.subtract(row[_SPOKEN], UNHEARD_NATS, out=spoken)
@@ -241,6 +250,7 @@ class _Block:
         if self.parts[place]:
             before = np.maximum(before, row[_JUMPED, :-1] - self.costs[:-1] + self.easier[place])
         np.maximum(spoken[1:], before + self.odds[self.text.ids[place]], out=spoken[1:])
+        # Labels that are no token cost UNWRITTEN_NATS each: with these steps added, skipping is a running maximum.
         spoken += self.steps
         np.maximum.accumulate(spoken, out=spoken)
         spoken -= self.steps
@@ -264,7 +274,7 @@ class _Block:
     def trace(
         self, table: np.ndarray, first: int, place: tuple[int, int], labels: np.ndarray, spoken: np.ndarray
     ) -> tuple[int, int]:
-        """Follow the best path from the last of the rows `table` (R, 2, H + 1) to its first; return where it is."""
+        """Trace the best path from the last row of `table` (R, 2, H + 1) back to the first; return where it is."""
         state, h = place
         row = len(table) - 1
         while row > 0 or (first == 0 and h > 0):
@@ -311,26 +321,31 @@ class _Block:
 WHOLE_CELLS = 200_000
 """A block of fewer cells (tokens times labels) is matched without anchors."""
 CHANCE_RUNS = 300
-"""Runs that may agree by chance in a whole search: longer ones are looked for where there are more places."""
+"""Expected number of runs that agree by chance in a whole search: a larger search looks for longer runs."""
 ALPHABET = 16.0
-"""Tokens are as hard to meet by chance as those of an alphabet of so many that are all as frequent."""
+"""Effective alphabet size for chance matches: tokens that are not equally frequent agree more often by chance."""
 SHORTEST_RUN, LONGEST_RUN = 4, 12
 MOST_PLACES = 12
-"""A run that occurs more often in the text says nothing."""
+"""Runs that occur more often in the text are ignored."""
 REACH = 100
-"""Runs further apart than so many tokens are not of one fragment."""
+"""Runs of one fragment are at most this many tokens apart."""
+SLACK_TOKENS, SLACK_SHARE = 4, 0.3
+"""Runs of one fragment are spaced alike on both sides: the distances in text and labels differ at most by the first
+number and this share of the shorter one. Greedy decoding drops or adds one label in five (see `WORST_NATS`)."""
+UNEVEN_WEIGHT = 0.1
+"""Weight of each token by which these distances differ: of two runs before a run the evener continuation wins."""
 LOOK_BACK = 48
 """Runs before a run that may precede it in a fragment."""
 FRAGMENT_TOKENS = 24
-"""Tokens that the runs of a fragment have at least: those of shorter ones may agree by chance."""
+"""The least tokens in the runs of a fragment: shorter ones may agree by chance."""
 SUPPORT_TOKENS, SUPPORT_REACH = 12, 25
-"""So many tokens agree at least, within so many tokens of an anchor: a run at the end of a fragment may be chance."""
+"""At least the first number of tokens agree within the second of an anchor: a run at a fragment's end may be chance."""
 ANCHORS_APART = 40
 """Tokens between anchors: the blocks between them are matched exactly."""
 REACH_TOKENS, REACH_A_LABEL = 400, 2
-"""Tokens, and more for each label, at both ends of a block that are matched: few labels are no long text."""
+"""Tokens matched at each end of a block, and more for each label: few labels cannot be a long text."""
 MOST_FRAGMENTS = 3000
-"""The heaviest ones, among which a chain is looked for."""
+"""The most fragments among which a chain is looked for, heaviest first."""
 LARGEST_CELLS = 2**26
 """The largest block without anchors; of a larger one only the text and the labels next to its corners are matched."""
 
@@ -382,9 +397,9 @@ def _matched(
 
 
 def _within_reach(text: TextTokens, first: int, last: int, labels: int) -> np.ndarray:
-    """Return the places of the tokens [first, last) that are matched with so many labels: those at both ends.
+    """Return the indices of the tokens [first, last) that are matched with `labels` labels: those at both ends.
 
-    What lies far from either would have been found by its runs, unless it is short.
+    Tokens far from both ends would have been found by their runs, unless they are few.
     """
     reach = REACH_A_LABEL * labels + REACH_TOKENS
     if last - first <= 2 * reach:
@@ -413,7 +428,7 @@ def _matched_parts(
 
 
 def _run_length(cells: int) -> int:
-    """Return how many tokens in a row must agree such that few do by chance."""
+    """Return how many tokens a run has: CHANCE_RUNS = cells / ALPHABET**length agree by chance."""
     return int(np.clip(np.ceil(np.log(max(cells, 1) / CHANCE_RUNS) / np.log(ALPHABET)), SHORTEST_RUN, LONGEST_RUN))
 
 
@@ -448,13 +463,15 @@ def _fragments(text: np.ndarray, heard: np.ndarray) -> list[_Fragment]:
     before = np.full(len(starts), -1, np.int64)
     for k in range(1, len(starts)):
         low = max(0, k - LOOK_BACK)
+        # weight[k] = max(length, max over earlier j of weight[j] + new tokens - UNEVEN_WEIGHT * difference): where runs
+        # overlap, only the tokens that they do not share are new.
         ahead, beside = starts[k] - starts[low:k], labels[k] - labels[low:k]
         fits = (ahead > 0) & (beside > 0) & (ahead <= REACH) & (beside <= REACH)
-        fits &= np.abs(ahead - beside) <= 4 + 0.3 * np.minimum(ahead, beside)
+        fits &= np.abs(ahead - beside) <= SLACK_TOKENS + SLACK_SHARE * np.minimum(ahead, beside)
         if not fits.any():
             continue
         gain = np.where(fits, weights[low:k] + np.minimum(np.minimum(ahead, beside), length), -np.inf)
-        gain -= 0.1 * np.abs(ahead - beside)
+        gain -= UNEVEN_WEIGHT * np.abs(ahead - beside)
         best = int(np.argmax(gain))
         if gain[best] > weights[k]:
             weights[k], before[k] = gain[best], low + best
@@ -477,20 +494,20 @@ def _fragments(text: np.ndarray, heard: np.ndarray) -> list[_Fragment]:
 
 def _best_chain(fragments: list[_Fragment]) -> list[_Fragment]:
     """Return the heaviest fragments that ascend in the text and in the labels."""
-    kept = sorted(fragments[:MOST_FRAGMENTS], key=lambda fragment: fragment.box[0])
-    boxes = np.array([fragment.box for fragment in kept]).reshape(-1, 4)
-    totals = np.array([fragment.weight for fragment in kept])
-    before = np.full(len(kept), -1, np.int64)
-    for k in range(1, len(kept)):
+    chosen = sorted(fragments[:MOST_FRAGMENTS], key=lambda fragment: fragment.box[0])
+    boxes = np.array([fragment.box for fragment in chosen]).reshape(-1, 4)
+    totals = np.array([fragment.weight for fragment in chosen])
+    before = np.full(len(chosen), -1, np.int64)
+    for k in range(1, len(chosen)):
         fits = (boxes[:k, 1] < boxes[k, 0]) & (boxes[:k, 3] < boxes[k, 2])
         if fits.any():
             best = int(np.argmax(np.where(fits, totals[:k], -np.inf)))
             totals[k] += totals[best]
             before[k] = best
     chain = []
-    at = int(np.argmax(totals)) if len(kept) else -1
+    at = int(np.argmax(totals)) if len(chosen) else -1
     while at >= 0:
-        chain.append(kept[at])
+        chain.append(chosen[at])
         at = int(before[at])
     return chain[::-1]
 
@@ -528,17 +545,17 @@ def _support(fragment: _Fragment) -> np.ndarray:
 # on and ends as the text before it does.
 
 FEWEST_LABELS = 20
-"""Less speech between two words is no second reading."""
+"""Fewer labels between two words cannot be a second reading."""
 FEWEST_TOKENS = 16
-"""A passage that is read twice has at least so many tokens …"""
+"""A passage that is read twice has at least this many tokens …"""
 LEAST_NATS = 1.0
-"""… for each of which its labels speak by so much on average."""
+"""… whose labels support each of them by this much on average."""
 MOST_UNWRITTEN = 8
-"""Inside a reading at most so many labels lie between the labels of two tokens."""
+"""Inside a reading at most this many labels are between the labels of two tokens."""
 MOST_BETWEEN = 0.2
-"""At most so much of the speech is in neither reading."""
+"""At most this share of the speech is in neither reading."""
 NEXT_TOKENS = 4
-"""Matched tokens on either side of the speech are at most so far apart in the text."""
+"""The matched tokens on either side of the speech are at most this many tokens apart in the text."""
 
 
 def with_whole_readings(match: TokenMatch, text: TextTokens, heard: HeardTokens) -> TokenMatch:
@@ -562,7 +579,7 @@ def with_whole_readings(match: TokenMatch, text: TextTokens, heard: HeardTokens)
 
 
 def _take_better_reading(labels: np.ndarray, text: TextTokens, heard: HeardTokens, before: int, after: int) -> None:
-    """Change, in place, the labels of tokens on one side of the speech between two matched tokens, if it repeats."""
+    """Change `labels` of the tokens on one side of the speech between two matched tokens, if it repeats these."""
     first, last = int(labels[before]) + 1, int(labels[after])
     reach = last - first
     ahead = np.arange(before + 1, min(before + 1 + reach, len(labels)))
