@@ -2,22 +2,35 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from alignment_checks import check
 
 import ctc_align
 from ctc_align.alignment import confidence
+from ctc_align.alignment import fit as module
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.alignment.fit import NOT_HEARD, fit_of, regions_of
+from ctc_align.alignment.fit import (
+    MUSIC,
+    NOT_HEARD,
+    SILENCE,
+    SPEECH,
+    fit_of,
+    regions_of,
+    sound_kinds,
+    unexplained_sounds,
+)
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
+from ctc_align.files import from_dict, to_dict
 from ctc_align.models.confidence_network import FitLimits
-from ctc_align.types import AlignedToken, AlignedWord
+from ctc_align.types import AlignedToken, AlignedWord, Emissions
 
 DEMO = Path(ctc_align.__file__).parent / "demo"
 LIMITS = FitLimits(good_loss=2.0, doubtful_loss=3.0, good_share=0.9, doubtful_share=0.6, none_share=0.1)
@@ -140,3 +153,164 @@ def test_a_text_of_another_recording_is_told_where_there_are_log_probs_alone(eng
     other = "Nobody knows why seven old ships never came back to this harbour, or who was on board."
     assert [region.reason for region in aligner.align(heard, other).regions[:1]] == [NOT_HEARD]
     assert not aligner.align(heard, (DEMO / "demo.txt").read_text("utf-8")).regions
+
+
+# Speech that no word explains, and words that are not there.
+
+DEMO_FOLDER = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"
+DEMO_AUDIO, DEMO_TEXT = DEMO_FOLDER / "demo.flac", DEMO_FOLDER / "demo.txt"
+
+
+def emissions(speech: list[tuple[int, int]], frames: int = 200) -> Emissions:
+    """States of one sound and silence, which fit as told."""
+    states = torch.zeros(frames, 2)
+    states[:, 0] = -5
+    for first, last in speech:
+        states[first:last, 0] = 5
+    return Emissions(torch.zeros(frames, 2), ("-", "a"), 0.01, states=states)
+
+
+def unexplained(emissions: Emissions, words: list[AlignedWord]) -> tuple[tuple[float, float], ...]:
+    return tuple((start_s, end_s) for start_s, end_s, kind in unexplained_sounds(emissions, words) if kind == "speech")
+
+
+def word(start_s: float, end_s: float) -> AlignedWord:
+    return AlignedWord("a", "a", 0, 1, start_s=start_s, end_s=end_s, confidence=1.0)
+
+
+def test_only_speech_between_words_is_told() -> None:
+    heard = emissions([(10, 60), (80, 130), (150, 185)])
+    assert unexplained(heard, [word(0.1, 0.6), word(0.8, 1.3)]) == ((1.5, 1.85),)
+    assert unexplained(heard, [word(0.1, 0.6), word(1.5, 1.85)]) == ((0.8, 1.3),)
+    assert unexplained(heard, []) == ((0.1, 0.6), (0.8, 1.3), (1.5, 1.85))
+
+
+def test_what_is_short_or_no_clear_speech_is_not_told() -> None:
+    assert unexplained(emissions([(50, 60)]), []) == ()
+    quiet = emissions([(50, 120)])
+    assert quiet.states is not None
+    quiet.states[:, 0].clamp_(max=1.0)
+    assert unexplained(quiet, []) == ()
+    assert unexplained(replace(quiet, states=None), []) == ()
+
+
+def test_times_begin_where_the_first_frame_does() -> None:
+    heard = replace(emissions([(50, 120)]), first_frame_s=0.1)
+    assert unexplained(heard, []) == ((0.6, 1.3),)
+    assert unexplained(heard, [word(0.55, 1.4)]) == ()
+
+
+def test_the_demo_without_some_of_its_words(english: Aligner) -> None:
+    text = DEMO_TEXT.read_text("utf-8")
+    whole = english.align(DEMO_AUDIO, text)
+    assert whole.unexplained == ()
+    assert min(one.confidence or 0.0 for one in whole.words) > 0.3
+    missing = english.align(DEMO_AUDIO, text.split("where")[0])
+    (*_, last) = missing.unexplained
+    assert last[1] > whole.words[-1].start_s
+    back = from_dict(json.loads(json.dumps(to_dict(missing))))
+    assert np.allclose(back.unexplained, missing.unexplained, atol=1e-5)
+
+
+def test_a_word_that_is_not_there_is_doubtful(english: Aligner) -> None:
+    text = DEMO_TEXT.read_text("utf-8")
+    whole = english.align(DEMO_AUDIO, text)
+    wrong = english.align(DEMO_AUDIO, text.replace("alignment", "umbrellas"))
+    assert (wrong.words[1].confidence or 0.0) < 0.5 * (whole.words[1].confidence or 0.0)
+    marked = to_dict(replace(wrong, config={**wrong.config, "min_confidence": 0.3}))
+    assert [one["text"] for one in marked["words"] if one.get("doubtful")] == ["umbrellas"]
+
+
+@pytest.mark.parametrize(("setting", "value"), [("CLEARLY", 20.0), ("SHARE", 1.01), ("STATES_WINDOW_S", 5.0)])
+def test_the_checks_would_notice(setting: str, value: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, setting, value)
+    with pytest.raises(AssertionError):
+        test_only_speech_between_words_is_told()
+
+
+# Speech, music and silence where no word is: of made emissions, for any vocabulary and rate of frames.
+#
+# On recordings: `tests/benchmarks/sound_kinds_study.py`.
+
+LETTERS = ("<blank>", "|", *"abcdefghijklmnop")
+SHIFT_S = 0.02
+WORDS_S = 20.0
+"""The recording begins with words for so long."""
+
+
+def made(parts: list[tuple[str, float]], rate_per_s: float = 10.0, vocab: tuple[str, ...] = LETTERS) -> Emissions:
+    """Return emissions of (kind, seconds) after words: clear tokens, faint ones in music, none in silence."""
+    rng = np.random.default_rng(3)
+    rows = []
+    for kind, seconds in [(SPEECH, WORDS_S), *parts]:
+        frames = round(seconds / SHIFT_S)
+        p = np.zeros((frames, len(vocab)))
+        if kind == SILENCE:
+            p[:, 0] = 0.999
+        else:
+            p[:, 0] = 0.998 if kind == SPEECH else rng.uniform(0.6, 1.0, frames)
+            every = max(1, round(1 / (rate_per_s * SHIFT_S) * (1 if kind == SPEECH else 3)))
+            at = np.arange(every // 2, frames, every)
+            p[at, 0] = 0.0
+            p[at, rng.integers(2, len(vocab), len(at))] = 0.97 if kind == SPEECH else rng.uniform(0.3, 0.7, len(at))
+        p += ((1 - p.sum(1)) / len(vocab))[:, None]
+        rows.append(p)
+    log_probs = torch.from_numpy(np.log(np.concatenate(rows))).float()
+    return Emissions(log_probs, vocab, SHIFT_S)
+
+
+def words_in(emissions: Emissions) -> list[AlignedWord]:
+    return [AlignedWord("w", "w", 0, 1, "aligned", at / 2, at / 2 + 0.5, 0.9) for at in range(int(2 * WORDS_S))]
+
+
+@pytest.mark.parametrize("rate_per_s", [10.0, 4.0], ids=["letters", "subwords"])
+def test_speech_music_and_silence_are_told_apart(rate_per_s: float) -> None:
+    emissions = made([(SILENCE, 8.0), (MUSIC, 30.0), (SPEECH, 6.0), (MUSIC, 20.0), (SPEECH, 3.0)], rate_per_s)
+    found = unexplained_sounds(emissions, words_in(emissions))
+    assert [kind for *_, kind in found] == [SILENCE, MUSIC, SPEECH, MUSIC, SPEECH]
+    edges_s = [20.0, 28.0, 58.0, 64.0, 84.0, 87.0]
+    starts, ends = zip(*((start_s, end_s) for start_s, end_s, _ in found))
+    assert starts == pytest.approx(edges_s[:-1], abs=1.0)
+    assert ends == pytest.approx(edges_s[1:], abs=1.0)
+
+
+def test_music_alone_is_music_and_what_is_heard_of_it_no_speech() -> None:
+    emissions = made([(MUSIC, 60.0)])
+    kinds = sound_kinds(emissions, [(0, round(WORDS_S / SHIFT_S))])
+    first = round(WORDS_S / SHIFT_S)
+    assert kinds.speech(first, first + 3000) == []
+    assert kinds.kind(first, first + 3000) == MUSIC
+    assert kinds.kind(0, first) == SPEECH
+
+
+def test_separators_and_marks_are_no_sounds() -> None:
+    emissions = made([(SILENCE, 10.0)])
+    log_probs = emissions.log_probs.clone()
+    log_probs[1000::5] = torch.log_softmax(torch.eye(len(LETTERS))[1] * 20, 0)
+    found = unexplained_sounds(replace(emissions, log_probs=log_probs), words_in(emissions))
+    assert [kind for *_, kind in found] == [SILENCE]
+
+
+def test_pieces_are_heard_as_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    emissions = made([(MUSIC, 10.0), (SPEECH, 10.0)])
+    whole = sound_kinds(emissions)
+    monkeypatch.setattr(module, "PIECE_FRAMES", 77)
+    pieces = sound_kinds(emissions)
+    for name in ("at", "clear", "silent", "likeness"):
+        np.testing.assert_array_equal(getattr(pieces, name), getattr(whole, name))
+
+
+def test_a_model_that_is_sure_of_nothing_leaves_it_to_its_states() -> None:
+    emissions = made([(MUSIC, 10.0)])
+    blurred = torch.log_softmax(0.2 * emissions.log_probs, 1)
+    assert sound_kinds(emissions).tells
+    assert not sound_kinds(replace(emissions, log_probs=blurred)).tells
+    states = torch.zeros(len(blurred), 4)
+    states[1050:1300, 1] = 9.0
+    found = unexplained_sounds(replace(emissions, log_probs=blurred, states=states), words_in(emissions))
+    assert found == ((pytest.approx(21.0), pytest.approx(26.0), SPEECH),)
+
+
+def test_nothing_is_in_nothing() -> None:
+    empty = Emissions(torch.zeros(0, len(LETTERS)), LETTERS, SHIFT_S)
+    assert unexplained_sounds(empty, []) == ()

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from made_models import planted
 
+import ctc_align
+from ctc_align.alignment import ctc_path, pronunciations
+from ctc_align.alignment.align_utterance import choose_tokens
+from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.ctc_path import CtcPath, best_ctc_path, best_word_path, token_spans
-from ctc_align.alignment.pronunciations import choose_pronunciations
+from ctc_align.alignment.pronunciations import choose_pronunciations, leave_out_unspoken
+from ctc_align.cli.notes import alignment_notes
 from ctc_align.errors import EmissionsError, TooShortError
 from ctc_align.kernels import batching, requests
-from ctc_align.types import Emissions, Pronunciation, Tokens, WordTokens
+from ctc_align.text import split
+from ctc_align.tokens.tokenizer import tokenize, tokenizer_for
+from ctc_align.types import ALIGNED, UNSPOKEN, Emissions, Pronunciation, Tokens, Words, WordTokens
 
 VOCAB = ("", *"abcdef")
 
@@ -204,3 +213,145 @@ def test_a_word_that_is_torn_whatever_one_does_still_has_its_spikes(blank: int) 
     x[10, 1], x[190, 2] = -0.1, -0.1
     found = word_path(x, Tokens((1, 2), ("a", "b"), (0, 0)), blank)
     assert (found.spans.start.tolist(), found.spans.end.tolist()) == ([10, 190], [11, 191])
+
+
+# Words that CTC's best path tears apart, in recordings that are too long for a second search of all states.
+
+BLANK, CLASSES = 0, 5
+SOUNDS = (1, 2, 3)
+
+
+def torn_words(words: int = 12) -> tuple[torch.Tensor, Tokens]:
+    """Log-probs in which the first sound of every word comes a second early, once more, a little likelier."""
+    log_probs = torch.full((words * 200, CLASSES), -9.0)
+    log_probs[:, BLANK] = -0.02
+    for word in range(words):
+        for k, sound in enumerate(SOUNDS):
+            log_probs[word * 200 + 120 + 3 * k, sound] = -0.3
+            log_probs[word * 200 + 120 + 3 * k, BLANK] = -3.0
+        log_probs[word * 200 + 10, SOUNDS[0]], log_probs[word * 200 + 10, BLANK] = -0.1, -4.0
+    ids, owners = SOUNDS * words, np.repeat(np.arange(words), len(SOUNDS))
+    return log_probs, Tokens(ids, tuple(map(str, ids)), tuple(owners.tolist()))
+
+
+def with_states(log_probs: torch.Tensor) -> Emissions:
+    return Emissions(log_probs, ("", *"abcd"), 0.01, BLANK, states=torch.zeros(len(log_probs), 1))
+
+
+def starts(log_probs: torch.Tensor, tokens: Tokens) -> list[int]:
+    return batching.run([ctc_path.best_word_path(with_states(log_probs), tokens)])[0].spans.start.tolist()
+
+
+@pytest.mark.parametrize("window_frames", [100, 500])
+def test_in_windows_it_is_the_same(window_frames: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    log_probs, tokens = torn_words()
+    everywhere = starts(log_probs, tokens)
+    assert everywhere[:3] == [120, 123, 126]
+    windows: list[int] = []
+    usual = ctc_path.window_from
+
+    def seen(first: int, *arguments: object) -> object:
+        windows.append(first)
+        return usual(first, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(ctc_path, "window_from", seen)
+    monkeypatch.setattr(ctc_path, "MOST_CELLS", 0)
+    monkeypatch.setattr(ctc_path, "WINDOW_FRAMES", window_frames)
+    monkeypatch.setattr(ctc_path, "NEAR_FRAMES", 400)
+    assert starts(log_probs, tokens) == everywhere
+    assert len(windows) >= 3
+
+
+def test_a_wildcard_among_the_tokens_keeps_its_scores() -> None:
+    log_probs, tokens = torn_words(2)
+    ids = list(tokens.ids)
+    ids[4] = ctc_path.lattice.WILDCARD
+    scores = torch.full((len(log_probs),), -9.0)
+    scores[323] = -0.1
+    wild = Tokens(tuple(ids), tokens.labels, tokens.words)
+    path = batching.run([ctc_path.best_word_path(with_states(log_probs), wild, wildcard=scores)])[0]
+    assert path.spans.start.tolist() == [120, 123, 126, 320, 323, 326]
+
+
+# Parentheses and possible names of speakers: the sound decides whether they are spoken.
+
+PASSAGE_VOCAB = ("-", "|", *"abcdefghij")
+DEMO = Path(ctc_align.__file__).parent / "demo" / "demo.flac"
+
+
+def decided(said: str, text: str, vocab: tuple[str, ...] = PASSAGE_VOCAB) -> Words:
+    """Return the words of a text where the model hears the labels `said`, one a frame."""
+    emissions = planted(list(said), vocab)
+    words = split(text)
+    tokenizer = tokenizer_for(vocab, 0)
+    word_tokens = tokenize(words, tokenizer)
+    steps = leave_out_unspoken(emissions, words, word_tokens, tokenizer.separator)
+    return batching.run([steps])[0][0]
+
+
+def spoken(words: Words) -> str:
+    return " ".join(word.spoken for word in words.words if word.spoken)
+
+
+def test_passages_are_kept_where_they_are_heard() -> None:
+    text = "abc (de fg) hi"
+    assert spoken(decided("-a-b-c-|-d-e-|-f-g-|-h-i-", text)) == "abc de fg hi"
+    left = decided("-a-b-c-|-h-i-", text)
+    assert spoken(left) == "abc hi"
+    assert [word.kind for word in left.words] == ["", "direction", "direction", ""]
+
+
+def test_passages_side_by_side_at_the_ends_and_without_a_separator() -> None:
+    text = "(ab cd) (ef) gh (ij)"
+    assert spoken(decided("-g-h-", text)) == "gh"
+    assert spoken(decided("-e-f-|-g-h-", text)) == "ef gh"
+    assert spoken(decided("-a-b-|-c-d-|-g-h-|-i-j-", text)) == "ab cd gh ij"
+    bare = ("-", *"abcdefghij")
+    assert spoken(decided("-g-h-i-j-", text, bare)) == "gh ij"
+    assert spoken(decided("--", "(ab) (cd)")) == "ab cd"  # not all there is
+
+
+def test_long_recordings_are_searched_near_a_path_through_all_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pronunciations, "MOST_CELLS", 0)
+    monkeypatch.setattr(pronunciations, "NEAR_FRAMES", 6)
+    text = "abc (de fg) hi (ab) cd"
+    assert spoken(decided("-a-b-c-|-d-e-|-f-g-|-h-i-|-c-d-", text)) == "abc de fg hi cd"
+    assert spoken(decided("-a-b-c-|-h-i-|-a-b-|-c-d-", text)) == "abc hi ab cd"
+
+
+def test_what_fits_in_no_way_is_left_as_it_is() -> None:
+    assert spoken(decided("-a", "abc (de fg) hi")) == "abc de fg hi"
+
+
+def test_names_that_are_not_heard_are_speakers() -> None:
+    words = decided("-a-b-|-c-d-", "Fie: ab.\nJade: cd.")
+    assert [(word.spoken, word.kind, word.speaker) for word in words.words] == [
+        ("", "speaker", ""),
+        ("ab", "", "Fie"),
+        ("", "speaker", ""),
+        ("cd", "", "Jade"),
+    ]
+
+
+def test_a_recording_with_and_without_what_is_in_parentheses(english: Aligner) -> None:
+    text = (
+        "JOHN: Forced alignment (finds where every word) begins (he smiles at them) and ends, [laughs] <i>in</i> "
+        "twenty-two lines (of text),\nMARY: or in 1999. (Curtain falls.)"
+    )
+    said = "Forced alignment finds where every word begins and ends, in twenty-two lines of text, or in 1999."
+    alignment, plain = english.align(str(DEMO), text), english.align(str(DEMO), said)
+    heard = [word for word in alignment.words if word.status == ALIGNED]
+    assert " ".join(word.text for word in heard).replace("(", "").replace(")", "") == said
+    assert [word.start_s for word in heard] == [word.start_s for word in plain.words]
+    assert alignment.loss == plain.loss
+    place = 0
+    for word in alignment.words:
+        assert text[word.char_start : word.char_end] == word.text
+        assert not text[place : word.char_start].strip()
+        place = word.char_end
+        assert (word.status == UNSPOKEN) == bool(word.kind)
+    assert "2 of 4 parentheses are not spoken" in alignment_notes(alignment)
+    assert [word.speaker for word in heard if word.text in ("Forced", "1999.")] == ["JOHN", "MARY"]
+    inputs = english.inputs(str(DEMO), text)
+    exact = batching.run([choose_tokens(replace(inputs, settings=replace(inputs.settings, match="exact")))])[0]
+    assert exact.words == inputs.words
