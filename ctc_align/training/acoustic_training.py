@@ -186,6 +186,7 @@ def losses(network: AcousticNetwork, batch: TrainingBatch, *, bfloat16: bool, wi
     labels = batch.labels.flatten()
     scores = states.float().flatten(0, 1)
     if batch.more_silence:
+        # as if silence were as frequent here as in the data of the log-priors: see `adaptation.more_silence`
         scores = torch.cat((scores[:, :-1], scores[:, -1:] + batch.more_silence), 1)
     entropy = torch.nn.functional.cross_entropy(scores, labels, ignore_index=-1, reduction="sum")
     return BatchLosses(ctc, count, entropy, (labels >= 0).sum())
@@ -280,6 +281,7 @@ class _Loop:
             torch.nn.utils.clip_grad_norm_(self.network.parameters(), 5.0)
             self.optimizer.step()
         parts = (of_batch.ctc, of_batch.tokens, of_batch.frame, of_batch.frames)
+        # moving sums, so that the reported means weigh batches by their tokens and frames
         self.sums = [0.98 * old + 0.02 * float(new.detach()) for old, new in zip(self.sums, parts)]
 
     def _evaluate(self) -> HeldOutLosses:

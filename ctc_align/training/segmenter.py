@@ -148,6 +148,7 @@ class Segmenter:
         assert self.mixtures is not None
         spoken, owners = self.spoken[i], self.spoken[i].owners
         word_of_frame = np.where(tokens >= 0, owners[tokens], -1)
+        # each pronunciation of a word is scored by its best path through the frames that the word has now
         jobs, windows = [], []
         for w, word in enumerate(spoken.words):
             frames = np.flatnonzero(word_of_frame == w)

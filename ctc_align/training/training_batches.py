@@ -142,6 +142,7 @@ def plan(lengths: np.ndarray, batch_frames: int, seed: int, epoch: int) -> list[
     `batch_frames` counts padded frames.
     """
     random = np.random.default_rng((seed, epoch))
+    # utterances of about the same length share a batch, with little padding, but not the same ones in each epoch
     order = np.argsort(lengths * random.uniform(0.9, 1.1, len(lengths)), kind="stable")
     batches: list[list[int]] = []
     longest = 0
