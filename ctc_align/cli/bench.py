@@ -151,14 +151,11 @@ def _print_table(rows: list[Measurement]) -> None:
 
 
 def _print_rich(rows: list[Measurement]) -> None:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     from ctc_align.cli.printing import console_for
+    from ctc_align.cli.tables import figures_table
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for i, (name, _) in enumerate(_COLUMNS):
-        table.add_column(name, justify="left" if i < 2 else "right", no_wrap=True)
+    table = figures_table(*(name for name, _ in _COLUMNS))
+    table.columns[1].justify = "left"
     for row in rows:
         table.add_row(*_cells(row), style={True: "", False: "bold red", None: "dim"}[row.right])
     console_for(sys.stdout).print(table)

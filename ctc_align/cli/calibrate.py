@@ -198,12 +198,9 @@ def _show(report: Report, took_s: float) -> None:
 
 
 def _errors_table(report: Report) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+    from ctc_align.cli.tables import figures_table
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("edges of words", "mean error, ms", "median, ms", "within 20 ms, %", "F1 at 20 ms"):
-        table.add_column(column, justify="left" if column == "edges of words" else "right")
+    table = figures_table("edges of words", "mean error, ms", "median, ms", "within 20 ms, %", "F1 at 20 ms")
     rows = [("as they were", report.before, None), ("constants", report.after, report.held_out)]
     if report.learnt is not None and report.learnt_errors is not None:
         rows.append(("learnt edges", report.learnt_errors, report.learnt.evaluation))
@@ -229,12 +226,10 @@ def _learning_lines(report: Report, learnt: LearntEdges) -> Iterator[str]:
 
 
 def _confidence_table(report: Report) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+    from ctc_align.cli.tables import figures_table
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    for column in ("confidence", "words", "mean", "right"):
-        table.add_column(column, justify="right")
+    table = figures_table("confidence", "words", "mean", "right")
+    table.columns[0].justify = "right"
     for lowest, words, mean, right in report.reliability:
         table.add_row(f"≥ {lowest:.2f}", str(words), f"{mean:.3f}", f"{right:.3f}")
     return table

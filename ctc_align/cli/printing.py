@@ -222,17 +222,17 @@ class ProgressBar:
 
 
 def _new_bar() -> Any:
-    from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-    console = console_for(sys.stderr)
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-    )
-    return Progress(*columns, console=console, transient=True)
+    text = TextColumn("{task.description}", markup=False)
+    return bar_on_stderr(SpinnerColumn(), text, BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+
+
+def bar_on_stderr(*columns: Any) -> Any:
+    """Return a progress bar of Rich's on stderr, which leaves nothing behind; other output goes above it."""
+    from rich.progress import Progress
+
+    return Progress(*columns, console=console_for(sys.stderr), transient=True, redirect_stdout=False)
 
 
 def counted(number: int, one: str, many: str) -> str:

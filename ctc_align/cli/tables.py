@@ -1,4 +1,4 @@
-"""The table of an alignment's words along the recording, for a terminal."""
+"""Tables for people: the words of an alignment, a corpus run, boundary errors; and the progress of a run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ctc_align.cli.notes import seconds_text
-from ctc_align.cli.printing import console_for, counted
+from ctc_align.cli.printing import bar_on_stderr, console_for, counted
 from ctc_align.corpus.state.shared_texts import gap_place, gap_words
 from ctc_align.files import Alignment
 from ctc_align.files.writer import finite
@@ -37,22 +37,56 @@ _FIGURES = (("start s", 7), ("end s", 7), ("ms", 6), ("confidence", 10))
 _COLOURS = ((0.9, "green"), (0.5, "yellow"), (-1.0, "red"))
 """The colours of confidences, and the least one of each."""
 _FULL, _LATE, _EARLY = "█", "▐", "▌"
+_STAGES = {
+    "reading": "reading audio",
+    "model": "features and model",
+    "kernels": "kernels",
+    "words": "tokens, boundaries, words",
+    "writing": "writing",
+    "waiting": "waiting for audio",
+    "starting": "starting, ending, idle",
+}
+_MOST_GAPS = 10
+_LINE_EVERY_S = 10.0
+_CONCURRENT = ("reading", "writing")
+"""Stages that run in separate threads."""
+_ERRORS = {
+    "mean absolute error, ms": ("mae_ms", ""),
+    "median absolute error, ms": ("median_abs_ms", ""),
+    "median signed error, ms": ("median_signed_ms", "+"),
+    "mean signed error, ms": ("mean_signed_ms", "+"),
+}
+_RATES = {"precision": "precision", "recall": "recall", "F1": "f1", "R-value": "r_value"}
+_EDGES = ("both", "onset", "offset")
+_BINS_MS = tuple(range(-50, 51, 10))
+_BAR_CELLS = (8, 24)
+"""Least and most length of a histogram's bar."""
+_BESIDE_BARS = 44
+"""Cells of a histogram's row that are no bar."""
+
+
+def figures_table(title: str, *columns: str, fold: bool = False) -> Table:
+    """Return a table without a frame: a column of names, which fold where `fold`, then columns of figures."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, pad_edge=False)
+    table.add_column(title, no_wrap=not fold, overflow="fold" if fold else "ellipsis")
+    for name in columns:
+        table.add_column(name, justify="right", no_wrap=True)
+    return table
 
 
 def words_table(alignment: Alignment, width: int = 80, most_rows: int = MOST_ROWS) -> Table:
     """Return a table `width` characters wide with a row for each word: times, confidence, position in the recording."""
-    from rich.box import SIMPLE_HEAD
     from rich.cells import cell_len
-    from rich.table import Table
     from rich.text import Text
 
     words = alignment.words[:most_rows]
     label_cells = min(max([cell_len(printable(word.text)) for word in words] + [4]), _LABEL_CELLS)
     figures, line_cells = _layout(width - label_cells - 2)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("word", no_wrap=True, max_width=_LABEL_CELLS)
-    for name, _ in _FIGURES[:figures]:
-        table.add_column(name, justify="right", no_wrap=True)
+    table = figures_table("word", *(name for name, _ in _FIGURES[:figures]))
+    table.columns[0].max_width = _LABEL_CELLS
     table.add_column(f"0 … {alignment.duration_s:.2f} s" if line_cells else "", no_wrap=True)
     doubt = float(alignment.config.get("min_confidence", 0.0))
     for word in words:
@@ -124,23 +158,6 @@ def loss_line(alignment: Alignment) -> str:
     return f"CTC loss {alignment.loss:.3f}{per_token}{fit} ({alignment.model}, {alignment.backend})"
 
 
-# The progress line and the closing tables of a corpus run.
-
-_STAGES = {
-    "reading": "reading audio",
-    "model": "features and model",
-    "kernels": "kernels",
-    "words": "tokens, boundaries, words",
-    "writing": "writing",
-    "waiting": "waiting for audio",
-    "starting": "starting, ending, idle",
-}
-_MOST_GAPS = 10
-_LINE_EVERY_S = 10.0
-_CONCURRENT = ("reading", "writing")
-"""Stages that run in separate threads."""
-
-
 def progress_line(tally: Tally) -> str:
     """
     >>> from ctc_align.corpus.engine.dispatch import Tally
@@ -157,10 +174,10 @@ class Display:
     """A progress bar at the bottom of a terminal; other output goes above it."""
 
     def __init__(self) -> None:
-        from rich.progress import BarColumn, Progress, TextColumn
+        from rich.progress import BarColumn, TextColumn
 
-        columns = (TextColumn("aligning"), BarColumn(), TextColumn("{task.fields[line]}", markup=False))
-        self._progress = Progress(*columns, console=console_for(sys.stderr), transient=True, redirect_stdout=False)
+        line = TextColumn("{task.fields[line]}", markup=False)
+        self._progress = bar_on_stderr(TextColumn("aligning"), BarColumn(), line)
         self._task = self._progress.add_task("aligning", total=None, line="starting workers")
 
     def __enter__(self) -> Display:
@@ -216,13 +233,9 @@ class ProgressDisplay:
 
 def print_summary(summary: Summary, file: TextIO | None = None, of: int | None = None) -> None:
     """Print the closing table to `file`, by default stderr; `of` is how many entries the source has, if known."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
     console = console_for(file or sys.stderr)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column(justify="right", no_wrap=True)
+    table = figures_table("", "")
+    table.show_header = False
     for name, value in _counts(summary, of):
         table.add_row(name, value)
     console.print(table)
@@ -280,14 +293,10 @@ def _counts(summary: Summary, of: int | None) -> list[tuple[str, str]]:
 
 def _gaps_table(gaps: list[dict[str, Any]]) -> Any:
     """Return the stretches of texts that no recording reads, those of most words, in the order of the text."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column("text that is in no recording", overflow="fold")
-    table.add_column("where", overflow="fold")
-    table.add_column("words", justify="right", no_wrap=True)
+    table = figures_table("text that is in no recording", "where", "words", fold=True)
+    table.columns[1].justify, table.columns[1].no_wrap, table.columns[1].overflow = "left", False, "fold"
     longest = sorted(gaps, key=lambda gap: -(gap["words"] or 0))
     for gap in (gap for gap in gaps if gap in longest[:_MOST_GAPS]):
         words = "—" if gap["words"] is None else f"{gap['words']:,}"
@@ -299,13 +308,9 @@ def _gaps_table(gaps: list[dict[str, Any]]) -> Any:
 
 
 def _ranking(title: str, rows: list[dict[str, Any]], key: str, digits: int = 3) -> Any:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column(title, overflow="fold")
-    table.add_column("", justify="right", no_wrap=True)
+    table = figures_table(title, "", fold=True)
     for row in rows:
         table.add_row(Text(printable(row["utterance"])), "—" if row[key] is None else f"{row[key]:.{digits}f}")
     return table
@@ -313,13 +318,7 @@ def _ranking(title: str, rows: list[dict[str, Any]], key: str, digits: int = 3) 
 
 def print_profile(effort: Effort) -> None:
     """Print the seconds of each stage, of all workers together, and their share of the workers' time."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column(f"seconds of {effort.workers} workers, {effort.wall_s:.1f} s each")
-    table.add_column("", justify="right")
-    table.add_column("share", justify="right")
+    table = figures_table(f"seconds of {effort.workers} workers, {effort.wall_s:.1f} s each", "", "share", fold=True)
     whole = max(effort.wall_s * effort.workers, 1e-9)
     named = sum(seconds for stage, seconds in effort.stages.items() if stage not in _CONCURRENT)
     stages = {**effort.stages, "starting": max(0.0, whole - named)}
@@ -328,23 +327,6 @@ def print_profile(effort: Effort) -> None:
         title += " (beside the others)" if stage in _CONCURRENT else ""
         table.add_row(title, f"{seconds:.1f}", f"{seconds / whole:.0%}")
     console_for(sys.stderr).print(table)
-
-
-# Tables for people: boundary errors, their distribution, the worst of them, and the difference of two hypotheses.
-
-_ERRORS = {
-    "mean absolute error, ms": ("mae_ms", ""),
-    "median absolute error, ms": ("median_abs_ms", ""),
-    "median signed error, ms": ("median_signed_ms", "+"),
-    "mean signed error, ms": ("mean_signed_ms", "+"),
-}
-_RATES = {"precision": "precision", "recall": "recall", "F1": "f1", "R-value": "r_value"}
-_EDGES = ("both", "onset", "offset")
-_BINS_MS = tuple(range(-50, 51, 10))
-_BAR_CELLS = (8, 24)
-"""Least and most length of a histogram's bar."""
-_BESIDE_BARS = 44
-"""Cells of a histogram's row that are no bar."""
 
 
 def print_evaluation(evaluation: Evaluation, worst: int, histogram: bool = True) -> None:
@@ -367,7 +349,7 @@ def print_evaluation(evaluation: Evaluation, worst: int, histogram: bool = True)
 def print_comparison(comparison: Comparison, names: tuple[str, str]) -> None:
     """Both hypotheses and the first minus the second, on stdout."""
     console = console_for(sys.stdout)
-    table = _table(f"{comparison.tier}, both edges", "HYPOTHESIS", "--against", "difference", "95 %")
+    table = figures_table(f"{comparison.tier}, both edges", "HYPOTHESIS", "--against", "difference", "95 %")
     for label, (figure, sign) in _ERRORS.items():
         table.add_row(label, *_difference_cells(comparison.edges["both"][figure], sign, 1))
     for figure, difference in comparison.edges["both"].items():
@@ -404,22 +386,11 @@ def _difference_cells(difference: Difference, sign: str, decimals: int) -> tuple
     )
 
 
-def _table(title: str, *columns: str) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False)
-    table.add_column(title, no_wrap=True)
-    for name in columns:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
-
-
 def _figures_table(evaluation: Evaluation) -> Table:
     from ctc_align.evaluate import WITHIN_MS
 
     edges: list[EdgeErrors] = [evaluation.both, evaluation.onset, evaluation.offset]
-    table = _table(f"boundaries of {evaluation.tier}", "both", "95 %", "onset", "offset")
+    table = figures_table(f"boundaries of {evaluation.tier}", "both", "95 %", "onset", "offset")
     for label, (name, sign) in _ERRORS.items():
         both, onset, offset = (_figure(getattr(edge, name), sign) for edge in edges)
         table.add_row(label, both, _range(evaluation.both.ci95.get(name), sign, 1), onset, offset)
@@ -442,7 +413,7 @@ def _histogram_table(evaluation: Evaluation, width: int) -> Table:
     percent = {edge: shares(signed[edge].ms, _BINS_MS) for edge in ("onset", "offset") if edge in signed}
     cells = min(max((width - _BESIDE_BARS) // 2, _BAR_CELLS[0]), _BAR_CELLS[1])
     most = max(max(values) for values in percent.values())
-    table = _table("signed error, ms", *[name for edge in percent for name in (edge, "%")])
+    table = figures_table("signed error, ms", *[name for edge in percent for name in (edge, "%")])
     for column in table.columns[1::2]:
         column.justify = "left"
     for i, label in enumerate(bin_labels(_BINS_MS)):
@@ -473,7 +444,7 @@ def bar(share: float, cells: int) -> str:
 def _worst_edges_table(evaluation: Evaluation, count: int) -> Table:
     from rich.text import Text
 
-    table = _table("worst edges", "label", "edge", "reference s", "error, ms")
+    table = figures_table("worst edges", "label", "edge", "reference s", "error, ms")
     for column in table.columns[1:3]:
         column.justify = "left"
     table.columns[0].no_wrap = False
@@ -491,7 +462,7 @@ def _worst_edges_table(evaluation: Evaluation, count: int) -> Table:
 def _worst_table(evaluation: Evaluation, count: int) -> Table:
     from rich.text import Text
 
-    table = _table("worst utterances", "MAE", "largest ±", "at")
+    table = figures_table("worst utterances", "MAE", "largest ±", "at")
     table.columns[0].no_wrap = False
     table.columns[3].justify = "left"
     for utterance in evaluation.worst(count):

@@ -25,7 +25,7 @@ from ctc_align.cli.options import (
     lexicon_option,
     source_option,
 )
-from ctc_align.cli.printing import Interrupted, Talk, put
+from ctc_align.cli.printing import Interrupted, Talk, bar_on_stderr, put
 from ctc_align.config import setting
 from ctc_align.errors import UsageError
 from ctc_align.training import Watch
@@ -216,16 +216,10 @@ class TrainingProgress(Watch):
 
     def __enter__(self) -> TrainingProgress:
         if self.talk.on_terminal and not self.talk.quiet:
-            from rich.progress import BarColumn, Progress, TextColumn
+            from rich.progress import BarColumn, TextColumn
 
-            from ctc_align.cli.printing import console_for
-
-            columns = (
-                TextColumn("{task.description}", markup=False),
-                BarColumn(bar_width=24),
-                TextColumn("{task.fields[line]}", markup=False),
-            )
-            self._bar = Progress(*columns, console=console_for(sys.stderr), transient=True, redirect_stdout=False)
+            texts = [TextColumn(f"{{task.{part}}}", markup=False) for part in ("description", "fields[line]")]
+            self._bar = bar_on_stderr(texts[0], BarColumn(bar_width=24), texts[1])
             self._bar.add_task("", total=1.0, line="")
             self._bar.start()
         return self
