@@ -175,23 +175,22 @@ class EdgeWindows:
     def __len__(self) -> int:
         return len(self.values)
 
+    @property
+    def _columns(self) -> tuple[torch.Tensor, ...]:
+        return self.values, self.left, self.right, self.role
+
     def part(self, which: slice | torch.Tensor) -> EdgeWindows:
         """Return some of the windows."""
-        return EdgeWindows(self.values[which], self.left[which], self.right[which], self.role[which])
+        return EdgeWindows(*(column[which] for column in self._columns))
 
     def to(self, device: str | torch.device) -> EdgeWindows:
         """Return the windows on a device."""
-        return EdgeWindows(self.values.to(device), self.left.to(device), self.right.to(device), self.role.to(device))
+        return EdgeWindows(*(column.to(device) for column in self._columns))
 
     @staticmethod
     def joined(parts: Sequence[EdgeWindows]) -> EdgeWindows:
         """Return all windows of several in a row."""
-        return EdgeWindows(
-            torch.cat([part.values for part in parts]),
-            torch.cat([part.left for part in parts]),
-            torch.cat([part.right for part in parts]),
-            torch.cat([part.role for part in parts]),
-        )
+        return EdgeWindows(*(torch.cat(columns) for columns in zip(*(part._columns for part in parts))))
 
 
 class EdgeNetwork(nn.Module):
@@ -268,23 +267,22 @@ class EdgeNetwork(nn.Module):
         return torch.where(silent, index, hidden)
 
     def for_ipa(self) -> EdgeNetwork:
-        """Return a network for `IPA_PHONES`: each has the edges of the nearest phone of English."""
+        """Return a network that takes each phone of `ctc_align.text.phone_sets` for the nearest English one."""
         nearest = [self.index_of(NEAREST_ARPABET[phone]) for phone in IPA_PHONES]
-        weights = {
-            name: weight[[*nearest, self.silence]] if name.endswith("sound.weight") else weight
-            for name, weight in self.state_dict().items()
-        }
-        network = EdgeNetwork(replace(self.shape, labels=IPA_PHONES))
-        network.load_state_dict(weights)
-        network.spread = self.spread
-        return network.eval()
+        return self._with_sounds(IPA_PHONES, [*nearest, self.silence])
 
     def without_sounds(self) -> EdgeNetwork:
-        """Return the same network for sounds of any language: it knows their kinds, where they have some."""
-        weights = self.state_dict()
-        sounds = {name: weight[self.silence :] for name, weight in weights.items() if name.endswith("sound.weight")}
-        network = EdgeNetwork(replace(self.shape, labels=()))
-        network.load_state_dict({**weights, **sounds})
+        """Return the same network for sounds of any language: it knows their kinds, if they have one."""
+        return self._with_sounds((), [self.silence])
+
+    def _with_sounds(self, labels: tuple[str, ...], rows: list[int]) -> EdgeNetwork:
+        """Return the same network for other tokens; `rows` are their embeddings and that of silence."""
+        weights = {
+            name: weight[rows] if name.endswith("sound.weight") else weight
+            for name, weight in self.state_dict().items()
+        }
+        network = EdgeNetwork(replace(self.shape, labels=labels))
+        network.load_state_dict(weights)
         network.spread = self.spread
         return network.eval()
 

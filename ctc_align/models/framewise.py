@@ -506,6 +506,13 @@ class FrameModel(AcousticModel):
         )
 
 
+def time_norm(layer: Any) -> tuple[tuple[tuple[nn.Module, str], ...], nn.Module | None]:
+    """Return `norms` and `stem` of `NetworkFacts` for a network whose first layer is a convolution and a norm."""
+    if not isinstance(getattr(layer, "layer_norm", None), nn.GroupNorm):
+        return (), None
+    return ((layer, "layer_norm"),), layer.conv
+
+
 def precision_of(settings: Settings, device: torch.device) -> torch.dtype:
     """Return the precision that `settings` ask for; "auto" is float16 on CUDA and float32 elsewhere."""
     return PRECISIONS.get(settings.precision, torch.float16 if device.type == "cuda" else torch.float32)

@@ -24,7 +24,7 @@ from ctc_align.config import ENGLISH, Settings
 from ctc_align.errors import UsageError, one_line
 from ctc_align.extras import install_line
 from ctc_align.models.acoustic_model import resolve_device
-from ctc_align.models.framewise import Convolution, FrameGrid, FrameModel, NetworkFacts, Signal
+from ctc_align.models.framewise import Convolution, FrameGrid, FrameModel, NetworkFacts, Signal, time_norm
 from ctc_align.tokens.alphabet import SEPARATORS
 from ctc_align.types import Audio
 
@@ -80,7 +80,7 @@ def load(name: str, device: str | torch.device, settings: Settings, *, folder: b
             _load_adapter(network, language, name)
     classes = network.lm_head.out_features
     mel = config.model_type in FEATURES
-    norms, stem = ((), None) if mel else _norms(_body(network))
+    norms, stem = ((), None) if mel else time_norm(_body(network).feature_extractor.conv_layers[0])
     facts = NetworkFacts(
         name=name,
         vocab=vocabulary(tokenizer, description, classes, name),
@@ -151,14 +151,6 @@ def _mel_grid(network: Any, extractor: Any) -> FrameGrid:
     return FrameGrid((_FBANK, Convolution(extractor.stride, extractor.stride), *_adapters(_body(network))))
 
 
-def _norms(body: Any) -> tuple[tuple[tuple[nn.Module, str], ...], nn.Module | None]:
-    """Return the norm over time behind the first convolution, and that convolution; ((), None) without one."""
-    first = body.feature_extractor.conv_layers[0]
-    if not isinstance(getattr(first, "layer_norm", None), nn.GroupNorm):
-        return (), None
-    return ((first, "layer_norm"),), first.conv
-
-
 def _convolution(module: nn.Conv1d) -> Convolution:
     padding = module.padding[0]
     assert isinstance(padding, int)
@@ -172,13 +164,23 @@ def _adapters(body: Any) -> list[Convolution]:
     return [_convolution(getattr(layer, "residual_conv", None) or layer.conv) for layer in layers]
 
 
-def _config(folder: Path, name: str) -> Any:
-    from transformers import AutoConfig
+_READ_ERRORS = (OSError, ValueError, KeyError, TypeError)
+
+
+def _read(
+    kind: str, folder: Path, name: str, fault: str, errors: tuple[type[Exception], ...] = _READ_ERRORS, **options: Any
+) -> Any:
+    """Return what a class of transformers reads from a folder; raise UsageError with the `fault` for its `errors`."""
+    import transformers
 
     try:
-        config = AutoConfig.from_pretrained(str(folder), trust_remote_code=False)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(f"model {name}: config.json cannot be read: {one_line(error)}") from error
+        return getattr(transformers, kind).from_pretrained(str(folder), trust_remote_code=False, **options)
+    except errors as error:
+        raise UsageError(f"model {name}: {fault}: {one_line(error)}") from error
+
+
+def _config(folder: Path, name: str) -> Any:
+    config = _read("AutoConfig", folder, name, "config.json cannot be read")
     if config.model_type not in (*WAVEFORM, *FEATURES):
         made = ", ".join(getattr(config, "architectures", None) or []) or "no architecture"
         raise UsageError(
@@ -189,14 +191,8 @@ def _config(folder: Path, name: str) -> Any:
 
 
 def _extractor(folder: Path, name: str) -> Any:
-    from transformers import AutoFeatureExtractor
-
-    try:
-        extractor = AutoFeatureExtractor.from_pretrained(str(folder), trust_remote_code=False)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise UsageError(
-            f"model {name}: its feature extractor (preprocessor_config.json) is missing or damaged: {one_line(error)}"
-        ) from error
+    fault = "its feature extractor (preprocessor_config.json) is missing or damaged"
+    extractor = _read("AutoFeatureExtractor", folder, name, fault)
     kind = type(extractor).__name__
     if kind not in ("Wav2Vec2FeatureExtractor", "SeamlessM4TFeatureExtractor"):
         raise UsageError(f"model {name}: expected the feature extractor of wav2vec 2.0 or Wav2Vec2-BERT, got {kind}")
@@ -204,17 +200,10 @@ def _extractor(folder: Path, name: str) -> Any:
 
 
 def _network(folder: Path, config: Any, name: str) -> Any:
-    from transformers import AutoModelForCTC
-
-    try:
-        network, report = AutoModelForCTC.from_pretrained(
-            str(folder), config=config, output_loading_info=True, trust_remote_code=False
-        )
-    except Exception as error:  # safetensors, torch and transformers raise various kinds, and all mean the same here
-        raise UsageError(
-            f"model {name}: its weights cannot be read (was a download cut? then delete {folder} and load it again): "
-            f"{one_line(error)}"
-        ) from error
+    fault = f"its weights cannot be read (was a download cut? then delete {folder} and load it again)"
+    # safetensors, torch and transformers raise various kinds, and all mean the same here
+    options = {"config": config, "output_loading_info": True}
+    network, report = _read("AutoModelForCTC", folder, name, fault, (Exception,), **options)
     missing = sorted(key for key in report["missing_keys"] if not key.endswith("masked_spec_embed"))
     if missing:
         made = ", ".join(getattr(config, "architectures", None) or []) or "unknown"
@@ -397,18 +386,12 @@ def load_tokenizer(folder: Path, name: str) -> Any:
     Raises:
         UsageError: it is missing or cannot be read.
     """
-    from transformers import AutoTokenizer
-
-    try:
-        # phonemes come from our lexicon: the tokenizer needs no phonemizer
-        phonemes = _config_text(folder, "tokenizer_class") == "Wav2Vec2PhonemeCTCTokenizer"
-        options = {"do_phonemize": False} if phonemes else {}
-        return AutoTokenizer.from_pretrained(str(folder), trust_remote_code=False, **options)
-    except Exception as error:  # transformers raises OSError, ValueError, TypeError, ImportError …
-        raise UsageError(
-            f"model {name}: its tokenizer (vocab.json or tokenizer.json) is missing, damaged or unknown: "
-            f"{one_line(error)}"
-        ) from error
+    # phonemes come from our lexicon: the tokenizer needs no phonemizer
+    phonemes = _config_text(folder, "tokenizer_class") == "Wav2Vec2PhonemeCTCTokenizer"
+    options = {"do_phonemize": False} if phonemes else {}
+    fault = "its tokenizer (vocab.json or tokenizer.json) is missing, damaged or unknown"
+    # transformers raises OSError, ValueError, TypeError, ImportError …
+    return _read("AutoTokenizer", folder, name, fault, (Exception,), **options)
 
 
 def set_language(tokenizer: Any, language: str, name: str) -> str | None:

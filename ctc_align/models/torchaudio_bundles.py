@@ -16,7 +16,7 @@ from ctc_align.config import Settings
 from ctc_align.errors import UsageError, one_line
 from ctc_align.extras import install_line
 from ctc_align.models.acoustic_model import resolve_device
-from ctc_align.models.framewise import Convolution, FrameGrid, FrameModel, NetworkFacts
+from ctc_align.models.framewise import Convolution, FrameGrid, FrameModel, NetworkFacts, time_norm
 
 PREFIX = "torchaudio:"
 BLANK = 0
@@ -40,16 +40,15 @@ def load(name: str, device: str | torch.device, settings: Settings) -> FrameMode
     star = isinstance(bundle, type(pipelines.MMS_FA))
     network = _network(bundle, name, settings)
     layers = list(network.feature_extractor.conv_layers)
-    first = layers[0]
-    normed = isinstance(first.layer_norm, nn.GroupNorm)
+    norms, stem = time_norm(layers[0])
     facts = NetworkFacts(
         name=name,
         vocab=tuple(bundle.get_labels()),
         blank=BLANK,
         sample_rate=int(bundle.sample_rate),
         grid=FrameGrid(tuple(Convolution(layer.kernel_size, layer.stride) for layer in layers)),
-        norms=((first, "layer_norm"),) if normed else (),
-        stem=first.conv if normed else None,
+        norms=norms,
+        stem=stem,
         norm_epsilon=_NORM_EPSILON if bundle._normalize_waveform else None,
     )
     return Bundle(facts, network, device, settings, star=star)
