@@ -18,8 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ctc_align.errors import UsageError
-from ctc_align.text.characters import word_set
-from ctc_align.text.tables import word_list
+from ctc_align.text.tables import text_table, word_list
 
 if TYPE_CHECKING:
     import numpy as np
@@ -27,20 +26,9 @@ if TYPE_CHECKING:
 _TAG = re.compile(r"(?P<base>[A-Za-z]{2,3})(?:[-_][A-Za-z0-9]{1,8})*(?:-script_[a-z]+)?")
 _NO_ISO = frozenset(("kz",))
 """Codes of num2words that ISO 639 does not have."""
-_COMMON = word_set(
-    """ar az be bn bg ca cs cy da de el en eo es et fa fi fr he hi hr hu id is it ja ko lt lv nb nl no pl pt ro ru sk sl
-    sr sv te th tr uk vi zh ara ces dan deu ell eng fin fra hin hun ita jpn kor nld nor pol por rus spa swe tur ukr
-    zho"""
-)
+_COMMON = word_list("common-codes")
 """Codes that need no table."""
-_OTHER_NAMES = {
-    "deutsch": "de", "français": "fr", "francais": "fr", "español": "es", "espanol": "es", "castellano": "es",
-    "italiano": "it", "português": "pt", "portugues": "pt", "nederlands": "nl", "polski": "pl", "svenska": "sv",
-    "dansk": "da", "norsk": "no", "suomi": "fi", "čeština": "cs", "cestina": "cs", "magyar": "hu", "română": "ro",
-    "türkçe": "tr", "turkce": "tr", "русский": "ru", "українська": "uk", "ελληνικά": "el", "日本語": "ja", "中文": "zh",
-    "mandarin": "zh", "farsi": "fa", "한국어": "ko", "العربية": "ar", "हिन्दी": "hi", "jp": "ja", "cn": "zh",
-    "gr": "el", "cz": "cs", "dk": "da", "ua": "uk", "ger": "de", "fre": "fr",
-}  # fmt: skip
+_OTHER_NAMES = text_table("words", "other-names")
 """Other names of languages, and wrong codes, with the codes that they may mean: for hints only."""
 
 
@@ -152,11 +140,7 @@ _FEW_SHARE, _HARDLY_ENGLISH, _ACCENTED = 0.1, 0.04, 0.04
 """Limits for languages whose endings do the work of function words (Turkish, Finnish)."""
 _MOSTLY_ENGLISH = 0.25
 _ENGLISH_WORDS = word_list("function-words:en")
-NAMES = {
-    "en": "English", "de": "German", "fr": "French", "es": "Spanish", "it": "Italian", "pt": "Portuguese",
-    "nl": "Dutch", "sv": "Swedish", "da": "Danish", "no": "Norwegian", "fi": "Finnish", "pl": "Polish", "cs": "Czech",
-    "hu": "Hungarian", "ro": "Romanian", "tr": "Turkish", "id": "Indonesian", "vi": "Vietnamese", "ca": "Catalan",
-}  # fmt: skip
+NAMES = text_table("words", "language-names")
 """English, and the languages that `likely_language` recognises, by their codes."""
 _FUNCTION_WORDS = {code: word_list(f"function-words:{code}") for code in NAMES if code != "en"}
 

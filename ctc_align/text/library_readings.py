@@ -25,6 +25,7 @@ from ctc_align.errors import UsageError
 from ctc_align.extras import EXTRAS, install_line
 from ctc_align.text.characters import divided, is_letter, lower, runs
 from ctc_align.text.languages import base_code
+from ctc_align.text.tables import text_table
 from ctc_align.types import Word, Words
 
 if TYPE_CHECKING:
@@ -34,11 +35,7 @@ if TYPE_CHECKING:
 _MOST_CACHED = 2**16
 """Size of the cache of romanised runs; in most scripts a run is a word."""
 
-_THREE_LETTERS = {
-    "ar": "ara", "as": "asm", "be": "bel", "bg": "bul", "bn": "ben", "de": "deu", "el": "ell", "en": "eng", "fa": "fas",
-    "gu": "guj", "kk": "kaz", "ks": "kas", "ky": "kir", "lt": "lit", "lv": "lav", "mk": "mkd", "os": "oss", "pa": "pan",
-    "ps": "pus", "ru": "rus", "sa": "san", "sr": "srp", "tr": "tur", "ug": "uig", "uk": "ukr", "yi": "yid",
-}  # fmt: skip
+_THREE_LETTERS = text_table("words", "uroman-codes")
 """The languages with rules in uroman that have a code of two letters."""
 _REPEATED = "²"
 """uroman's output for 々, which repeats the character before it."""

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from ctc_align.text.characters import word_set
 from ctc_align.text.speaker_labels import TIME, Label, names_speaker, speaker_labels
 from ctc_align.text.tables import word_list
 from ctc_align.types import DIRECTION, MARKUP, SPEAKER, Words
@@ -30,15 +29,8 @@ _TAG = re.compile(
     r"|\{[yYcCsSfF]:[^{}\n]*\}",
     re.DOTALL | re.IGNORECASE,
 )
-_INLINE = word_set(
-    "b i em strong u s span font c sub sup a abbr code mark small big tt wbr ins del bdi bdo lang v ruby"
-)
-_KNOWN = _INLINE | word_set(
-    """p br hr div li ul ol dl dt dd h1 h2 h3 h4 h5 h6 table tr td th thead tbody tfoot caption body html head
-    title meta link img section article header footer nav main aside blockquote pre figure figcaption label
-    form input button select option textarea svg path rt rp rb q cite kbd var samp time center strike details
-    summary iframe video audio source"""
-)
+_INLINE = word_list("inline-tags")
+_KNOWN = _INLINE | word_list("block-tags")
 _LINE_BREAK = re.compile(r"\\[Nnh]")
 """Breaks and hard spaces of SubStation Alpha, which count in a text with its other tags."""
 _ANNOTATED = ("v", "lang")

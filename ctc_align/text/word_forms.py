@@ -19,13 +19,7 @@ from ctc_align.text.tables import text_table
 _ENGLISH = ("en", "eng", "english")
 _WORD = re.compile(rf"(?P<letters>{LETTER}+(?:['·]{LETTER}+)*)|(?P<number>[-−]?\d[\d.,']*)|(?P<sign>[%&€+])")
 _POINT_IS_DECIMAL = frozenset(("en", "ja", "ko", "th", "he", "zh", "hi", "bn", "te", "kn", "ta", "ur", "my"))
-_LONG_CODES = {
-    "ara": "ar", "aze": "az", "bel": "be", "ben": "bn", "cat": "ca", "ces": "cs", "cym": "cy", "dan": "da", "deu": "de",
-    "epo": "eo", "fas": "fa", "fin": "fi", "fra": "fr", "heb": "he", "hun": "hu", "ind": "id", "isl": "is", "ita": "it",
-    "jpn": "ja", "kan": "kn", "kaz": "kz", "kk": "kz", "kor": "ko", "lav": "lv", "lit": "lt", "nld": "nl", "nob": "no",
-    "nb": "no", "nor": "no", "pol": "pl", "por": "pt", "ron": "ro", "rus": "ru", "slk": "sk", "slv": "sl", "spa": "es",
-    "srp": "sr", "swe": "sv", "tel": "te", "tgk": "tg", "tha": "th", "tur": "tr", "ukr": "uk", "vie": "vi",
-}  # fmt: skip
+_NUM2WORDS_CODES = text_table("words", "num2words-codes")
 _NO_YEARS = ("bn", "ja", "ko")
 """Languages in which num2words adds the word for year, or an era."""
 _LONGEST = 18
@@ -90,7 +84,7 @@ def _other_language(word: str, language: str) -> str:
 def _code(language: str) -> str:
     """Return num2words' name of a language: "pt-BR" → "pt_BR", "deu" → "de"."""
     base, _, region = language.replace("_", "-").partition("-")
-    base = _LONG_CODES.get(base.lower(), base.lower())
+    base = _NUM2WORDS_CODES.get(base.lower(), base.lower())
     return f"{base}_{region.upper()}" if region else base
 
 
