@@ -311,11 +311,7 @@ def open_source(path: Path, tier: str, tier_name: str | None) -> AlignmentSource
 
 
 def _table_readers(path: Path, tier: str) -> dict[str, ReadTier]:
-    return {name: partial(_identity, utterance) for name, utterance in read_table(path, tier).items()}
-
-
-def _identity(utterance: UtteranceTier) -> UtteranceTier:
-    return utterance
+    return {name: lambda found=found: found for name, found in read_table(path, tier).items()}  # type: ignore[misc]
 
 
 def _scan(source: AlignmentSource, tier: str, tier_name: str | None) -> None:

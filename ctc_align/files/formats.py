@@ -26,7 +26,7 @@ class Format:
 
     Attributes:
         writers: one for each file; their `extension` is the end of the file's name.
-        leaves_out: what the format cannot hold, for people; "" where it holds everything.
+        leaves_out: what the format cannot hold, as docs/formats.md says it.
         reader: returns the content of a file from its bytes and its name; raises CtcAlignError or
             ValueError where the file is not whole. None for formats that are only written.
     """
@@ -38,7 +38,7 @@ class Format:
 
 _UNTIMED, _SKIPPED = "words without times", "words that are not in the recording"
 FORMATS: dict[str, Format] = {
-    "json": Format((JsonWriter,), "", parse_object),
+    "json": Format((JsonWriter,), "nothing", parse_object),
     "ctm": Format((CtmWriter, TokenCtmWriter), _UNTIMED),
     "textgrid": Format((TextGridWriter,), f"{_UNTIMED}, confidences", parse_textgrid),
     "srt": Format((SrtWriter,), f"{_SKIPPED}, speakers", lambda data, name: parse_subtitles(data.decode(), name, SRT)),

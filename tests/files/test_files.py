@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ctc_align.errors import OutputError, UsageError
-from ctc_align.files import OutputFiles, parse_formats, read_alignment, rendered
+from ctc_align.files import FORMATS, OutputFiles, parse_formats, read_alignment, rendered
 
 try:
     import resource
@@ -229,3 +229,13 @@ def test_formats():
     for wrong in ("", ",", "json,doc"):
         with pytest.raises(UsageError, match="expected formats out of json, ctm, textgrid"):
             parse_formats(wrong)
+
+
+def test_the_page_of_formats_says_what_the_table_says():
+    page = (Path(__file__).parents[2] / "docs" / "formats.md").read_text("utf-8")
+    rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in page.splitlines() if line.startswith("| `")]
+    said = {name.strip("`"): (files, leaves_out) for name, files, _, _, leaves_out, *_ in rows}
+    assert FORMATS.keys() - said.keys() == {"html", "png", "svg"}, "which have pages"
+    for name, found in said.items():
+        files = ", ".join(f"`NAME{writer.extension}`" for writer in FORMATS[name].writers)
+        assert found == (files, FORMATS[name].leaves_out)
