@@ -1,4 +1,4 @@
-"""The data that the stages hand on to each other: frozen dataclasses that compute next to nothing."""
+"""The data that stages pass to each other: frozen dataclasses that compute next to nothing."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class Subtitles:
 
 @dataclass(frozen=True, slots=True)
 class BookPlace:
-    """The place of a paragraph of a book, or of an element with an id in one, in the transcript and in the book.
+    """A paragraph of a book, or an element with an id in one: where it is in the transcript and in the book.
 
     Attributes:
         char_start, char_end: in the transcript (code points, end exclusive).
@@ -166,7 +166,7 @@ class BookPlace:
 
 @dataclass(frozen=True)
 class Transcript:
-    """A transcript as it was read: its text, the cues where it has some (subtitles, segments), the places of a book.
+    """A transcript as it was read: its text, its cues (subtitles, segments), and the paragraphs of a book.
 
     `language` (ISO 639 or BCP 47) goes before the setting; "" where nothing but that says it.
     """
@@ -201,9 +201,9 @@ class Words:
     subtitles: Subtitles | None = None
     """The cues, where the transcript is a subtitle file."""
     places: tuple[BookPlace, ...] = ()
-    """The places of its paragraphs in the book, where the transcript is one."""
+    """Its paragraphs, where the transcript is a book."""
     language: str = ""
-    """That of the transcript, where it has one of its own; "" for that of the settings."""
+    """The language that the transcript names; "" for that of the settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -303,7 +303,7 @@ def utterance_name(audio: str) -> str:
 
 
 AudioLike: TypeAlias = Union[str, "PathLike[str]", "tuple[np.ndarray | torch.Tensor, int]", Audio, Emissions]
-"""The sound of an utterance: a path, (samples float32 mono, sample rate), `Audio`, or `Emissions` in its place."""
+"""The sound of an utterance: a path, (samples float32 mono, sample rate), `Audio`, or `Emissions` instead of sound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -403,7 +403,7 @@ class AlignmentData:
     subtitles: Subtitles | None = None
     """The cues of the transcript, where it is a subtitle file."""
     places: tuple[BookPlace, ...] = ()
-    """The places of its paragraphs in the book, where the transcript is one, by `char_start`; else ()."""
+    """Its paragraphs by `char_start`, where the transcript is a book; else ()."""
     text_offset: int | None = None
     """Code points before `text` in the text of many recordings that it is a part of; None where it is no part."""
 

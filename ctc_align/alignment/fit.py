@@ -142,7 +142,7 @@ def mostly_likely(words: Sequence[AlignedWord]) -> bool:
 
 
 def without_times(words: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
-    """Return the words of a transcript of which nothing is in the recording: those that had times are skipped."""
+    """Return the words of a transcript that is not in the recording: those that had times are skipped."""
     return tuple(
         replace(
             word, status=SKIPPED, start_s=None, end_s=None, confidence=None, tokens=(), start_sd_ms=None, end_sd_ms=None
@@ -154,7 +154,7 @@ def without_times(words: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
 
 
 def with_little_confidence(words: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
-    """Return the words with their times and the confidence of a transcript of which nothing is in the recording."""
+    """Return the words with their times, with the confidence of a transcript that is not in the recording."""
 
     def least(confidence: float) -> float:
         return round(min(confidence, HIGHEST_WITHOUT_FIT), 4)
@@ -172,7 +172,7 @@ def with_little_confidence(words: Sequence[AlignedWord]) -> tuple[AlignedWord, .
 
 
 def region_of_all(text: str, duration_s: float, reason: str = NOT_FOUND) -> Region:
-    """Return the region of a transcript of which nothing is in the recording."""
+    """Return the region of a transcript that is not in the recording."""
     return Region(MISFIT, 0.0, duration_s, 0, len(text), reason)
 
 
@@ -380,7 +380,7 @@ class SoundKinds:
         clear: (H,) float64 in [0, 1], how clear each token is.
         silent: (T,) bool, frames in silence.
         likeness: (T,) float32, how like speech each frame is, 1 on average in words.
-        tells: whether the model is so sure of words that speech and music can be told apart.
+        tells: whether the model is sure enough of words to distinguish speech from music.
     """
 
     frame_shift_s: float

@@ -126,7 +126,7 @@ def find_words(
 
 
 def _of_words(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Return which tokens are of words of which a token is chosen: no word is in two passages."""
+    """Return which tokens belong to words with a chosen token: no word is in two passages."""
     return np.isin(words, words[chosen])
 
 
@@ -306,7 +306,7 @@ def room_frames(unheard: int, frame_shift_s: float) -> int:
 
 # Words that a search has found and that are not in the recording: single ones, and those where a passage ends.
 #
-# A word is absent where its tokens, between the words around it, are so much less likely than nothing in their place
+# A word is absent where its tokens, between the words around it, are so much less likely than nothing instead of them
 # or other speech that no pronunciation and no noise explains it: log-likelihoods over all CTC paths decide, over the
 # frames from the word before it to the word after it. In a transcript that is exact, words that are hardly heard must
 # stay; where others are surely absent, less is enough.
@@ -354,7 +354,7 @@ class HeardSpeech:
     backend: str
 
     def likelihood(self, words: Sequence[tuple[int, int]], run: _Run) -> Forward:
-        """Return the request for the likelihood of words (place, pronunciation), other speech where it may be."""
+        """Return the request for the likelihood of words (index, pronunciation), other speech where it may be."""
         ids: list[int] = [lattice.WILDCARD]
         for number, (word, way) in enumerate(words):
             if number and self.separator is not None:
@@ -371,7 +371,7 @@ class HeardSpeech:
 
 @dataclass
 class _Run:
-    """Words in a row that may be absent, by their places in the order of time.
+    """Words in a row that may be absent, by their ranks in the order of time.
 
     Attributes:
         places: of the words, those around them included.
@@ -415,7 +415,7 @@ def _chunks(runs: Iterator[_Run]) -> Iterator[list[_Run]]:
 def _absent_in(
     speech: HeardSpeech, found: FoundWords, in_time: np.ndarray, runs: list[_Run]
 ) -> Steps[dict[int, float]]:
-    """Return the words of runs that are hardly there, and by how many nats nothing in their place is likelier.
+    """Return the words of runs that are hardly there, and by how many nats leaving them out is likelier.
 
     The least likely word of each run is taken out, then that of the rest, as long as there is one.
     """

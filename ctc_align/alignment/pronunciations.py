@@ -25,7 +25,7 @@ from ctc_align.types import SPEAKER, Emissions, OptionalWords, Tokens, Word, Wor
 BESIDE_FRAMES = 60
 """The pronunciations of a word are scored over its spikes and at most this many frames before and after them."""
 BIAS = -2.5
-"""Nats a token by which a passage must be likelier than nothing in its place; below 0, since most parentheses are read.
+"""Nats a token by which a passage must be likelier than without it; below 0, since most parentheses are read.
 `tests/benchmarks/optional_passages.py`, the English model, passages of 1 to 12 words, seven speakers of read sentences
 that did not choose it: of 790 that were said 0.1 % are left out, of 790 that were not none is kept. With 0 it would be
 1.4 % and none; for the eight speakers that chose it, 0.9 % (one word: 1.9 %) and none."""
@@ -181,7 +181,7 @@ def leave_out_unspoken(
 def passage_gains(
     emissions: Emissions, words: Words, word_tokens: Sequence[WordTokens], separator: int | None, backend: str = "auto"
 ) -> Steps[list[tuple[OptionalWords, float]]]:
-    """Return by how many nats a token each passage with tokens is likelier than nothing in its place.
+    """Return by how many nats a token the audio is likelier with each passage than without it.
 
     Arguments as `leave_out_unspoken`.
 

@@ -1,4 +1,4 @@
-"""A search for a text among what was heard: where long stretches agree, then the best match between these places.
+"""A search for a text among what was heard: where long stretches agree, then the best match between these.
 
 Runs of tokens that are heard as they are written are found by their hashes; those that follow each other at the pace of
 speech are a fragment, as reads are chained in genome assembly (Li 2018, doi 10.1093/bioinformatics/bty191). Of the
@@ -18,7 +18,7 @@ import torch
 
 from ctc_align.alignment.ctc_path import PIECE_FRAMES
 
-# The labels of greedy decoding, and how well each token of a text fits in their place.
+# The labels of greedy decoding, and how well each token of a text would fit where they are.
 #
 # A search compares a text with what a model hears without it, tokens with tokens: there are a tenth as many as
 # frames.
@@ -125,15 +125,16 @@ def _best_of_three(log_probs: torch.Tensor, centres: np.ndarray) -> torch.Tensor
 
 # The best match of a text with what was heard, token by token, with jumps over either side.
 #
-# Inside a passage that is spoken, a token of the text meets a label (a log-odds), or is not heard, or a label belongs
-# to no token: each has a small cost. Between passages any number of words and labels are jumped over at a cost that
-# does not depend on how many. It is the local alignment of Smith and Waterman (1981), chained: as costs are log-odds,
-# a passage between two jumps pays where it is likelier than chance among so many places (Karlin and Altschul 1990).
+# Inside a passage that is spoken, a token of the text is matched with a label (a log-odds), or not heard, or a label
+# belongs to no token: each has a small cost. Between passages any number of words and labels are jumped over at a cost
+# that does not depend on how many. It is the local alignment of Smith and Waterman (1981), chained: as costs are
+# log-odds, a passage between two jumps pays where it is likelier than chance in a search of that size (Karlin and
+# Altschul 1990).
 
 UNHEARD_NATS, UNWRITTEN_NATS = 1.6, 2.2
 """Cost of a token that is not heard, and of a label that is no token."""
 JUMP_NATS = 9.0
-"""Cost of a jump, beside the logarithm of the number of places that it could lead to."""
+"""Cost of a jump, besides the logarithm of the number of cells that it could lead to."""
 PAUSE_NATS = 1.5
 """A jump costs this much less at each of its ends that is at a pause or at the end of a sentence."""
 MOST_CELLS = 2**22
@@ -515,7 +516,7 @@ def _best_chain(fragments: list[_Fragment]) -> list[_Fragment]:
 def _anchors(chain: list[_Fragment]) -> list[tuple[int, int]]:
     """Return (token, label) of runs of a chain, some tokens apart: known to be spoken there.
 
-    Where two fragments meet the match is free to choose the place of the jump.
+    Between two fragments the match is free to choose where to jump.
     """
     anchors: list[tuple[int, int]] = []
     for number, fragment in enumerate(chain):
