@@ -317,7 +317,7 @@ def test_a_full_disk_exits_1_and_leaves_nothing(cli, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("ctc_align.files.alignment_files._write_file", full)
+    monkeypatch.setattr("ctc_align.files.alignment_files.open", full, raising=False)
     result = cli("talk.wav", "talk.txt")
     assert result.code == 1
     assert "No space left on device" in result.error

@@ -20,3 +20,13 @@ def run(cli: Any, inline_corpus: None) -> Callable[..., Any]:  # noqa: F811
         return result
 
     return call
+
+
+@pytest.fixture
+def run_into(run: Callable[..., Any]) -> Callable[..., Any]:
+    """As `run`, of a corpus of which some fail: `run_into(corpus, folder)`."""
+
+    def call(corpus: Any, out_dir: Any, *options: Any, code: int = 1) -> Any:
+        return run(corpus, "--out-dir", out_dir, *options, code=code)
+
+    return call

@@ -27,40 +27,21 @@ def original(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def corpus(original, tmp_path) -> Path:
-    """A manifest of one's own, of the same audio."""
-    return Path(tmp_path / "corpus.jsonl").resolve().parent / copied(original, tmp_path)
-
-
-def copied(original: Path, folder: Path) -> str:
-    (folder / "corpus.jsonl").write_bytes(original.read_bytes())
-    return "corpus.jsonl"
-
-
-@pytest.fixture
-def run(run):
-    """Runs of three utterances that fail."""
-
-    def call(corpus: Path, out_dir: Path, *options, code: int = 1):
-        return run(corpus, "--out-dir", out_dir, *options, code=code)
-
-    return call
-
-
-def edit(corpus: Path, change) -> None:
-    rows = [json.loads(line) for line in corpus.read_text("utf-8").splitlines()]
-    change(rows)
-    runs.write_manifest(corpus, rows)
+    """A copy of the manifest, of the same audio."""
+    path = Path(tmp_path / "corpus.jsonl").resolve()
+    path.write_bytes(original.read_bytes())
+    return path
 
 
 def ids_after(out_dir: Path, before: int) -> list[str]:
     return sorted(line["id"] for line in runs.lines(out_dir)[before:])
 
 
-def test_a_second_run_does_nothing_and_reports_the_same(run, corpus, tmp_path):
+def test_a_second_run_does_nothing_and_reports_the_same(run_into, corpus, tmp_path):
     out_dir = tmp_path / "out"
-    first = run(corpus, out_dir)
+    first = run_into(corpus, out_dir)
     times = {path: path.stat().st_mtime_ns for path in out_dir.rglob("*.json") if path.name != "summary.json"}
-    second = run(corpus, out_dir)
+    second = run_into(corpus, out_dir)
     assert {path: path.stat().st_mtime_ns for path in times} == times
     assert len(runs.lines(out_dir)) == UTTERANCES
     named = [line for line in first.stderr.splitlines() if line.startswith("ctc-align: part")]
@@ -71,8 +52,8 @@ def test_a_second_run_does_nothing_and_reports_the_same(run, corpus, tmp_path):
     assert summary["complete"]
 
 
-def test_the_journal_says_what_is_promised(run, corpus, tmp_path):
-    run(corpus, tmp_path / "out")
+def test_the_journal_says_what_is_promised(run_into, corpus, tmp_path):
+    run_into(corpus, tmp_path / "out")
     lines = runs.lines(tmp_path / "out")
     assert {"id", "status", "reason", "loss", "seconds"} <= set(lines[0])
     failed = {line["id"]: line["reason"] for line in lines if line["status"] == "failed"}
@@ -82,64 +63,64 @@ def test_the_journal_says_what_is_promised(run, corpus, tmp_path):
     assert all(line["loss"] > 0 and line["reason"] is None for line in lines if line["status"] == "done")
 
 
-def test_what_changed_is_done_again(run, corpus, tmp_path):
+def test_what_changed_is_done_again(run_into, corpus, tmp_path):
     out_dir = tmp_path / "out"
-    run(corpus, out_dir)
+    run_into(corpus, out_dir)
 
     def change(rows):
         rows[1]["text"] = "another text"
         rows[3]["text"] = "now it fits"
 
-    edit(corpus, change)
-    run(corpus, out_dir)
+    runs.edit(corpus, change)
+    run_into(corpus, out_dir)
     assert ids_after(out_dir, UTTERANCES) == ["part 0/u3", "part 1/u1"]
     assert json.loads((out_dir / "part 1" / "u1.json").read_text("utf-8"))["text"] == "another text"
     assert runs.summary(out_dir)["failed"] == 2
 
 
-def test_audio_that_changed_is_done_again(run, corpus, tmp_path):
+def test_audio_that_changed_is_done_again(run_into, corpus, tmp_path):
     out_dir = tmp_path / "out"
     clip = runs.write_clip(tmp_path / "own.wav")
-    edit(corpus, lambda rows: rows[0].update(audio_filepath=str(clip)))
-    run(corpus, out_dir)
+    runs.edit(corpus, lambda rows: rows[0].update(audio_filepath=str(clip)))
+    run_into(corpus, out_dir)
     os.utime(clip, ns=(0, 12345))
-    run(corpus, out_dir)
+    run_into(corpus, out_dir)
     assert ids_after(out_dir, UTTERANCES) == ["part 0/u0"]
 
 
-def test_other_settings_and_formats_do_everything_again(run, corpus, tmp_path):
+def test_other_settings_and_formats_do_everything_again(run_into, corpus, tmp_path):
     out_dir = tmp_path / "out"
-    run(corpus, out_dir, "--format", "json")
-    run(corpus, out_dir, "--format", "json", "--batch-seconds", 7, "--workers", 2)
+    run_into(corpus, out_dir, "--format", "json")
+    run_into(corpus, out_dir, "--format", "json", "--batch-seconds", 7, "--workers", 2)
     assert len(runs.lines(out_dir)) == UTTERANCES
-    run(corpus, out_dir, "--format", "json,ctm")
+    run_into(corpus, out_dir, "--format", "json,ctm")
     assert len(runs.lines(out_dir)) == UTTERANCES + 39  # the line without a transcript says the same as before
 
 
-def test_failures_are_tried_again_when_asked(run, corpus, tmp_path):
+def test_failures_are_tried_again_when_asked(run_into, corpus, tmp_path):
     out_dir = tmp_path / "out"
-    run(corpus, out_dir)
-    run(corpus, out_dir, "--retry-failed")
+    run_into(corpus, out_dir)
+    run_into(corpus, out_dir, "--retry-failed")
     assert ids_after(out_dir, UTTERANCES) == ["part 0/u3", "part 2/u11"]
 
 
-def test_force_does_everything_again(run, corpus, tmp_path):
+def test_force_does_everything_again(run_into, corpus, tmp_path):
     out_dir = tmp_path / "out"
-    run(corpus, out_dir)
+    run_into(corpus, out_dir)
     expected = runs.outputs(out_dir)
     whole = (out_dir / "part 0" / "u0.json").read_text()
     (out_dir / "part 0" / "u0.json").write_text(whole.replace("number", "NUMBER"))
-    run(corpus, out_dir)
+    run_into(corpus, out_dir)
     assert "NUMBER" in (out_dir / "part 0" / "u0.json").read_text(), "its size is the same: --verify would tell"
-    run(corpus, out_dir, "--force")
+    run_into(corpus, out_dir, "--force")
     changed = {"part 0/u0.hand.json": whole.replace("number", "NUMBER").encode()}
     assert runs.outputs(out_dir) == expected | changed
 
 
 @pytest.mark.parametrize("journal", ["torn", "shorter", "gone", "not JSON"])
-def test_outputs_that_are_not_in_the_journal_are_replaced(run, journal, corpus, tmp_path):
+def test_outputs_that_are_not_in_the_journal_are_replaced(run_into, journal, corpus, tmp_path):
     out_dir = tmp_path / "out"
-    run(corpus, out_dir)
+    run_into(corpus, out_dir)
     expected = runs.outputs(out_dir)
     path = out_dir / "journal.jsonl"
     whole = path.read_bytes()
@@ -153,30 +134,30 @@ def test_outputs_that_are_not_in_the_journal_are_replaced(run, journal, corpus, 
     else:
         path.write_bytes(b"".join([*lines[:9], b'{"id": 1\n', *lines[10:]]))
     (out_dir / "part 0" / "u0.ctm").unlink()
-    run(corpus, out_dir)
+    run_into(corpus, out_dir)
     assert runs.outputs(out_dir) == expected
     assert runs.summary(out_dir)["done"] == 37
 
 
-def test_outputs_that_are_gone_or_have_another_size_are_made_again(run, corpus, tmp_path):
+def test_outputs_that_are_gone_or_have_another_size_are_made_again(run_into, corpus, tmp_path):
     out_dir = tmp_path / "out"
-    run(corpus, out_dir)
+    run_into(corpus, out_dir)
     expected = runs.outputs(out_dir)
     (out_dir / "part 2" / "u5.TextGrid").unlink()
     os.truncate(out_dir / "part 1" / "u4.ctm", 5)
     (out_dir / "part 0" / "u6.json").unlink()
     (out_dir / "part 0" / "u6.json").symlink_to(out_dir / "part 0" / "u0.json")
-    run(corpus, out_dir)
+    run_into(corpus, out_dir)
     assert runs.outputs(out_dir) == expected
     assert ids_after(out_dir, UTTERANCES) == ["part 0/u6", "part 1/u4", "part 2/u5"]
 
 
-def test_a_damaged_line_of_a_mended_utterance_does_not_let_its_failure_win(run, corpus, tmp_path):
+def test_a_damaged_line_of_a_mended_utterance_does_not_let_its_failure_win(run_into, corpus, tmp_path):
     out_dir, journal = tmp_path / "out", tmp_path / "out" / "journal.jsonl"
-    edit(corpus, lambda rows: rows[11].update(audio_filepath="mine.wav"))
-    run(corpus, out_dir)
+    runs.edit(corpus, lambda rows: rows[11].update(audio_filepath="mine.wav"))
+    run_into(corpus, out_dir)
     runs.write_clip(tmp_path / "mine.wav")
-    run(corpus, out_dir)
+    run_into(corpus, out_dir)
     assert {line["run"] for line in runs.lines(out_dir)} == {1, 2}
     assert [line["line"] for line in runs.lines(out_dir)] == list(range(1, UTTERANCES + 2))
     expected = runs.outputs(out_dir)
@@ -184,25 +165,27 @@ def test_a_damaged_line_of_a_mended_utterance_does_not_let_its_failure_win(run, 
     assert b'"id": "part 2/u11", "status": "done"' in rows[-1]
     rows[-1] = rows[-1].replace(b'"loss": ', b'"loss": 1')
     journal.write_bytes(b"".join(rows))
-    result = run(corpus, out_dir)
+    result = run_into(corpus, out_dir)
     assert "journal.jsonl, line 41: its checksum does not match" in result.stderr
     assert "38 utterances checked: 38 whole" not in result.stderr
     assert "37 utterances checked: 37 whole, 0 not" in result.stderr
     assert runs.outputs(out_dir) == expected
     assert (runs.summary(out_dir)["done"], runs.summary(out_dir)["failed"]) == (38, 2)
     whole = journal.read_bytes()
-    assert "checked" not in run(corpus, out_dir).stderr, "all is sure again"
+    assert "checked" not in run_into(corpus, out_dir).stderr, "all is sure again"
     assert journal.read_bytes() == whole
 
 
 @pytest.mark.parametrize("layout", ["files", "shards"])
-def test_an_utterance_that_fails_now_has_no_outputs_whatever_the_clock_said(run, layout, corpus, tmp_path):
+def test_an_utterance_that_fails_now_has_no_outputs_whatever_the_clock_said(run_into, layout, corpus, tmp_path):
     """The lines are of an earlier version, from a clock that was an hour fast; one has failed, and is mended."""
     out_dir = tmp_path / "out"
     options = ["--layout", layout, "--shard-size", 7]
     clip = runs.write_clip(tmp_path / "own.wav")
-    edit(corpus, lambda rows: (rows[0].update(audio_filepath=str(clip)), rows[11].update(audio_filepath="mine.wav")))
-    run(corpus, out_dir, *options)
+    runs.edit(
+        corpus, lambda rows: (rows[0].update(audio_filepath=str(clip)), rows[11].update(audio_filepath="mine.wav"))
+    )
+    run_into(corpus, out_dir, *options)
     journal = out_dir / "journal.jsonl"
     rows = [{name: line[name] for name in line if name not in OF_NOW} for line in runs.lines(out_dir)]
     runs.write_manifest(journal, [row | {"time": row["time"] + 3600} for row in rows])
@@ -212,19 +195,19 @@ def test_an_utterance_that_fails_now_has_no_outputs_whatever_the_clock_said(run,
     (out_dir / "part 0" / "u0.theirs").write_text("precious")
     for expected in (["part 0/u0", "part 2/u11"], []):  # a third run does nothing more
         before = len(runs.lines(out_dir))
-        result = run(corpus, out_dir, *options)
+        result = run_into(corpus, out_dir, *options)
         assert "part 0/u0: " in result.stderr
         assert "part 2/u11: " not in result.stderr
         assert ids_after(out_dir, before) == expected
     assert {path.name for path in (out_dir / "part 0").glob("u0.*")} == {"u0.theirs"}
     whole = tmp_path / "whole"
-    run(corpus, whole, *options)
+    run_into(corpus, whole, *options)
     found = runs.outputs(out_dir)
     assert found.pop("part 0/u0.theirs") == b"precious"
     assert found == runs.outputs(whole)
     runs.write_clip(clip)
-    edit(corpus, lambda rows: (rows[2].update(text="word " * 60), rows[11].update(text=""), rows.append(rows[8])))
-    run(corpus, out_dir, *options)
+    runs.edit(corpus, lambda rows: (rows[2].update(text="word " * 60), rows[11].update(text=""), rows.append(rows[8])))
+    run_into(corpus, out_dir, *options)
     stale = [path.name for number in (2, 11) for path in (out_dir / "part 2").glob(f"u{number}.*")]
     assert not stale, "one has failed, one is no utterance any more"
     assert layout == "shards" or (out_dir / "part 2" / "u8.json").exists(), "a line of the same id is refused"
@@ -234,54 +217,54 @@ def test_an_utterance_that_fails_now_has_no_outputs_whatever_the_clock_said(run,
         assert (b'"part 2/u11"' in texts, b'"part 2/u8"' in texts) == (False, True)
 
 
-def test_what_somebody_else_made_is_not_replaced(run, corpus, tmp_path):
+def test_what_somebody_else_made_is_not_replaced(run_into, corpus, tmp_path):
     out_dir = tmp_path / "out"
     theirs = out_dir / "part 0" / "u0.json"
     theirs.parent.mkdir(parents=True)
     theirs.write_text("precious")
-    result = run(corpus, out_dir, code=2)
+    result = run_into(corpus, out_dir, code=2)
     assert "u0.json: exists already" in result.stderr
     assert "--force" in result.stderr
     assert theirs.read_text() == "precious"
     assert not (out_dir / "journal.jsonl").exists()
-    run(corpus, out_dir, "--force")
+    run_into(corpus, out_dir, "--force")
     assert json.loads(theirs.read_text("utf-8"))["utterance"] == "part 0/u0"
 
 
-def test_inputs_are_never_replaced_not_even_by_force(run, tmp_path):
+def test_inputs_are_never_replaced_not_even_by_force(run_into, tmp_path):
     clip = runs.write_clip(tmp_path / "clip.wav")
     manifest = runs.write_manifest(tmp_path / "u0.json", [{"audio": str(clip), "text": "a b", "utterance": "u0"}])
     before = manifest.read_bytes()
-    result = run(manifest, tmp_path, "--force")
+    result = run_into(manifest, tmp_path, "--force")
     assert "input" in result.stderr
     assert manifest.read_bytes() == before
 
 
-def test_lines_that_are_gone_from_the_source_are_gone_from_the_summary(run, corpus, tmp_path):
+def test_lines_that_are_gone_from_the_source_are_gone_from_the_summary(run_into, corpus, tmp_path):
     out_dir = tmp_path / "out"
-    run(corpus, out_dir)
-    edit(corpus, lambda rows: [rows.pop(i) for i in (11, 7, 3)])
-    result = run(corpus, out_dir, code=0)
+    run_into(corpus, out_dir)
+    runs.edit(corpus, lambda rows: [rows.pop(i) for i in (11, 7, 3)])
+    result = run_into(corpus, out_dir, code=0)
     assert "ctc-align: part" not in result.stderr
     assert runs.summary(out_dir)["utterances"] == UTTERANCES - 3
 
 
 class TestTwoRuns:
-    def test_the_second_is_refused_and_told_who(self, run, corpus, tmp_path):
+    def test_the_second_is_refused_and_told_who(self, run_into, corpus, tmp_path):
         out_dir = tmp_path / "out"
         with runs.HeldRun(corpus, "--out-dir", out_dir, "--workers", 1, at="append-after:1") as first:
-            second = run(corpus, out_dir, code=2)
+            second = run_into(corpus, out_dir, code=2)
             assert f"process {first.process.pid} on " in second.stderr
             assert "another run works on it" in second.stderr
-            third = run(corpus, out_dir, "--shard", "0/2", code=2)
+            third = run_into(corpus, out_dir, "--shard", "0/2", code=2)
             assert "only shards of one number" in third.stderr
-        run(corpus, out_dir)
+        run_into(corpus, out_dir)
 
-    def test_the_lock_of_a_dead_process_is_taken_over(self, run, corpus, tmp_path):
+    def test_the_lock_of_a_dead_process_is_taken_over(self, run_into, corpus, tmp_path):
         out_dir = tmp_path / "out"
         out_dir.mkdir()
         (out_dir / ".ctc-align.lock").write_text('{"pid": 1, "host": "elsewhere", "since": "long ago"}\n')
-        run(corpus, out_dir)
+        run_into(corpus, out_dir)
         assert not (out_dir / ".ctc-align.lock").exists()
 
 
@@ -289,7 +272,7 @@ class TestInterrupts:
     @pytest.mark.parametrize(
         "number", [signal.SIGINT, *(pytest.param(n, marks=pytest.mark.long) for n in (signal.SIGTERM, signal.SIGHUP))]
     )
-    def test_the_batch_in_flight_ends_and_the_summary_is_written(self, run, number, corpus, tmp_path):
+    def test_the_batch_in_flight_ends_and_the_summary_is_written(self, run_into, number, corpus, tmp_path):
         out_dir = tmp_path / "out"
         options = (corpus, "--out-dir", out_dir, "--workers", 1, "--batch-seconds", 0.5)
         with runs.HeldRun(*options, at="append-after:2") as held:
@@ -304,9 +287,9 @@ class TestInterrupts:
         assert 0 < summary["utterances"] < UTTERANCES
         assert summary["utterances"] == len(runs.lines(out_dir))
         assert list(out_dir.glob(".ctc-align*")) == []
-        run(corpus, out_dir)
+        run_into(corpus, out_dir)
         whole = tmp_path / "whole"
-        run(corpus, whole)
+        run_into(corpus, whole)
         assert runs.outputs(out_dir) == runs.outputs(whole)
 
     @pytest.mark.long
@@ -326,7 +309,7 @@ class TestInterrupts:
         assert list(out_dir.glob(".ctc-align*")) == []
 
     @pytest.mark.long
-    def test_a_second_interrupt_ends_it_at_once(self, run, corpus, tmp_path):
+    def test_a_second_interrupt_ends_it_at_once(self, run_into, corpus, tmp_path):
         out_dir = tmp_path / "out"
         options = (corpus, "--out-dir", out_dir, "--workers", 1, "--batch-seconds", 0.5)
         with runs.HeldRun(*options, at="compute:1") as held:  # it is the worker that is held, with a batch
@@ -343,12 +326,12 @@ class TestInterrupts:
             _, stderr = runs.ended(held.process)
         assert held.process.returncode == 130, stderr
         assert "interrupted" in stderr
-        run(corpus, out_dir)
+        run_into(corpus, out_dir)
 
 
 @pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="kills by SIGKILL")
-def test_an_utterance_that_kills_its_worker_has_failed_and_the_others_have_not(run, corpus, tmp_path):
+def test_an_utterance_that_kills_its_worker_has_failed_and_the_others_have_not(run_into, corpus, tmp_path):
     out_dir = tmp_path / "out"
     result = runs.run(corpus, "--out-dir", out_dir, "--workers", 1, KILLS_ITS_WORKER="part 2/u20")
     assert "part 2/u20: the worker process died of this utterance (killed by SIGKILL: out of memory?)" in result.stderr
@@ -357,9 +340,9 @@ def test_an_utterance_that_kills_its_worker_has_failed_and_the_others_have_not(r
     assert len(runs.lines(tmp_path / "out")) == UTTERANCES
 
 
-def test_an_error_nobody_thought_of_fails_one_utterance(run, corpus, tmp_path):
-    edit(corpus, lambda rows: rows[5].update(text="raise"))
-    result = run(corpus, tmp_path / "out")
+def test_an_error_nobody_thought_of_fails_one_utterance(run_into, corpus, tmp_path):
+    runs.edit(corpus, lambda rows: rows[5].update(text="raise"))
+    result = run_into(corpus, tmp_path / "out")
     assert "part 2/u5: RuntimeError: no good" in result.stderr
     assert runs.summary(tmp_path / "out")["failed"] == 4
 
@@ -372,35 +355,35 @@ def shard_ids(out_dir: Path) -> list[str]:
     ]
 
 
-def test_rows_of_what_another_source_had_stay(run, corpus, tmp_path):
+def test_rows_of_what_another_source_had_stay(run_into, corpus, tmp_path):
     """Each `done` of the journal has its row, whichever source is run into the folder, in whichever order."""
     rows = [json.loads(line) for line in corpus.read_text("utf-8").splitlines()][20:]
     first = runs.write_manifest(tmp_path / "first.jsonl", rows[:8])
     second = runs.write_manifest(tmp_path / "second.jsonl", rows[5:15])
     out_dir, shards = tmp_path / "out", ["--layout", "shards", "--shard-size", 4]
     alone = tmp_path / "alone"
-    run(second, alone, *shards, code=0)
+    run_into(second, alone, *shards, code=0)
     for source in (first, second, first, second):
-        run(source, out_dir, *shards, code=0)
+        run_into(source, out_dir, *shards, code=0)
         done = {line["id"] for line in runs.lines(out_dir) if line["status"] == "done"}
         found = shard_ids(out_dir)
         assert done == set(found)
     before = runs.outputs(out_dir)
-    run(second, out_dir, *shards, code=0)
+    run_into(second, out_dir, *shards, code=0)
     assert runs.outputs(out_dir) == before, "a rerun does nothing"
     ctm = (out_dir / "alignments-00000.ctm").read_bytes()
     assert ctm.startswith((alone / "alignments-00000.ctm").read_bytes()), "the source's own come first"
-    refused = run(second, out_dir, *shards, "--format", "json", code=2)
+    refused = run_into(second, out_dir, *shards, "--format", "json", code=2)
     assert "hold 5 utterances that are not in this SOURCE, as json,ctm" in refused.stderr
     assert runs.outputs(out_dir) == before
-    run(runs.write_manifest(tmp_path / "both.jsonl", rows[:15]), out_dir, *shards, code=0)
+    run_into(runs.write_manifest(tmp_path / "both.jsonl", rows[:15]), out_dir, *shards, code=0)
     assert len(shard_ids(out_dir)) == len(set(shard_ids(out_dir))) == 15
-    run(runs.write_manifest(tmp_path / "less.jsonl", rows[4:15]), out_dir, *shards, code=0)
+    run_into(runs.write_manifest(tmp_path / "less.jsonl", rows[4:15]), out_dir, *shards, code=0)
     assert len(shard_ids(out_dir)) == len(set(shard_ids(out_dir))) == 15, "none is in two shards"
 
 
 @pytest.mark.long
-def test_rows_that_wait_for_their_shard_stay_while_another_source_runs(run, corpus, tmp_path):
+def test_rows_that_wait_for_their_shard_stay_while_another_source_runs(run_into, corpus, tmp_path):
     """A run is killed in the middle of a shard; the one over another source in between takes none of its rows."""
     rows = [json.loads(line) for line in corpus.read_text("utf-8").splitlines()][20:]
     first = runs.write_manifest(tmp_path / "first.jsonl", rows[:12])
@@ -411,8 +394,8 @@ def test_rows_that_wait_for_their_shard_stay_while_another_source_runs(run, corp
     runs.ended(killed)
     done = len(runs.lines(out_dir))
     assert 0 < done < 12
-    run(second, out_dir, *shards, code=0)
+    run_into(second, out_dir, *shards, code=0)
     assert len(shard_ids(out_dir)) == 8
-    run(first, out_dir, *shards, code=0)
+    run_into(first, out_dir, *shards, code=0)
     assert runs.summary(out_dir)["skipped"] == done, "none is done again"
     assert len(set(shard_ids(out_dir))) == 20

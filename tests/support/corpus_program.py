@@ -9,6 +9,7 @@ it go (`corpus_runs.HeldRun`). Workers are spawned from this file, so that they 
 from __future__ import annotations
 
 import errno
+import io
 import json
 import os
 import signal
@@ -114,17 +115,21 @@ for owner, name in (
     faulty(owner, name)
 
 
-def write_half(path: Path, data: bytes, whole=alignment_files._write_bytes) -> None:
-    if FAULT.is_now("part"):
-        path.write_bytes(data[: len(data) // 2])
-        die()
-    if FAULT.is_now("nospace"):
-        path.write_bytes(data[: len(data) // 2])
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
-    whole(path, data)
+class HalfWrites(io.FileIO):
+    """A file as the writers of alignments open it."""
+
+    def write(self, data: Any) -> int:
+        is_killed, is_full = FAULT.is_now("part"), FAULT.is_now("nospace")
+        if is_killed or is_full:
+            super().write(data[: len(data) // 2])
+        if is_killed:
+            die()
+        if is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.name))
+        return super().write(data)
 
 
-alignment_files._write_bytes = write_half
+alignment_files.open = HalfWrites  # type: ignore[attr-defined]
 
 
 class TornWrites:

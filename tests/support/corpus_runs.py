@@ -47,6 +47,13 @@ def write_manifest(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
     return path
 
 
+def edit(corpus: Path, change: Callable[[list[dict[str, Any]]], object]) -> None:
+    """Change the rows of a manifest."""
+    rows = [json.loads(line) for line in corpus.read_text("utf-8").splitlines()]
+    change(rows)
+    write_manifest(corpus, rows)
+
+
 def make_corpus(folder: Path, utterances: int) -> Path:
     """A manifest of utterances in `folder`, of lengths that differ, a few of which fail; returns its path."""
     rows: list[dict[str, Any]] = []
