@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby
 
 from ctc_align.files.cue_times import MS_PER_S, SHORTEST_S, on_frames, shown_times, word_times
@@ -118,9 +118,9 @@ def text_pieces(words: Sequence[AlignedWord], alignment: AlignmentData, line_col
             times = (span.start_s + index * step_s, span.end_s if is_last else span.start_s + (index + 1) * step_s)
             cost_here = cost if is_last else 2 * cost + 1
             is_spaced, starts_line = not index and bool(before), not index and "\n" in before
-            said = "" if span.is_alone else word.speaker, word.status != UNSPOKEN
-            text_piece = TextPiece(part, is_spaced, *times, cost_here, starts_line, word.char_start, *said)
-            pieces.append(replace(text_piece, is_alone=span.is_alone) if span.is_alone else text_piece)
+            speaker = "" if span.is_alone else word.speaker
+            shown = part, is_spaced, *times, cost_here, starts_line, word.char_start
+            pieces.append(TextPiece(*shown, speaker, word.status != UNSPOKEN, span.is_alone))
     return pieces
 
 
