@@ -58,11 +58,11 @@ def pronounced(words: Words, language: str) -> Words:
 def _with_initials(word: Word, code: str) -> str:
     """Return the pronunciations of a word whose parts in capitals are spelled out, or said as words."""
     parts = word.sounding.split()
-    ways: list[Sequence[tuple[str, ...]]] = []
+    variants: list[Sequence[tuple[str, ...]]] = []
     for part, spelled in zip(parts, initials_spelled_out(word.text, parts, code)):
-        as_word = [tuple(way.split()) for way in _pronounced_run((part,), code)[0].split(ALTERNATIVE)]
-        ways.append(as_word if spelled is None else [spelled, *as_word])
-    return _ways_written(ways)
+        as_word = [tuple(variant.split()) for variant in _pronounced_run((part,), code)[0].split(ALTERNATIVE)]
+        variants.append(as_word if spelled is None else [spelled, *as_word])
+    return _joined_variants(variants)
 
 
 def _latin_words(words: Words, code: str) -> list[str]:
@@ -91,8 +91,8 @@ def _pronounced_run(spokens: tuple[str, ...], code: str) -> tuple[str, ...]:
 
 def _without_repeats(form: str) -> str:
     """Return pronunciations without repeated phones: length is not distinguished."""
-    ways = (way.split() for way in form.split(ALTERNATIVE))
-    return _ways_written([[tuple(phone for phone, _ in groupby(way)) for way in ways]])
+    variants = (variant.split() for variant in form.split(ALTERNATIVE))
+    return _joined_variants([[tuple(phone for phone, _ in groupby(variant)) for variant in variants]])
 
 
 def _parts(text: str, code: str) -> list[tuple[int, Piece]]:
@@ -102,7 +102,7 @@ def _parts(text: str, code: str) -> list[tuple[int, Piece]]:
 
 def _written(word: Sequence[Piece]) -> str:
     """Return the pronunciations of a word in the notation of `Word.phones`."""
-    return _ways_written((piece.phones, *piece.others) for piece in word)
+    return _joined_variants((piece.phones, *piece.others) for piece in word)
 
 
 def phones_together(words: Iterable[str | None]) -> str | None:
@@ -114,12 +114,12 @@ def phones_together(words: Iterable[str | None]) -> str | None:
     known = [phones for phones in words if phones is not None]
     if not known:
         return None
-    return _ways_written([tuple(way.split()) for way in phones.split(ALTERNATIVE)] for phones in known)
+    return _joined_variants([tuple(variant.split()) for variant in phones.split(ALTERNATIVE)] for phones in known)
 
 
-def _ways_written(parts: Iterable[Sequence[tuple[str, ...]]]) -> str:
+def _joined_variants(parts: Iterable[Sequence[tuple[str, ...]]]) -> str:
     """Return the best pronunciations of a word in the notation of `Word.phones`, from those of its parts."""
-    ways: list[tuple[str, ...]] = [()]
+    variants: list[tuple[str, ...]] = [()]
     for part in parts:
-        ways = list(dict.fromkeys((*way, *more) for more in part for way in ways))[:MOST_PRONUNCIATIONS]
-    return ALTERNATIVE.join(" ".join(way) for way in ways if way)
+        variants = list(dict.fromkeys((*variant, *more) for more in part for variant in variants))[:MOST_PRONUNCIATIONS]
+    return ALTERNATIVE.join(" ".join(variant) for variant in variants if variant)

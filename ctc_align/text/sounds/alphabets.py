@@ -73,10 +73,12 @@ def prepare_english(words: Sequence[str]) -> None:
 def _english_pieces(word: str) -> list[Piece]:
     """Return one piece for a word, with all its pronunciations; a piece for each letter where it has none."""
     found = letter_to_phone().pronounce([word], _MOST_PRONUNCIATIONS)[0]
-    ways = tuple(dict.fromkeys(tuple(phone for one in way for phone in IPA_OF_ARPABET[one]) for way in found))
-    if not ways:
+    variants = tuple(
+        dict.fromkeys(tuple(phone for one in variant for phone in IPA_OF_ARPABET[one]) for variant in found)
+    )
+    if not variants:
         return [Piece(index, index + 1, (letter,) if letter.isalnum() else ()) for index, letter in enumerate(word)]
-    return [Piece(0, len(word), ways[0], ways[1:])]
+    return [Piece(0, len(word), variants[0], variants[1:])]
 
 
 _KINDS = "LETTER|SYLLABLE|SYLLABICS|VOWEL SIGN|VOWEL|SIGN|LIGATURE|IDEOGRAM|HIEROGLYPH"
@@ -149,7 +151,7 @@ def initials_spelled_out(text: str, spoken: Sequence[str], code: str) -> list[tu
         spoken: the parts of its spoken form, which spaces separate.
         code: the language's, as for `pieces`.
 
-    >>> [" ".join(way or ()) for way in initials_spelled_out("EU-Recht", ["eu", "recht"], "de")]
+    >>> [" ".join(variant or ()) for variant in initials_spelled_out("EU-Recht", ["eu", "recht"], "de")]
     ['e u', '']
     """
     parts = [part.strip('.,;:!?…"“”„«»()[]') for part in re.split(r"[\s/‐‑–-]+", text)]

@@ -195,20 +195,22 @@ def chinese_pieces(text: str, language: str) -> list[Piece]:
                 break
         else:
             character = text[index]
-            ways = found[-1] if character in _REPEATED and found else None
-            phones, *others = (ways.phones, *ways.others) if ways else _chinese_ways(character, column)
+            variants = found[-1] if character in _REPEATED and found else None
+            phones, *others = (
+                (variants.phones, *variants.others) if variants else _character_variants(character, column)
+            )
             found.append(Piece(index, index + 1, phones, tuple(others)))
     return found
 
 
 @lru_cache(maxsize=8192)
-def _chinese_ways(character: str, column: str) -> tuple[tuple[str, ...], ...]:
+def _character_variants(character: str, column: str) -> tuple[tuple[str, ...], ...]:
     """Return the pronunciations of a character."""
     known = readings(column).get(character, ()) or _unlisted(character, column)
     if not known and column == CANTONESE:
-        return _chinese_ways(character, MANDARIN)
-    ways = tuple(dict.fromkeys(chinese_syllable(reading, column) for reading in known))
-    return ways or (phone_table(_TABLES, "bopomofo").get(character, unknown(character)),)
+        return _character_variants(character, MANDARIN)
+    variants = tuple(dict.fromkeys(chinese_syllable(reading, column) for reading in known))
+    return variants or (phone_table(_TABLES, "bopomofo").get(character, unknown(character)),)
 
 
 def _hanja(text: str) -> list[Piece]:
@@ -485,10 +487,10 @@ def _single_kanji(text: str, index: int, start: int, end: int) -> Piece:
     if end - start > 1:
         next_on = (*_chinese_readings(text[index + 1]), "")[0] if index + 1 < end else ""
         before = (*_chinese_readings(text[index - 1]), "")[0] if index > start else ""
-        ways = [*(_assimilated(reading, next_on, before) for reading in on), *stems, *kun]
+        variants = [*(_assimilated(reading, next_on, before) for reading in on), *stems, *kun]
     else:
-        ways = [*stems, *_nouns(kun), *on, *kun]
-    said = tuple(dict.fromkeys(filter(None, map(roman_phones, ways))))
+        variants = [*stems, *_nouns(kun), *on, *kun]
+    said = tuple(dict.fromkeys(filter(None, map(roman_phones, variants))))
     if not said:
         said = (chinese_pieces(character, "ja")[0].phones if character not in "々〆ヶ" else unknown(character),)
     return Piece(index, index + 1, said[0], said[1 : 1 + _MOST_OTHERS])
@@ -516,7 +518,7 @@ def _stems(kun: tuple[str, ...], following: list[str]) -> list[str]:
             score = _fit(morae[cut:], morae[cut - 1], following)
             if score:
                 scored.append((score, "".join(morae[:cut])))
-    scored.sort(key=lambda way: -way[0])
+    scored.sort(key=lambda variant: -variant[0])
     return [stem for _, stem in scored]
 
 

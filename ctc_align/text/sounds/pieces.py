@@ -166,7 +166,9 @@ def without_repeats(pieces: Iterable[Piece]) -> list[Piece]:
     for piece in pieces:
         phones, *others = (_without_repeats(phones, before) for phones in (piece.phones, *piece.others))
         found.append(
-            Piece(piece.start, piece.end, phones, tuple(dict.fromkeys(way for way in others if way != phones)))
+            Piece(
+                piece.start, piece.end, phones, tuple(dict.fromkeys(variant for variant in others if variant != phones))
+            )
         )
         if piece.phones:
             before = piece.phones[-1]

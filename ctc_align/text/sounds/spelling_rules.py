@@ -155,7 +155,9 @@ class SpellingRules:
             sounds.append(phones)
             index = end
         starts = [0, *letters[1:], len(text)]  # a mark that is not composed with a letter belongs to the one before it
-        return [Piece(starts[start], starts[end], way) for (start, end), way in zip(spans, self._connected(sounds))]
+        return [
+            Piece(starts[start], starts[end], variant) for (start, end), variant in zip(spans, self._connected(sounds))
+        ]
 
     def _known(self, letter: str) -> str:
         """Return a letter that rules have: itself, or it with one of its marks, or without marks."""
