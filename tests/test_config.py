@@ -1,4 +1,4 @@
-"""Settings: where they are found, who wins, and that all faults are told at once."""
+"""Settings: where they are found, who wins, --set KEY=VALUE, and all faults at once."""
 
 from __future__ import annotations
 
@@ -171,3 +171,64 @@ def test_a_file_of_settings_is_small(tmp_path: Path) -> None:
     (tmp_path / "a.toml").write_text("#" * 2**20 + "\n")
     with pytest.raises(ConfigError, match="more than 1 MiB"):
         load_settings(tmp_path / "a.toml")
+
+
+FAMILIES = ("default", "huggingface", "mms-fa", "onnx-nemo", "long-audio")
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    epochs: int = setting(3, above=0)
+    name: str = ""
+    sizes: tuple[int, ...] = (1, 2)
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    seed: int = 0
+    training: Stage = dataclasses.field(default_factory=Stage)
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_each_familys_config_is_found_by_name_and_right(name: str) -> None:
+    assert name in config_names()
+    assert isinstance(load_settings(name), Settings)
+    assert (load_settings(name) == Settings()) == (name in ("default", "huggingface"))
+
+
+def test_values_are_tomls_or_bare_texts() -> None:
+    given = ["chunk_s=30", "romanize=true", "language=de", "labels='written'", "revision=2024", " band_s = 2.5 "]
+    found = load_settings(None, given)
+    assert (found.chunk_s, found.romanize, found.language) == (30.0, True, "de")
+    assert (found.labels, found.revision, found.band_s) == ("written", "2024", 2.5)
+    assert load_settings(None, ["cache_dir=", "calibration="]).cache_dir == ""
+
+
+def test_the_order_is_file_set_option(tmp_path: Path) -> None:
+    file = tmp_path / "mine.toml"
+    file.write_text('language = "fr"\nchunk_s = 10\ncontext_s = 2\n', encoding="utf-8")
+    found = load_settings(file, ["language=de", "chunk_s=20", "chunk_s=25"], language="it")
+    assert (found.language, found.chunk_s, found.context_s) == ("it", 25.0, 2.0)
+
+
+def test_tables_have_dots(tmp_path: Path) -> None:
+    file = tmp_path / "recipe.toml"
+    file.write_text("[training]\nepochs = 7\nsizes = [5]\n", encoding="utf-8")
+    found = load_config(Recipe, file, {"seed": 4}, ["training.name=x", "training.sizes=[8, 9]"])
+    assert found == Recipe(4, Stage(7, "x", (8, 9)))
+
+
+def test_faults_of_assignments_are_told_with_the_others() -> None:
+    with pytest.raises(ConfigError) as caught:
+        load_settings(None, ["tims=utterance", "band_s=wide", "romanize"], edges="sharp")
+    assert str(caught.value).split("\n")[:3] == [
+        "--set: expected KEY=VALUE, got 'romanize'",
+        "--set unknown setting 'tims': did you mean 'times'?",
+        "--set band_s: expected a number above 0, got 'wide'",
+    ]
+
+
+@pytest.mark.parametrize("assignment", ["training=3", "training.epochs.more=3", "training.=1", "=1"])
+def test_what_is_no_setting_is_told(assignment: str) -> None:
+    with pytest.raises(ConfigError, match="--set"):
+        load_config(Recipe, None, {}, [assignment])

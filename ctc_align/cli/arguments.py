@@ -260,3 +260,12 @@ def check_files(files: dict[str, str | None]) -> None:
             raise UsageError(
                 f"{option} {path}: expected a file, {'got a folder' if kind == 'folder' else 'no such file'}"
             )
+
+
+def check_new(path: Path, force: bool, other: str = "another --out-dir") -> None:
+    """Raise UsageError, before any work, where a file to write exists and `force` does not replace it, or is a folder.
+
+    `other`: what the caller can give instead.
+    """
+    if os.path.lexists(path) and (not force or path.is_dir()):
+        raise UsageError(f"{path}: exists already; give --force to replace it, or {other}")

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctc_align.cli.arguments import alignments_at, is_book, kind_of
+from ctc_align.cli.arguments import alignments_at, check_new, is_book, kind_of
 from ctc_align.cli.notes import latest_alignments, recording_notes
 from ctc_align.cli.options import Group, MessageOptions, folder_option, force_option, grouped
 from ctc_align.cli.printing import Talk, counted
@@ -68,8 +67,7 @@ def book(
     if audio and len(alignments) > 1 and not Path(audio).is_dir():
         raise UsageError(f"--audio {audio}: is one recording for {len(alignments)} alignments; give their folder")
     target = Path(wanted.out_dir or ".", Path(epub).stem + _EXTENSION)
-    if os.path.lexists(target) and (not wanted.force or target.is_dir()):
-        raise UsageError(f"{target}: exists already; give --force to replace it, or another --out-dir")
+    check_new(target, wanted.force)
     talk.listen()
     made = write_read_aloud(Path(epub), _readings(alignments, audio, talk), target, by)
     silent = made.all_pages - made.pages

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctc_align.cli.arguments import check_files
+from ctc_align.cli.arguments import check_files, check_new
 from ctc_align.cli.notes import language_notes
 from ctc_align.cli.options import (
     Group,
@@ -77,6 +77,8 @@ def calibrate(
     """
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.models import EMBEDDED, check_model
+    from ctc_align.models.calibration import FILE
+    from ctc_align.models.edge_network import FILE as EDGES
     from ctc_align.training.calibration_fitting import calibrate as measure
     from ctc_align.training.labelled_speech import read_labelled
 
@@ -92,8 +94,8 @@ def calibrate(
     if not labelled:
         raise InputError(f"{reference}: no file can be used: {failed[0]}")
     aligner = Aligner(model, device=given.device, backend=given.backend, lexicon=given.lexicon, settings=settings)
-    if not given.force:
-        _refuse_to_replace(folder)
+    for file in (FILE, EDGES):
+        check_new(folder / file, given.force, "--out-dir")
     talk.notes(language_notes("\n".join(each.text for each in labelled[:_SAMPLED]), model, settings.language))
     with talk.progress("learning edges") as bar:
         report = measure(aligner, labelled, os.path.basename(os.path.abspath(reference)), progress=bar)
@@ -106,15 +108,6 @@ def calibrate(
     talk.say(f"wrote {' and '.join(map(str, written))}")
     if failed:
         raise typer.Exit(SOME_FAILED)
-
-
-def _refuse_to_replace(folder: Path) -> None:
-    from ctc_align.models.calibration import FILE
-    from ctc_align.models.edge_network import FILE as EDGES
-
-    for path in (folder / FILE, folder / EDGES):
-        if path.exists():
-            raise UsageError(f"{path}: exists already; give --force to replace it, or --out-dir")
 
 
 def _write(folder: Path, report: Report) -> list[Path]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ctc_align.cli.arguments import check_new
 from ctc_align.cli.options import LIMITS, Group, force_option, grouped
 from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, counted, put, say
 from ctc_align.config import setting
@@ -295,8 +296,7 @@ def _check_plot(plot: str | None, force: bool, inputs: tuple[str, str]) -> None:
     check_plotting()
     if path.is_dir() or any(path.exists() and Path(name).exists() and path.samefile(name) for name in inputs):
         raise UsageError(f"{plot}: is a folder, or an input of this call; choose another name")
-    if path.exists() and not force:
-        raise UsageError(f"{plot}: exists already; give --force to replace it, or another name")
+    check_new(path, force, "another name")
 
 
 def _write_plot(plot: str | None, results: list[_TierResult]) -> None:

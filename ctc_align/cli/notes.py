@@ -1,4 +1,4 @@
-"""Notes on an alignment: what has no times, what is doubtful, and where transcript and recording disagree."""
+"""Notes and messages: on an alignment, on the language of a transcript, on a corpus run, on options without effect."""
 
 from __future__ import annotations
 
@@ -26,7 +26,18 @@ if TYPE_CHECKING:
 _OF_CUES = ("max_line", "max_cps", "frame_rate")
 """Settings that change nothing where no subtitles are cut."""
 _SEVERAL = 5
+"""Words, times or stretches that a note names."""
 _LONGER_S = 1.0
+"""A recording that goes on this much longer than its alignment may be another one."""
+_MANY = 20
+_MOSTLY = 0.3
+"""Share of the letters from which on a transcript counts as written in another script than the model's."""
+_ALIKE = ({"da", "no"}, {"ca", "es"})
+"""Languages whose function words are much the same."""
+_REMEDY = "the model universal knows all languages, see ctc-align models for others"
+_NAMED = 1000
+"""Failures that are named on stderr, one a line; the summary has more, the journal all."""
+_MOST_IN_LINE = 5
 
 
 def alignment_notes(alignment: Alignment) -> list[str]:
@@ -356,16 +367,6 @@ def doubtful_words(alignment: Alignment) -> list[str]:
     return [f"{printable(word.text)} ({word.start_s:.2f} s, {word.confidence:.2f})" for word in alignment.doubtful]
 
 
-# Notes on a transcript whose language or script is not the model's; the work goes on.
-
-_MANY = 20
-_MOSTLY = 0.3
-"""Share of the letters from which on a transcript counts as written in another script than the model's."""
-_ALIKE = ({"da", "no"}, {"ca", "es"})
-"""Languages whose function words are much the same."""
-_REMEDY = "the model universal knows all languages, see ctc-align models for others"
-
-
 def choice_notes(looks: dict[str, int]) -> list[str]:
     """Return a note on transcripts that were taken for another language than English; `looks` counts them by language.
 
@@ -467,13 +468,6 @@ def _script_notes(alignment: Alignment, lacking: dict[str, int]) -> list[str]:
 def _counted(letters: dict[str, int]) -> str:
     each = [f"{letter!r} × {count}" for letter, count in list(letters.items())[:_MANY]]
     return ", ".join(each) + (f" and {len(letters) - _MANY} more" if len(letters) > _MANY else "")
-
-
-# Messages of a corpus run: failures, transcripts that fit badly, outputs that others changed, limits, exit codes.
-
-_NAMED = 1000
-"""Failures that are named on stderr, one a line; the summary has more, the journal all."""
-_MOST_IN_LINE = 5
 
 
 def verification(result: RunResult) -> str:

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 PROGRAM = "ctc-align"
+OK, SOME_FAILED, WRONG_CALL, THRESHOLD_NOT_MET, INTERRUPTED = 0, 1, 2, 3, 130
+"""Exit codes."""
+PATIENCE_S = 1.0
+"""Seconds after which a progress bar appears."""
 
 
 def say(line: str) -> None:
@@ -112,14 +116,6 @@ def say_what_python_says() -> None:
 
     warnings.showwarning = show_warning
     sys.excepthook = show_exception
-
-
-# Messages on stderr (notes, warnings of the library, a progress bar), and exit codes.
-
-OK, SOME_FAILED, WRONG_CALL, THRESHOLD_NOT_MET, INTERRUPTED = 0, 1, 2, 3, 130
-"""Exit codes."""
-PATIENCE_S = 1.0
-"""Seconds after which a progress bar appears."""
 
 
 class Interrupted(Exception):

@@ -1,4 +1,4 @@
-"""ctc-align view: alignments as pages that a browser opens, with the recording inside."""
+"""Pages that a browser opens: ctc-align view, of alignments and their sound; ctc-align report, of a corpus run."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctc_align.cli.arguments import check_alignments, kind_of
+from ctc_align.cli.arguments import check_alignments, check_new, kind_of
 from ctc_align.cli.notes import later_notes, recording_notes
 from ctc_align.cli.options import Group, MessageOptions, folder_option, force_option, grouped
 from ctc_align.cli.printing import SOME_FAILED, Talk, put_bytes, say
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from ctc_align.corpus.sources.named_recordings import RecordingFinder
     from ctc_align.files.alignment_files import Alignment
     from ctc_align.view.page import PageSound
+
+REPORT = "report.html"
 
 
 @dataclass(frozen=True)
@@ -136,8 +138,8 @@ def _targets(shown: list[_Shown], page: PageOptions) -> list[Path]:
     for one, target in zip(shown, targets):
         if targets.count(target) > 1:
             raise UsageError(f"{one.path}: two of these would be {target}; call once for each, with another --out-dir")
-        if os.path.lexists(target) and not page.stdout and (not page.force or target.is_dir()):
-            raise UsageError(f"{target}: exists already; give --force to replace it, or another --out-dir")
+        if not page.stdout:
+            check_new(target, page.force)
     return targets
 
 
@@ -209,11 +211,6 @@ class _OnePage:
         return beside
 
 
-# ctc-align report: one page about a corpus run.
-
-_NAME = "report.html"
-
-
 @dataclass(frozen=True)
 class ReportOptions(Group):
     """The file that is written."""
@@ -243,7 +240,7 @@ def report(
         which = "OUT_DIR" if run == "" else "--out-dir"
         raise UsageError(f"{which}: expected the path of a folder, got an empty one; . is the current folder")
     folder = Path(destination.out_dir or run)
-    target = folder / _NAME
+    target = folder / REPORT
     _check_target(Path(run), target, destination.force)
     talk.listen()
     with talk.progress("reading outputs") as progress:
@@ -268,8 +265,7 @@ def _check_target(run: Path, target: Path, force: bool) -> None:
     if run.is_dir() and os.path.lexists(target):
         if not _is_report(target, MARK.encode()):
             raise UsageError(f"{target}: is there already, and is no report; give another folder with --out-dir")
-        if not force:
-            raise UsageError(f"{target}: exists already; give --force to replace it, or another --out-dir")
+        check_new(target, force)
     if target.parent.exists() and not target.parent.is_dir():
         raise UsageError(f"{target.parent}: expected a folder for the report, got a file")
 
