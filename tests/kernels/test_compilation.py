@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -72,7 +73,7 @@ def test_a_damaged_file_is_compiled_again_and_replaced(
 def test_a_file_of_another_kernel_or_version_is_not_taken(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The name of a file is a hash; what it was made of stands in it."""
     assert calls() == (0, 1)
-    monkeypatch.setattr(compilation, "STATE", "0" * 64)
+    monkeypatch.setattr(compilation, "state_of", lambda module: "0" * 64)
     (file,) = files(place)
     assert calls() == (0, 1)
     other = next(path for path in files(place) if path != file)
@@ -107,27 +108,60 @@ def test_workers_share_a_folder_where_no_other_can_be_written(tmp_path: Path, mo
     assert [calls(), calls()] == [(0, 1), (1, 0)]
 
 
-def test_kernels_of_other_versions_go_after_a_month(place: Path) -> None:
+def test_what_is_not_used_goes_after_a_month(place: Path) -> None:
+    """Folders of versions that had one each, and kernels; what was used today stays."""
     old, recent, foreign = (place / name for name in (f"ctc-align-{'0' * 16}", f"ctc-align-{'1' * 16}", "ctc-align-x"))
     for folder in (old, recent, foreign):
         folder.mkdir()
     for folder in (old, foreign):
         os.utime(folder, (1e9, 1e9))
-    calls()
+    assert calls() == (0, 1)
     assert [folder.exists() for folder in (old, recent, foreign)] == [False, True, True]
+    (used,) = place.rglob("*.kernel")
+    unused = used.with_name("viterbi.walk-0-1.kernel")
+    unused.write_bytes(b"")
+    for path in (used, unused):
+        os.utime(path, (1e9, 1e9))
+    assert calls() == (1, 0)
+    compilation._remove_unused_kernels.cache_clear()
+    compilation._remove_unused_kernels(used.parent)
+    assert list(place.rglob("*.kernel")) == [used]
+
+
+def test_a_kernel_depends_on_its_module_and_what_that_imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And on nothing else: an edit compiles again what can have changed."""
+    folder = tmp_path / "cpu"
+    shutil.copytree(Path(compilation.__file__).parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(compilation, "__file__", str(folder / "compilation.py"))
+    modules = sorted(path.stem for path in folder.glob("*.py"))
+
+    def changed(edited: str) -> set[str]:
+        states = []
+        for line in ("", "# edited\n"):
+            with (folder / f"{edited}.py").open("a") as file:
+                file.write(line)
+            compilation.state_of.cache_clear()
+            states.append({module: compilation.state_of(module) for module in modules})
+        return {module for module in modules if states[0][module] != states[1][module]}
+
+    assert changed("rest_bounds") == {"rest_bounds", "pruned_search", "cpu_backend"}
+    assert changed("log_sums") == {"log_sums", "general_kernels", "cpu_backend"}
+    assert changed("sum_recursion") == {"sum_recursion", "sums", "pruned_search", "row_kernels", "cpu_backend"}
+    assert {"viterbi", "sums", "rest_bounds", "long_viterbi"} <= changed("simd")
+    compilation.state_of.cache_clear()
 
 
 @pytest.mark.long
 def test_what_was_compiled_runs_without_the_compiler(place: Path) -> None:
     """Half of the seconds that Numba takes at a start, and what is compiled still finds the memory that it asks for."""
-    kernel = compilation.compiled(total)
+    kernel = compilation.compiled_with_arrays(total)
     assert kernel(np.ones(3)) == 3.0
     program = "\n".join(
         (
             "import sys, numpy",
             f"sys.path[:0] = {[str(Path(__file__).parent), str(Path(__file__).parents[1] / 'support')]!r}",
             "from test_compilation import compilation, total",
-            "kernel = compilation.compiled(total)",
+            "kernel = compilation.compiled_with_arrays(total)",
             "found = kernel(numpy.ones(3)), sum(kernel.stats.cache_hits.values())",
             "print(*found, 'numba.cpython.setobj' in sys.modules)",
         )

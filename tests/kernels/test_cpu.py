@@ -302,19 +302,19 @@ def test_an_error_in_one_thread_does_not_hang_the_others(
     right = best_path(given, None, "reference")
     strips = -(-601 // (viterbi.STRIP * WIDTH))
     calls: dict[int, int] = {}
-    walk = viterbi.walk
+    walk = viterbi.walk_part
 
-    def failing(*arguments: object) -> int:
-        first = arguments[8][2]  # type: ignore[index]  # the first vector of the part
+    def failing(*arguments: object) -> bool:
+        first = arguments[3][2]  # type: ignore[index]  # the first vector of the part
         calls[first] = calls.get(first, 0) + 1
         if calls[first] == part + 1 and first == strips * group // 3 * viterbi.STRIP:
             raise MemoryError("planted")
-        return int(walk(*arguments))
+        return bool(walk(*arguments))
 
     split(monkeypatch)
     with on_threads(3):
         with monkeypatch.context() as patch:
-            patch.setattr(viterbi, "walk", failing)
+            patch.setattr(viterbi, "walk_part", failing)
             raised = within(30, lambda: best_path(given))
         assert [str(error) for error in raised] == ["planted"]
         assert threading.active_count() < 4

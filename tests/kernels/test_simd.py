@@ -6,14 +6,12 @@ import operator
 import os
 import subprocess
 import sys
-import types
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-import simd_by_numpy
 from numba import njit
 
 from ctc_align.kernels.cpu import simd
@@ -45,7 +43,7 @@ def numbers(kind: str, count: int, seed: int = 0) -> Array:
     return np.where(rng.random(count) < 0.5, rng.choice(ends, count), usual).astype(KINDS[kind])
 
 
-def on_vectors(simd: types.ModuleType, function: Callable[..., Any], operands: int) -> Callable[..., None]:
+def on_vectors(function: Callable[..., Any], operands: int) -> Callable[..., None]:
     """`function` of one or two vectors, over arrays."""
     load, store = simd.load, simd.store
 
@@ -63,11 +61,11 @@ def on_vectors(simd: types.ModuleType, function: Callable[..., Any], operands: i
 def both(name: str, kind: Any, *given: Array) -> tuple[Array, Array]:
     """What an operation makes of arrays, compiled and by numpy; an operator is its own name."""
     results = []
-    for module, build in ((simd, njit), (simd_by_numpy, lambda function: function)):
-        function = getattr(operator, name) if hasattr(operator, name) else getattr(module, name)
+    for build in (njit, lambda function: function):
+        function = getattr(operator, name) if hasattr(operator, name) else getattr(simd, name)
         out = np.full(len(given[0]), 77, kind)
         with np.errstate(all="ignore"):
-            build(on_vectors(module, function, len(given)))(out, *given)
+            build(on_vectors(function, len(given)))(out, *given)
         results.append(out)
     return results[0], results[1]
 
@@ -118,7 +116,7 @@ def test_whole_of() -> None:
 
 @pytest.mark.parametrize("name", ["shifted_left", "shifted_right"])
 def test_shifts(name: str) -> None:
-    def shifts(simd: types.ModuleType) -> Callable[..., None]:
+    def shifts() -> Callable[..., None]:
         shifted, load, store = getattr(simd, name), simd.load, simd.store
 
         def run(out, a):
@@ -130,13 +128,13 @@ def test_shifts(name: str) -> None:
 
     given = numbers("i32", 256)
     met, right = np.zeros((2, 32 * 256), np.int32)
-    njit(shifts(simd))(met, given)
-    shifts(simd_by_numpy)(right, given)
+    njit(shifts())(met, given)
+    shifts()(right, given)
     assert same(met, right)
     assert same(right, np.concatenate([(given << by if name == "shifted_left" else given >> by) for by in range(32)]))
 
 
-def masks(simd: types.ModuleType) -> Callable[..., None]:
+def masks() -> Callable[..., None]:
     load, store, greater, choose = simd.load, simd.store, simd.greater, simd.choose
     bits_of, mask_of = simd.bits_of, simd.mask_of
 
@@ -157,7 +155,7 @@ def test_comparisons(kind: str) -> None:
     """What is not a number is not greater and is chosen where it stands second; lanes are bits, the first lowest."""
     a, b = numbers(kind, 4096), numbers(kind, 4096, 1)
     runs = []
-    for run in (njit(masks(simd)), masks(simd_by_numpy)):
+    for run in (njit(masks()), masks()):
         out = np.zeros_like(a), *(np.zeros(len(a) // WIDTH, np.uint16) for _ in range(3))
         run(a, b, *out)
         runs.append(out)
@@ -171,7 +169,7 @@ def test_comparisons(kind: str) -> None:
 
 
 def test_masks_are_their_bits() -> None:
-    def every(simd: types.ModuleType) -> Callable[..., None]:
+    def every() -> Callable[..., None]:
         bits_of, mask_of, choose, splat, store = simd.bits_of, simd.mask_of, simd.choose, simd.splat, simd.store
 
         def run(bits, lanes):
@@ -184,16 +182,16 @@ def test_masks_are_their_bits() -> None:
 
     every_mask = np.arange(2**WIDTH)
     bits, lanes = np.zeros(2**WIDTH, np.uint16), np.zeros(2**WIDTH * WIDTH, np.int32)
-    njit(every(simd))(bits, lanes)
+    njit(every())(bits, lanes)
     assert same(bits, every_mask.astype(np.uint16))
     assert same(lanes, (every_mask[:, None] >> np.arange(WIDTH) & 1).astype(np.int32).reshape(-1))
     by_numpy = np.zeros_like(bits), np.zeros_like(lanes)
-    every(simd_by_numpy)(by_numpy[0][:512], by_numpy[1])
+    every()(by_numpy[0][:512], by_numpy[1])
     assert same(by_numpy[0][:512], bits[:512])
     assert same(by_numpy[1][: 512 * WIDTH], lanes[: 512 * WIDTH])
 
 
-def places(simd: types.ModuleType) -> Callable[..., None]:
+def places() -> Callable[..., None]:
     get, put, load, store, splat, count = simd.get, simd.put, simd.load, simd.store, simd.splat, simd.count
 
     def run(a, out, counted):
@@ -209,7 +207,7 @@ def places(simd: types.ModuleType) -> Callable[..., None]:
 def test_places(kind: str) -> None:
     """Anywhere in memory, and nothing beside it."""
     a, runs = numbers(kind, 100), []
-    for run in (njit(places(simd)), places(simd_by_numpy)):
+    for run in (njit(places()), places()):
         out, counted = np.full(64, 77, KINDS[kind]), np.full(WIDTH + 2, 77, np.int32)
         run(a, out, counted)
         runs.append((out, counted))
@@ -225,7 +223,7 @@ def test_transposes(kind: str) -> None:
     def run_both(name: str, build: Callable[..., Callable[..., None]], out: Array, *given: Any) -> Array:
         met, right = out.copy(), out.copy()
         njit(build(getattr(simd, name)))(met, *given)
-        build(getattr(simd_by_numpy, name))(right, *given)
+        build(getattr(simd, name))(right, *given)
         assert same(met, right)
         return met
 
@@ -270,7 +268,7 @@ def test_sums_of_transposes(kind: str) -> None:
     met = rng.normal(size=5 * WIDTH).astype(KINDS[kind])
     right, plain = met.copy(), met.copy().reshape(5, WIDTH)
     njit(add(simd.add_transposed))(met, values, rows)
-    add(simd_by_numpy.add_transposed)(right, values, rows)
+    add(simd.add_transposed)(right, values, rows)
     for i in range(WIDTH):
         for k in range(WIDTH):
             plain[rows[2 + i], k] += values[4 + 24 * k + i]
@@ -281,7 +279,7 @@ def test_sums_of_transposes(kind: str) -> None:
 def test_numbers_of_elements_as_they_lie() -> None:
     """All float16 and all bfloat16."""
 
-    def every(simd: types.ModuleType) -> Callable[..., None]:
+    def every() -> Callable[..., None]:
         number = simd.number
 
         def run(words, out):
@@ -295,18 +293,31 @@ def test_numbers_of_elements_as_they_lie() -> None:
     floats = numbers("f32", 512), numbers("f64", 512)
     for given, right in ((words, halves), (words.view(np.int16), brains), *((x, x) for x in floats)):
         met, by_numpy = np.zeros_like(right), np.zeros_like(right)
-        njit(every(simd))(given, met)
+        njit(every())(given, met)
         assert same(met, right)
-        every(simd_by_numpy)(given[::7], by_numpy[: len(given[::7])])
+        every()(given[::7], by_numpy[: len(given[::7])])
         assert same(by_numpy[: len(given[::7])], right[::7])
 
 
-def test_nothing_is_missing() -> None:
-    """Whatever kernels may import is here, and by numpy too."""
-    public = {name for name, value in vars(simd).items() if type(value).__name__ == "_Intrinsic"}
-    assert public <= set(vars(simd_by_numpy)), public - set(vars(simd_by_numpy))
-    assert len(public) > 20
-    assert simd_by_numpy.WIDTH == WIDTH
+def test_parts_of_numbers_are_done_alike() -> None:
+    """Tuples of vectors of several types, compiled and by numpy: each part as alone."""
+
+    def run(out, a, b):
+        one, other = simd.load(a, 3), simd.load(b, 3)
+        simd.store(out, 1, simd.choose(simd.greater(one[1], other[1]), simd.moved_up(one, other), other))
+        simd.put(out, 0, simd.get(a, 2))
+
+    given = [(numbers("f32", 64, seed), numbers("i32", 64, seed)) for seed in (0, 1)]
+    results = []
+    for build in (njit, lambda function: function):
+        results.append((np.zeros(64, np.float32), np.zeros(64, np.int32)))
+        build(run)(results[-1], *given)
+    assert all(same(met, right) for met, right in zip(*results))
+    where = given[0][1][3 : 3 + WIDTH] > given[1][1][3 : 3 + WIDTH]
+    for part, met in enumerate(results[0]):
+        one, other = given[0][part][3 : 3 + WIDTH], given[1][part][3 : 3 + WIDTH]
+        assert same(met[1 : 1 + WIDTH], np.where(where, np.append(other[-1], one[:-1]).astype(met.dtype), other))
+        assert same(met[:1], given[0][part][2:3])
 
 
 def test_vectors_are_as_wide_as_registers_take() -> None:

@@ -36,7 +36,7 @@ from tangent_checks import (
 from ctc_align import kernels, lattice
 from ctc_align.errors import KernelError
 from ctc_align.kernels import memory_limits
-from ctc_align.kernels.cpu import problem, tangents
+from ctc_align.kernels.cpu import cpu_backend, general_kernels, problem
 
 NEVER = float("-inf")
 WALKED = ("ctc", "simple", "segments")
@@ -55,7 +55,9 @@ def _poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
             row.view(np.uint8).fill(0xFF)
         return rows
 
-    monkeypatch.setattr(tangents, "aligned", poisoned)
+    monkeypatch.setattr(cpu_backend, "aligned", poisoned)
+    monkeypatch.setattr(problem, "MOST_KEPT", 0)
+    problem._free.clear()
 
 
 @functools.cache
@@ -125,7 +127,8 @@ def test_long_ones() -> None:
 def test_blocks_change_no_bit(rows_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
     usual = [tangent(given, direction) for _, given, direction, _ in cases()]
     doubles = [tangent(given, direction, "cpu", F64) for _, given, direction, _ in cases()[::5]]
-    monkeypatch.setattr(tangents, "ROWS_BYTES", rows_bytes)
+    monkeypatch.setattr(cpu_backend, "ROWS_BYTES", rows_bytes)
+    monkeypatch.setattr(general_kernels, "ROWS_BYTES", rows_bytes)
     for (name, given, direction, _), expected in zip(cases(), usual):
         assert same(tangent(given, direction), expected), name
     for (name, given, direction, _), expected in zip(cases()[::5], doubles):

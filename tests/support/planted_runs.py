@@ -16,7 +16,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORD = Path(__file__).with_name("planted_hashes.txt")
-CHECKERS = ("kernel_problems", "oracles", "planted", "simd_by_numpy", "cpu_checks", "interpreted_checks")
+CHECKERS = ("kernel_problems", "oracles", "planted", "cpu_checks", "interpreted_checks")
 CHECKERS += ("gpu_interpreted", "gpu_problems", "tangent_checks")
 
 

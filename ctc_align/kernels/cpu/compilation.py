@@ -1,8 +1,9 @@
 """Compilation of the kernels by Numba, without the interpreter's lock, and the cache of compiled kernels on disk.
 
-There is one file for each function, its types of arguments, and the processor: a line that names the form, the checksum
-of the rest, and the rest, which is the key in words and the code, pickled by Numba. What is cut, garbled or of another
-form counts as absent: the kernel is compiled again, and the file replaced whole.
+There is one file for each function, the state of its source and of all that it imports here, its types of arguments,
+and the processor: a line that names the form, the checksum of the rest, and the rest, which is the key in words and the
+code, pickled by Numba. What is cut, garbled or of another form counts as absent: the kernel is compiled again, and the
+file replaced whole. Files that were not read for a month are removed.
 
 Folders, the first that can be used: `NUMBA_CACHE_DIR`, `__pycache__` beside the kernels, the user's folder of caches.
 All of them are read, so that an installation that was used once may be made read-only. Where none can be written
@@ -33,41 +34,80 @@ from numba import njit
 from numba.core.compiler import CompileResult
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
+from numba.extending import register_jitable
 from numba.misc.appdirs import AppDirs
 
 SHARED = "CTC_ALIGN_SHARED_KERNELS"
 """The environment variable that names a folder of processes that belong together."""
+_IMPORT = re.compile(r"from ctc_align\.kernels\.cpu(?:\.(\w+) import| import (\([^)]*\)|[^\n]*))")
 _FORM = b"ctc-align kernel 1\n"
 _DIGEST_BYTES = 32
 _UNUSED_S = 30 * 86400.0
-"""Kernels of other versions that were not used for so long are removed."""
+"""Kernels that were not used for this long are removed."""
+_DAY_S = 86400.0
+_FOLDER = "ctc-align-kernels"
 
 logger = logging.getLogger(__name__)
 
 
-def _state() -> str:
-    """Return a hash of everything that can be compiled in: kernels call functions of other files of this folder."""
-    files = sorted(Path(__file__).parent.glob("*.py"))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
+@functools.cache
+def state_of(module: str) -> str:
+    """Return a hash of everything that can be compiled into a kernel of this module, one of this folder: its file, and
+    the files of this folder that it imports, and they.
+
+    An import within a function counts, too, and so does one that only types need: rather once too often than not.
+    """
+    folder, found, ahead = Path(__file__).parent, set(), [module]
+    while ahead:
+        path = folder / f"{ahead.pop()}.py"
+        if path not in found and path.is_file():
+            found.add(path)
+            ahead += _imported(path.read_text("utf-8"))
+    return hashlib.sha256(b"".join(path.name.encode() + path.read_bytes() for path in sorted(found))).hexdigest()
 
 
-STATE = _state()
-_FOLDER = f"ctc-align-{STATE[:16]}"
+def _imported(source: str) -> list[str]:
+    """Return the modules of this folder that a source imports, and names that may be such."""
+    names: list[str] = []
+    for module, listed in _IMPORT.findall(source):
+        names += [module] if module else re.findall(r"\w+", listed)
+    return names
 
 
 def compiled(function: Callable[..., Any]) -> Any:
-    """Compile a kernel: at its first call for each combination of argument types, or from the cache."""
-    dispatcher: Any = njit(nogil=True, error_model="numpy")(function)
+    """Compile a kernel that makes no arrays: at its first call for each combination of types, or from the cache.
+
+    Arrays are not counted, as Numba does unless told otherwise: each of a call's, and each part of a tuple, would cost
+    an atomic operation, and all of them together as much as some frames.
+    """
+    return _cached(njit(nogil=True, error_model="numpy", _nrt=False)(function))
+
+
+def compiled_with_arrays(function: Callable[..., Any]) -> Any:
+    """Compile a kernel that makes arrays."""
+    return _cached(njit(nogil=True, error_model="numpy")(function))
+
+
+def _cached(dispatcher: Any) -> Any:
     # What `cache=True` does, with the cache below: Numba has no public way to another.
-    dispatcher._cache = KernelCache(function)
+    dispatcher._cache = KernelCache(dispatcher.py_func)
     return dispatcher
+
+
+def in_kernels_too(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let kernels call a function, compiled into each of them; Python still calls it as it is, on numpy's arrays."""
+    register_jitable(_nrt=False)(function)
+    return function
 
 
 class KernelCache:
     """The cache of one kernel, in the form that Numba's dispatcher asks for."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
-        self._name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
+        module = function.__module__.rpartition(".")[2]
+        self._name = f"{module}.{function.__qualname__}"
+        # Now, when its imports have been executed: later the files may be those of another version.
+        self._state = state_of(module)
         self._is_enabled = True
 
     @property
@@ -85,8 +125,10 @@ class KernelCache:
         key = self._key(sig, target_context.codegen())
         for folder in cache_folders():
             with suppress(Exception):  # whatever it is, the kernel can be compiled
-                stored, reduced = pickle.loads(_content(folder / self._file_name(key)))
+                path = folder / self._file_name(key)
+                stored, reduced = pickle.loads(_content(path))
                 if stored == key:
+                    _note_use(path)
                     return CompileResult._rebuild(target_context, *reduced)
         _tell_compiling()
         return None
@@ -100,6 +142,7 @@ class KernelCache:
         for folder in _writable_folders():
             with suppress(OSError):
                 _replace(folder / self._file_name(key), content)
+                _remove_unused_kernels(folder)
                 if str(folder.parent) != os.environ.get(SHARED):
                     return
         _tell_uncached()
@@ -121,14 +164,15 @@ class KernelCache:
 
     def is_filled(self) -> bool:
         """Return whether there is compiled code of the current files, for any types; it may be damaged."""
-        return any(any(folder.glob(f"{self._name}-*.kernel")) for folder in cache_folders())
+        return any(any(folder.glob(f"{self._name}-{self._state[:16]}-*.kernel")) for folder in cache_folders())
 
     def _key(self, sig: Any, codegen: Any) -> str:
-        versions = (STATE, numba.__version__, sys.version, self._name)
+        versions = (self._state, numba.__version__, sys.version, self._name)
         return repr((*versions, sig, codegen.magic_tuple()))
 
     def _file_name(self, key: str) -> str:
-        return f"{self._name}-{hashlib.sha256(key.encode()).hexdigest()[:32]}.kernel"
+        digest = hashlib.sha256(key.encode()).hexdigest()
+        return f"{self._name}-{self._state[:16]}-{digest[:32]}.kernel"
 
 
 def _content(path: Path) -> bytes:
@@ -182,12 +226,29 @@ def _writable_folders() -> Iterator[Path]:
         except OSError:
             continue
         if is_new:
-            _remove_unused(folder.parent)
+            _remove_former_folders(folder.parent)
         yield folder
 
 
-def _remove_unused(place: Path) -> None:
-    """Remove the kernels of other versions that nothing was compiled for in a long time."""
+def _note_use(path: Path) -> None:
+    """Set the file's time to now, at most once a day; where it may not be written it is not removed either."""
+    with suppress(OSError):
+        if path.stat().st_mtime < time.time() - _DAY_S:
+            os.utime(path)
+
+
+@functools.cache
+def _remove_unused_kernels(folder: Path) -> None:
+    """Remove, once in a process, the kernels that were not used in a long time."""
+    with suppress(OSError):
+        for path in folder.glob("*.kernel"):
+            with suppress(OSError):
+                if path.stat().st_mtime < time.time() - _UNUSED_S:
+                    path.unlink()
+
+
+def _remove_former_folders(place: Path) -> None:
+    """Remove the folders of versions that had one each, if nothing was compiled for them in a long time."""
     with suppress(OSError):
         for folder in place.glob("ctc-align-*"):
             is_ours = re.fullmatch(r"ctc-align-[0-9a-f]{16}", folder.name) and not folder.is_symlink()

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from ctc_align.errors import KernelError
 from ctc_align.kernels import memory_limits
-from ctc_align.kernels.cpu import long_viterbi, pruned_search, row_kernels, sums, tangents, viterbi
-from ctc_align.kernels.cpu.general_kernels import GeneralKernels
+from ctc_align.kernels.cpu import long_viterbi, pruned_search, row_kernels, sums, viterbi
+from ctc_align.kernels.cpu.general_kernels import ROWS_BYTES, GeneralKernels, GeneralTangents
 from ctc_align.kernels.cpu.long_viterbi import LongPath
 from ctc_align.kernels.cpu.problem import (
     FlatProblem,
     Scratch,
     aligned,
     deal,
+    flat,
     flat_problem,
     interruptibly,
     vectors_of,
@@ -33,12 +35,6 @@ LONG_CELLS = 2**22
 
 MOST_NARROW_CHOICES, NARROW = 2**24, 8
 """Such an utterance is done by one thread, before, if no more choices are needed, and one NARROW-th of all."""
-
-_NO_BANDS = np.empty((0, 0, 2), np.int64)
-
-ROWS_BYTES = 2**19
-"""Rows of the forward pass that occupancy keeps at once: rows made twice in the cache beat rows fetched from memory."""
-
 
 _patience = row_kernels.Patience()
 
@@ -116,25 +112,23 @@ def _best_path(
                 return states, scores
         states.fill(-1)
     inputs = flat_problem(log_probs, topology, frames, wildcard)
-    limits = _NO_BANDS if bands is None else bands
+    limits = long_viterbi.NO_BANDS if bands is None else bands
     cells = frames * topology.states
-    targets = long_viterbi.UNREAD[inputs.like.dtype] if read is None else read
+    targets = (np.empty(0, np.int64), inputs.like) if read is None else read
 
     def later(b: int) -> None:
         """Read off labels and log-probs, which the fast kernel does by itself."""
         if read is not None and states[b, 0] >= 0:
-            steps = inputs.strides
-            emitted = (inputs.source[0], b * steps[0], steps[1], steps[2])
-            viterbi.read_off(emitted, int(frames[b]), inputs.fields[0][b], states[b], b * shape[1], read)
+            emission = viterbi.emission_of(inputs, b)
+            viterbi.read_off(emission, int(frames[b]), inputs.fields[0][b], states[b], b * shape[1], read)
 
     def walk_all(these: np.ndarray, most_choices: int) -> None:
         def make() -> Callable[[np.ndarray], None]:
             scratch = _path_scratch(inputs, topology.states[these], frames[these], most_choices)
-            fixed = (*inputs[:4], limits, inputs.general, inputs.dense)
 
             def walk(todo: np.ndarray) -> None:
-                rest = *long_viterbi.WHOLE, states, scores, targets, viterbi.PRUNING
-                while (done := viterbi.walk(*fixed, todo, (), scratch.arrays, *rest)) < len(todo):
+                rest = scratch.arrays, states, scores, targets, viterbi.PRUNING
+                while (done := viterbi.walk(inputs, limits, todo, *rest)) < len(todo):
                     b = int(todo[done])
                     slow.best_path(b, bands, states, scores)
                     later(b)
@@ -262,10 +256,42 @@ def tangent(
         posteriors, _, _ = occupancy(log_probs, topology, lengths, wildcard)
     kind = np.float64 if log_probs.dtype == torch.float64 else np.float32
     memory_limits.require(np.dtype(kind).itemsize * log_probs.numel(), "tangents")
-    scores, (_, out) = np.empty(topology.batch), _zeros(log_probs, kind)
-    slow = tangents.GeneralTangents(log_probs, topology, lengths.numpy(), wildcard, posteriors, direction)
-    tangents.fill(slow, scores, out)
+    scores, (out_row, out) = np.empty(topology.batch), _zeros(log_probs, kind)
+    frames = lengths.numpy()
+    slow = GeneralTangents(log_probs, topology, frames, wildcard, posteriors, direction)
+    cells = frames * topology.states
+
+    def differentiate(todo: np.ndarray) -> None:
+        for b in todo.tolist():
+            slow.differentiate(b, scores, out)
+
+    if kind == np.float64 or topology.detours is not None:
+        deal(lambda: differentiate, cells)
+    else:
+        inputs = flat_problem(log_probs, topology, frames, wildcard)
+        directions = _in_a_row(direction), _in_a_row(posteriors)
+        steps = tuple(stride // out.itemsize for stride in out.strides)
+
+        def make() -> Callable[[np.ndarray], None]:
+            scratch = sum_scratch(inputs, topology.states, frames, want=True, dual=True)
+
+            def differentiate_all(todo: np.ndarray) -> None:
+                while len(todo):
+                    done = sums.sums(inputs, todo, scratch.arrays, directions, out_row, steps, out_row[:0], scores)
+                    differentiate(todo[done : done + 1])
+                    todo = todo[done + 1 :]
+
+            return differentiate_all
+
+        deal(make, cells)
     return posteriors, torch.from_numpy(out), torch.from_numpy(scores)
+
+
+def _in_a_row(values: torch.Tensor) -> tuple[Any, ...]:
+    """Return what `sums.sums` takes of float32 values (B, T, C) of any memory order."""
+    values = values.cpu()
+    strides = values.stride()
+    return flat(values), *strides, strides[2] == 1, values.shape[2]
 
 
 def _sum(
@@ -300,11 +326,11 @@ def _sum(
         steps = tuple(stride // out.itemsize for stride in out.strides) if want else (0, 0, 0)
 
         def make() -> Callable[[np.ndarray], None]:
-            scratch = _sum_scratch(inputs, topology.states, frames, want)
+            scratch = sum_scratch(inputs, topology.states, frames, want)
 
             def add_up_all(todo: np.ndarray) -> None:
                 while len(todo):
-                    done = sums.sums(*inputs, todo, scratch.arrays, out_row, steps, own.reshape(-1), scores)
+                    done = sums.sums(inputs, todo, scratch.arrays, None, out_row, steps, own.reshape(-1), scores)
                     add_up(todo[done : done + 1])
                     todo = todo[done + 1 :]
 
@@ -340,51 +366,70 @@ def _zeros(log_probs: torch.Tensor, kind: type) -> tuple[np.ndarray, np.ndarray]
     return zeros.reshape(-1), zeros.transpose(np.argsort(order))
 
 
-def _sum_scratch(inputs: FlatProblem, states: np.ndarray, frames: np.ndarray, want: bool) -> Scratch:
-    """Return the arrays that `sums.sums` needs for utterances of so many states and frames."""
-    classes, general, most = inputs.source[1], bool(inputs.general.any()), int(states.max())
-    widths, block, kept_rows, saved_rows = vectors_of(states) * WIDTH, WIDTH, 0, 0
+def sum_scratch(inputs: FlatProblem, states: np.ndarray, frames: np.ndarray, want: bool, dual: bool = False) -> Scratch:
+    """Return the arrays that `sums.sums` needs for utterances of these numbers of states and frames, if `want` for
+    occupancies too, if `dual` for their tangents."""
+    classes, most, bytes_of_number = inputs.source[1], int(states.max()), 12 if dual else 8
+    widths, block, rows_kept, rows_saved, tiles = vectors_of(states) * WIDTH, WIDTH, 0, 0, 0
     if want:
         longest = int(frames.max())
-        block = max(math.isqrt(longest), ROWS_BYTES // (16 * int(widths.max())))
+        block = max(math.isqrt(longest), ROWS_BYTES // (2 * bytes_of_number * int(widths.max())))
         block = min(block, longest) // WIDTH * WIDTH + WIDTH
         # By utterance: the longest and the one with most states may be two.
-        kept_rows = int((np.minimum(block, frames + WIDTH) * widths).max()) * 2
-        saved_rows = int((-(-frames // block) * (widths + widths // STRIP + WIDTH)).max()) * 2
-    key = ("sum", most, kept_rows, saved_rows, block, classes, inputs.dense, general)
-    return Scratch(key, lambda: _new_sum_scratch(most, classes, kept_rows, saved_rows, block, general, inputs.dense))
+        rows_kept = int((np.minimum(block, frames + WIDTH) * widths).max()) * 2
+        rows_saved = int((-(-frames // block) * (widths + widths // STRIP + WIDTH)).max()) * 2
+        tiles = -(-longest // WIDTH) * dual
+    plan = _SumPlan(most, classes, inputs.dense, bool(inputs.general.any()), dual, block, rows_kept, rows_saved, tiles)
+    return Scratch(plan, lambda: _new_sum_scratch(plan))
 
 
-def _new_sum_scratch(
-    states: int, classes: int, rows_kept: int, rows_saved: int, block: int, general: bool, dense: bool
-) -> tuple[tuple[Any, ...], int]:
-    used, vectors = min(states, classes + 1), vectors_of(states)
+class _SumPlan(NamedTuple):
+    """The memory of sums: states and classes, of rows kept in a block and saved the numbers, 0 without occupancies, and
+    the tiles of a whole direction."""
+
+    states: int
+    classes: int
+    dense: bool
+    general: bool
+    dual: bool
+    block: int
+    rows_kept: int
+    rows_saved: int
+    tiles: int
+
+
+def _new_sum_scratch(plan: _SumPlan) -> tuple[tuple[Any, ...], int]:
+    used, vectors, want = min(plan.states, plan.classes + 1), vectors_of(plan.states), plan.rows_kept > 0
     width, row = vectors * WIDTH, (vectors + (vectors - 1) // STRIP + 1) * WIDTH
-    tile = (classes + 1 if dense else used) * WIDTH
+    tile = (plan.classes + 1 if plan.dense else used) * WIDTH
     # Emissions of a block are kept where rows are.
-    tiles = tile * (block // WIDTH if rows_kept else 1)
-    size = 8 * (rows_kept + rows_saved + tiles)
-    memory_limits.require(size, "forward passes")
-    emitted = WIDTH * max(STRIP * WIDTH, width if rows_kept else 0)
-    even_emitted, even_kept = (emitted, rows_kept // 2) if general else (0, 0)
+    block_tiles = tile * (plan.block // WIDTH if want else 1)
+    size = (12 if plan.dual else 8) * (plan.rows_kept + plan.rows_saved) + 8 * (block_tiles + plan.tiles * tile)
+    memory_limits.require(size, "forward passes with tangents" if plan.dual else "forward passes")
+    emitted = WIDTH * max(STRIP * WIDTH, width if want else 0)
+    shares = WIDTH * width * want
     real, whole = np.float32, np.int32
-    row_of_class, used_classes, row_of_used, everyone, rows, flags, *rest = aligned(
-        (classes + 1, whole),
-        (used, np.int64),
-        (used, np.int64),
-        (classes if dense else 0, whole),
-        (2 * width, whole),
-        (4 * (vectors + 1), np.uint16),
-        *[(row, real), (row, whole)] * 2,
-        *[(width + WIDTH, real), (width + WIDTH, whole)] * 2,
-        *[(tile, real), (tiles, real), (tiles, whole), (WIDTH * WIDTH, real), (WIDTH, whole)],
-        *[(WIDTH, real), (4 * WIDTH, real), (4 * WIDTH, whole)],
-        *[(emitted, real), (emitted, whole), (even_emitted, real), (even_emitted, whole)],
-        *[(rows_kept, real), (rows_kept, whole), (rows_kept // 2, real), (even_kept, real)],
-        *[(rows_saved, real), (rows_saved, whole)],
+
+    def numbers(count: int) -> list[tuple[int, Any]]:
+        return [(count, real), (count, real), (count, whole)][0 if plan.dual else 1 :]
+
+    groups = [
+        [
+            *[(plan.classes + 1, whole), (used, np.int64), (used, np.int64), (plan.classes * plan.dense, whole)],
+            *[(2 * width, whole), (4 * (vectors + 1), np.uint16)],
+        ],
+        *[numbers(row), numbers(row), numbers(width + WIDTH), numbers(width + WIDTH)],
+        [(tile, real), (block_tiles, real), (block_tiles, whole), (WIDTH, real), *[(plan.tiles * tile, real)] * 2],
+        *[numbers(emitted), numbers(emitted * plan.general)],
+        *[numbers(4 * WIDTH), numbers(plan.rows_kept)],
+        [(shares, real), (shares * plan.general, real), *[(WIDTH * WIDTH, real)] * 2, *[(WIDTH, whole)] * 2],
+        numbers(plan.rows_saved),
+    ]
+    parts = iter(aligned(*itertools.chain.from_iterable(groups)))
+    lists, odd, even, beta_odd, beta_even, tiles, odd_x, even_x, hands, kept, share, saved = (
+        tuple(itertools.islice(parts, len(group))) for group in groups
     )
-    row_of_class.fill(-1)
-    everyone[:] = np.arange(len(everyone))
-    parts = iter(rest)
-    groups = [tuple(next(parts) for _ in range(count)) for count in (4, 4, 8, 4, 4, 2)]
-    return (row_of_class, used_classes, row_of_used, everyone, rows, flags, *groups, block), size
+    lists[0].fill(-1)
+    lists[3][:] = np.arange(len(lists[3]))
+    rows = odd, even, beta_odd, beta_even
+    return (lists, *rows, tiles, (odd_x, even_x), hands, kept if want else None, share, saved, plan.block), size

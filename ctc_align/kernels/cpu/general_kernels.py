@@ -1,4 +1,4 @@
-"""Kernels for one utterance at a time, of any topology and any numbers, row by row in float64.
+"""Kernels for one utterance at a time, of any topology and any numbers, row by row in float64, and tangents of theirs.
 
 For topologies with detours, and for utterances that the fast kernels refuse: those with NaN or +inf, and those whose
 sums scaled numbers cannot hold.
@@ -18,6 +18,7 @@ from ctc_align.lattice.topology import Topology
 
 ROWS_BYTES = 2**19
 """Rows of the forward pass that occupancy keeps: computing rows twice in the cache beats fetching them from memory."""
+NOTHING, _UNMOVED = np.empty(0), np.empty((0, 0))
 
 
 class GeneralKernels:
@@ -34,10 +35,10 @@ class GeneralKernels:
             return
         length, size = int(self.lengths[b]), int(self.topology.states[b])
         band = np.empty((0, 2), np.int64) if bands is None else bands[b, :length]
-        ways = self._ways(b, size)
-        reach, *scratch = general_viterbi.plan(b, length, size, ways[3])
+        transitions = self._transitions(b, size)
+        reach, *scratch = general_viterbi.plan(b, length, size, transitions[3])
         score = general_viterbi.utterance(
-            *self._row(b), *ways, self._extra(b), band, reach, *scratch, states[b, :length]
+            *self._row(b), *transitions, self._extra(b), band, reach, *scratch, states[b, :length]
         )
         if not score < np.inf:
             score, states[b] = np.nan, -1
@@ -57,9 +58,8 @@ class GeneralKernels:
             memory_limits.require(8 * (size + 2) * rows, f"occupancy of {length} frames x {size} states", b)
             # Dense, whatever the order of `out`: each other order would need its own compilation.
             posteriors, wild = np.zeros((length, out.shape[2]), x.dtype), np.zeros(length, x.dtype)
-        score = log_sums.logarithmic(
-            x, stride, length, *self._ways(b, size), self._extra(b), block, posteriors, wild
-        )  # fmt: skip
+        emissions = x, stride, self._extra(b), _UNMOVED, NOTHING
+        score = log_sums.log_sums(emissions, length, self._transitions(b, size), block, (0.0,), posteriors, wild)
         if not score < np.inf:
             score = np.nan
             posteriors[:], wild[:] = np.nan, np.nan
@@ -87,7 +87,7 @@ class GeneralKernels:
             return np.empty(0)
         return np.ascontiguousarray(in_numpy(self.wildcard[b, : self.lengths[b]]), np.float64)
 
-    def _ways(self, b: int, size: int) -> tuple[np.ndarray, ...]:
+    def _transitions(self, b: int, size: int) -> tuple[np.ndarray, ...]:
         """Return emit, skip, stay, sources, begin and end of the states."""
         topology = self.topology
         fields = topology.emit[b, :size], topology.skip[b, :size], topology.stay[b, :size]
@@ -95,3 +95,52 @@ class GeneralKernels:
             return *fields, detours.sources[b, :size], detours.begin[b, :size], detours.end[b, :size]
         state = np.arange(size)
         return *fields, np.empty((size, 0), np.int32), state < topology.starts[b], state >= size - topology.finals[b]
+
+
+class GeneralTangents(GeneralKernels):
+    """A batch with its posteriors (B, T, C) and a direction (B, T, C), whose utterances are processed one at a time."""
+
+    def __init__(
+        self,
+        log_probs: torch.Tensor,
+        topology: Topology,
+        lengths: np.ndarray,
+        wildcard: torch.Tensor | None,
+        posteriors: torch.Tensor,
+        direction: torch.Tensor,
+    ) -> None:
+        super().__init__(log_probs, topology, lengths, wildcard)
+        self.posteriors, self.direction = posteriors, direction
+
+    def differentiate(self, b: int, scores: np.ndarray, out: np.ndarray) -> None:
+        """Write the total score, and the tangents to `out` (B, T, C), zeros before."""
+        self.add_up(b, scores, NOTHING, NOTHING)
+        length, size = int(self.lengths[b]), int(self.topology.states[b])
+        if scores[b] == -np.inf or not length:
+            return
+        moves = self._moves(b)
+        if np.isnan(scores[b]) or moves is None:
+            out[b, :length] = np.nan
+            return
+        direction, own, scale = moves
+        block = min(length, max(math.isqrt(length - 1) + 1, ROWS_BYTES // (16 * (size + 2))))
+        memory_limits.require(
+            16 * (size + 2) * (block + -(-length // block)), f"tangents of {length} frames x {size} states", b
+        )
+        made, (x, stride) = np.zeros(direction.shape), self._row(b)
+        emissions = x, stride, self._extra(b), direction, own
+        log_sums.log_sums(emissions, length, self._transitions(b, size), block, (0.0, 0.0), made, NOTHING)
+        out[b, :length] = made * scale
+
+    def _moves(self, b: int) -> tuple[np.ndarray, np.ndarray, float] | None:
+        """Return the direction (T, C), scaled and with a mean of 0 in each frame, the wildcard's, and the scale; None
+        if a class with a posterior has a move that is infinite or NaN."""
+        length = int(self.lengths[b])
+        weights, moves = (in_numpy(each[b, :length]).astype(np.float64) for each in (self.posteriors, self.direction))
+        moves = np.where(weights == 0, 0.0, moves)
+        if not np.isfinite(moves).all():
+            return None
+        scale = float(np.abs(moves).max()) or 1.0
+        moves /= scale
+        means = (weights * moves).sum(1)
+        return np.ascontiguousarray(moves - means[:, None]), -means, scale

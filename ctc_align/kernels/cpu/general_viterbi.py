@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from ctc_align.errors import KernelError
-from ctc_align.kernels.cpu.compilation import compiled
+from ctc_align.kernels.cpu.compilation import compiled_with_arrays
 
 KEPT_WHOLE_BYTES = 64 * 2**20
 """Back-pointers of one utterance are kept whole up to this size."""
@@ -21,7 +21,7 @@ MOST_BYTES = 512 * 2**20
 """One utterance's block of back-pointers and its saved rows may take no more than this."""
 
 
-@compiled
+@compiled_with_arrays
 def _begin(x, emit, begin, wildcard, low, high, row):
     row[:] = -np.inf
     for s in range(low, high):
@@ -29,7 +29,7 @@ def _begin(x, emit, begin, wildcard, low, high, row):
             row[s] = wildcard[0] if emit[s] < 0 else x[emit[s]]
 
 
-@compiled
+@compiled_with_arrays
 def _advance(x, place, emit, skip, stay, sources, wildcard, t, low, high, old, new, pointers, base):
     """Compute states low … high - 1 of frame t, whose class c is x[place + c], from row `old` in `new`; -inf elsewhere.
 
@@ -54,14 +54,14 @@ def _advance(x, place, emit, skip, stay, sources, wildcard, t, low, high, old, n
         pointers[base + s] = choice
 
 
-@compiled
+@compiled_with_arrays
 def _limits(bands, t, size):
     if bands.shape[0]:
         return max(0, bands[t, 0]), min(size, bands[t, 1])
     return 0, size
 
 
-@compiled
+@compiled_with_arrays
 def _last_state(row, end):
     """Return the best state that may be the last, the highest of equal ones; -1 if there is none."""
     state = -1
@@ -71,7 +71,7 @@ def _last_state(row, end):
     return state
 
 
-@compiled
+@compiled_with_arrays
 def _trace_block(
     x, stride, emit, skip, stay, sources, wildcard, bands, reach, first, last, row, spare, pointers, width, states
 ):
@@ -91,7 +91,7 @@ def _trace_block(
         states[t - 1] = state
 
 
-@compiled
+@compiled_with_arrays
 def utterance(
     x, stride, emit, skip, stay, sources, begin, end, wildcard, bands, reach, saved, block, pointers, width, states
 ):

@@ -29,12 +29,9 @@ PART_CELLS = 2**20
 RING = 4
 """How many parts a thread may be ahead of the next."""
 
-_NOTHING = np.empty(0)
-_UNSAVED = (np.empty((0, 0)), np.empty((0, 0)), 1)
-UNREAD = {np.dtype(kind): (np.empty(0, np.int64), np.empty(0, kind)) for kind in (np.float32, np.float64)}
-"""Empty arrays for `read` of `viterbi.walk`, by the type of the numbers."""
-WHOLE = (_NOTHING, _NOTHING), _UNSAVED
-"""Empty columns and saved rows, for utterances that are not computed in parts."""
+NOTHING, NO_BANDS = np.empty(0), np.empty((0, 0, 2), np.int64)
+UNSAVED = (np.empty((0, 0)), np.empty((0, 0)), 1)
+"""Rows of `viterbi.walk_part` where none are saved."""
 
 
 def choices_bytes(frames: int, states: int) -> int:
@@ -128,7 +125,7 @@ class LongPath:
         row_of_class, used_classes, row_of_used, rows, flags, costs, odd, even = self.arrays[:8]
         emit, skip, stay, _, starts = inputs.fields[:5]
         viterbi.lay_out(emit[b, :size], skip[b], stay[b], starts[b], flags)
-        viterbi.weigh(flags, costs)
+        viterbi.mask_costs(flags, costs)
         self.used = rows_of_classes(
             emit[b, :size], inputs.source[1], inputs.dense, row_of_class, used_classes, row_of_used, rows
         )
@@ -161,7 +158,7 @@ class LongPath:
 
         def group(g: int) -> None:
             mine = self._own_arrays()
-            handed = columns[g - 1] if g else _NOTHING, columns[g] if g + 1 < groups else _NOTHING
+            handed = columns[g - 1] if g else NOTHING, columns[g] if g + 1 < groups else NOTHING
             for f0 in range(0, self.frames, frames):
                 if g:
                     ready[g].acquire()
@@ -195,26 +192,13 @@ class LongPath:
         return [*shared[:8], *mine[8:14], choices]
 
     def _walk(self, arrays: list[np.ndarray], part: tuple[int, ...], columns: Any, saved: Any) -> bool:
-        inputs, todo = self.inputs, np.array([self.b])
-        done = viterbi.walk(
-            inputs.source,
-            inputs.strides,
-            inputs.fields,
-            inputs.lengths,
-            self.bands,
-            inputs.general,
-            inputs.dense,
-            todo,
-            tuple(int(number) for number in part),
-            tuple(arrays),
-            columns,
-            saved,
-            self.states,
-            self.scores,
-            UNREAD[self.inputs.like.dtype],
-            viterbi.PRUNING,
-        )
-        return bool(done)
+        places = tuple(int(number) for number in part)
+        return bool(viterbi.walk_part(self.inputs, self.b, self.bands, places, tuple(arrays), columns, saved))
+
+    def _restore(self, k: int, begin: int, end: int) -> None:
+        """Take back the numbers begin … end - 1 of the rows before block k."""
+        for row, saved in zip(self.arrays[6:8], self.saved):
+            row[begin:end] = saved[k, begin:end]
 
     def _back(self, state: int) -> None:
         """Follow the choices from the last frame to the first."""
@@ -226,21 +210,20 @@ class LongPath:
         block = self.plan.block
         choices = np.empty(self.plan.window * 2 * (block + 1), PAIR)
         arrays = [*self.arrays[:14], choices]
-        odd, even = self.arrays[6:8]
         last = self.frames - 1
         for k in range(len(self.saved[0]) - 1, -1, -1):
             f0 = k * block
             low = max(0, state - 2 * (last - f0)) // 2 // WIDTH
             high = state // 2 // WIDTH + 1
             begin, end = place(max(low - 1, 0)) - WIDTH, place(high - 1) + WIDTH
-            odd[begin:end], even[begin:end] = self.saved[0][k, begin:end], self.saved[1][k, begin:end]
+            self._restore(k, begin, end)
             by_frame = (high - low) * self.words
             base = -f0 * by_frame - low * self.words
             self._walk(
                 arrays,
                 (f0, last + 1, 0, high, last, state, state, self.used, base, by_frame),
-                (_NOTHING, _NOTHING),
-                _UNSAVED,
+                (NOTHING, NOTHING),
+                UNSAVED,
             )
             state = viterbi.trace(choices, base, by_frame, general, flags, f0, last, state, states)
             last = f0

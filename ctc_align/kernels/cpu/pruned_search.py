@@ -17,15 +17,17 @@ import numpy as np
 
 from ctc_align.errors import KernelError
 from ctc_align.kernels import memory_limits
-from ctc_align.kernels.cpu import pruned_sums, rest_bounds, sums, viterbi
+from ctc_align.kernels.cpu import rest_bounds, viterbi
 from ctc_align.kernels.cpu.compilation import compiled
-from ctc_align.kernels.cpu.emission_tiles import rows_of_classes
-from ctc_align.kernels.cpu.long_viterbi import UNREAD, WHOLE, scratch_arrays
+from ctc_align.kernels.cpu.emission_tiles import fetch, rows_of_classes
+from ctc_align.kernels.cpu.long_viterbi import NO_BANDS, NOTHING, UNSAVED, scratch_arrays
 from ctc_align.kernels.cpu.problem import FlatProblem, aligned, vectors_of
 from ctc_align.kernels.cpu.rest_bounds import least_rest
-from ctc_align.kernels.cpu.scaled_numbers import LEAST, LN_2
+from ctc_align.kernels.cpu.scaled_numbers import LEAST, LN_2, powers
 from ctc_align.kernels.cpu.scaled_numbers import NEVER as NEVER_EXPONENT
 from ctc_align.kernels.cpu.simd import PAIR, WIDTH
+from ctc_align.kernels.cpu.sum_recursion import advance_alpha
+from ctc_align.kernels.cpu.sums import FAR, range_of_vectors, total
 from ctc_align.kernels.cpu.viterbi import NEVER, STRIP, place
 
 LEAST_CELLS = 2**39
@@ -282,33 +284,15 @@ class PrunedPath(_Search):
         self.even.fill(NEVER)
 
     def _walk(self, part: tuple[int, ...], choices: np.ndarray) -> bool:
-        inputs = self.inputs
-        done = viterbi.walk(
-            inputs.source,
-            inputs.strides,
-            inputs.fields,
-            inputs.lengths,
-            np.empty((0, 0, 2), np.int64),
-            inputs.general,
-            inputs.dense,
-            np.array([self.b]),
-            tuple(int(each) for each in part),
-            (*self.arrays[:14], choices),
-            (self.below, WHOLE[0][1]),
-            WHOLE[1],
-            self.states,
-            self.scores,
-            UNREAD[inputs.like.dtype],
-            viterbi.PRUNING,
-        )
-        return bool(done)
+        arrays, places = (*self.arrays[:14], choices), tuple(int(each) for each in part)
+        return bool(viterbi.walk_part(self.inputs, self.b, NO_BANDS, places, arrays, (self.below, NOTHING), UNSAVED))
 
     def _advance(self, f0: int, f1: int, low: int, high: int) -> bool:
         goal = self.frames - 1, self.size - self.finals, self.size - 1
         return self._walk((f0, f1, low, high, *goal, self.used, 0, 0), self.arrays[-1])
 
     def _kept(self, low: int, high: int, rest: np.ndarray, least: float, beam: float) -> tuple[int, int, float]:
-        return paths_kept(self.odd, self.even, low, high, self.tokens, rest, self.tilts, least, beam)
+        return states_kept((self.odd,), (self.even,), 0.0, low, high, self.tokens, rest, self.tilts, least, beam)
 
     def _drop(self, low: int, high: int) -> None:
         self.odd[_ends(low, high)] = NEVER
@@ -362,8 +346,9 @@ class PrunedSum(_Search):
         number = rows_of_classes(
             emit[b, : self.size], classes, inputs.dense, row_of_class, used_classes, row_of_used, rows
         )
-        self.lattice = flags, rows, used_classes, row_of_used, number
-        self.rows, self.tiles = tuple(rest[:4]), tuple(rest[4:])
+        self.lattice, self.classes = (False, rows, flags), (used_classes, row_of_used, number)
+        self.rows = tuple(rest[:2]), tuple(rest[2:4])
+        self.tiles = *rest[4:8], tuple(rest[8:10]), tuple(rest[10:])
         wild, steps = inputs.source[2], inputs.strides
         self.all_emitted = (*self.emitted, classes, wild, b * steps[3], steps[4])
 
@@ -381,55 +366,97 @@ class PrunedSum(_Search):
 
     def _begin(self) -> None:
         self.offset = 0.0
-        for mantissas, exponents in (self.rows[:2], self.rows[2:]):
+        for mantissas, exponents in self.rows:
             mantissas.fill(1.0)
             exponents.fill(NEVER_EXPONENT)
 
     def _advance(self, f0: int, f1: int, low: int, high: int) -> bool:
         part = f0, f1, low, high, self.frames, self.size, self.finals
-        self.offset += pruned_sums.walk_sums(
-            self.all_emitted, self.inputs.dense, part, self.lattice, self.rows, self.tiles
+        self.offset += walk_sums(
+            self.all_emitted, self.inputs.dense, part, self.lattice, self.classes, self.rows, self.tiles
         )
         return self.offset < np.inf
 
     def _kept(self, low: int, high: int, rest: np.ndarray, least: float, beam: float) -> tuple[int, int, float]:
-        fixed = self.tokens, rest, self.tilts, least, beam
-        return pruned_sums.sums_kept(self.rows, self.offset, low, high, *fixed)
+        return states_kept(*self.rows, self.offset, low, high, self.tokens, rest, self.tilts, least, beam)
 
     def _drop(self, low: int, high: int) -> None:
-        for mantissas, exponents in (self.rows[:2], self.rows[2:]):
+        for mantissas, exponents in self.rows:
             mantissas[_ends(low, high)] = 1.0
             exponents[_ends(low, high)] = NEVER_EXPONENT
 
     def _score(self) -> float | None:
-        mantissa, exponent = sums._total(self.rows, self.size, self.finals)
-        if exponent <= -sums.FAR:
+        mantissa, exponent = total(*self.rows, self.size, self.finals)
+        if exponent <= -FAR:
             return NEVER if exponent <= LEAST else None
         return float(self.offset + np.log(mantissa) + exponent * LN_2)
 
 
 @compiled
-def paths_kept(odd, even, v0, v1, tokens, rest, tilts, least, beam):
+def walk_sums(emitted, dense, part, lattice, classes, rows, tiles):
+    """Advance the vectors v0 … v1 - 1, below which no state is left, by the frames f0 … f1 - 1 of a CTC topology.
+
+    Args:
+        emitted: see `emission_tiles.fetch`.
+        dense: see `problem.FlatProblem`.
+        part: f0, f1, v0, v1, and of the whole: frames, states, and in how many of them a path may end.
+        lattice: False, rows, flags, as `sum_recursion` takes it.
+        classes: used, row_of_used, and how many classes are used.
+        rows: alpha of odd and of even states.
+        tiles: tile, mantissas, exponents, centres, two hands, emissions.
+
+    Returns:
+        What the scores were relative to: the sum of the best of each frame; +inf where there is NaN or +inf.
+    """
+    f0, f1, v0, v1, frames, size, finals = part
+    used, row_of_used, number = classes
+    odd, even = rows
+    tile, tile_m, tile_e, centres, hands, emissions = tiles
+    offset = 0.0
+    for t0 in range(f0, f1, WIDTH):
+        now = min(WIDTH, f1 - t0)
+        first, end = range_of_vectors(t0, now, frames, size, finals)
+        if not fetch(emitted, t0, now, number, used, row_of_used, dense, tile):
+            return np.inf
+        powers(tile, number, row_of_used, tile_m, tile_e, centres)
+        for k in range(now):
+            offset += centres[k]
+        span = (t0, now, max(v0, first), min(v1, end), v0, 0, 0)
+        advance_alpha(span, lattice, (tile_m, tile_e), (emissions, emissions), hands, odd, even, None)
+    return offset
+
+
+@compiled
+def states_kept(odd, even, offset, v0, v1, tokens, rest, tilts, least, beam):
     """Return the first and last (exclusive) of the vectors v0 … v1 - 1 that hold a state which matters, and with a
     finite beam the best bound.
 
-    `odd`, `even`: see `viterbi`; `rest`, `tilts`: see `rest_bounds`; a state matters whose bound is not below `least`,
-    and by no more than `beam` below the best one.
+    `odd`, `even`: scores as in `viterbi`, in a tuple, or scaled numbers, whose logarithms are relative to `offset`;
+    `rest`, `tilts`: see `rest_bounds`; a state matters whose bound is not below `least`, and by no more than `beam`
+    below the best one.
     """
     best = -np.inf
     for vector in range(v0, v1 if beam < np.inf else v0):
         for lane in range(vector * WIDTH, min((vector + 1) * WIDTH, tokens + 1)):
             at = place(vector) + lane % WIDTH
-            best = max(best, _bound(odd[at], even[at], tokens - lane, rest, tilts))
+            best = max(best, _bound(_level(odd, at), _level(even, at), tokens - lane, rest, tilts) + offset)
     least = max(least, best - beam)
     first, last = v1, v0
     for vector in range(v0, v1):
-        if first == v1 and _reaches(odd, even, vector, tokens, rest, tilts, least):
+        if first == v1 and _reaches(odd, even, vector, tokens, rest, tilts, least - offset):
             first = vector
     for vector in range(v1 - 1, first - 1, -1):
-        if last == v0 and _reaches(odd, even, vector, tokens, rest, tilts, least):
+        if last == v0 and _reaches(odd, even, vector, tokens, rest, tilts, least - offset):
             last = vector + 1
     return first, max(first, last), best
+
+
+@compiled
+def _level(row, at):
+    """Return a path's score; of a scaled number, whose mantissa is below 2, an upper bound of its logarithm."""
+    if len(row) == 1:
+        return row[0][at]
+    return (row[1][at] + 1) * LN_2 if row[1][at] > NEVER_EXPONENT // 2 else -np.inf
 
 
 @compiled
@@ -447,7 +474,7 @@ def _bound(odd, even, tokens, rest, tilts):
 def _reaches(odd, even, vector, tokens, rest, tilts, least):
     for lane in range(vector * WIDTH, min((vector + 1) * WIDTH, tokens + 1)):
         at = place(vector) + lane % WIDTH
-        bound = _bound(odd[at], even[at], tokens - lane, rest, tilts)
+        bound = _bound(_level(odd, at), _level(even, at), tokens - lane, rest, tilts)
         if bound > -np.inf and bound >= least:
             return True
     return False

@@ -18,14 +18,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from ctc_align.kernels.cpu.compilation import compiled
+from ctc_align.kernels.cpu.compilation import compiled, compiled_with_arrays
 from ctc_align.kernels.cpu.simd import number
 
 LEAST = 1e-200
 """Shares below this are raised to it, in the sums: an upper bound may be."""
 
 
-@compiled
+@compiled_with_arrays
 def _best_two(values):
     """Return the place of the largest of some numbers, it, and the second largest."""
     place, first, second = -1, -np.inf, -np.inf
@@ -37,7 +37,7 @@ def _best_two(values):
     return place, first, second
 
 
-@compiled
+@compiled_with_arrays
 def of_best_path(emitted, frames, labels, blank, tilts, block, rest):
     """Fill `rest` (frames / block + 2, tilts): R of the best path, from each block's first frame on; 0 after the last.
 
@@ -65,7 +65,7 @@ def of_best_path(emitted, frames, labels, blank, tilts, block, rest):
                 rest[t // block, j] = max(blanks[j], label[j].max())
 
 
-@compiled
+@compiled_with_arrays
 def of_all_paths(emitted, frames, labels, blank, tilts, block, follows, rest):
     """Do as `of_best_path` for the sum over all paths of the best text.
 
@@ -108,7 +108,7 @@ def of_all_paths(emitted, frames, labels, blank, tilts, block, follows, rest):
                 rest[t // block, j] = scales[j] + np.log(most)
 
 
-@compiled
+@compiled_with_arrays
 def _advance_next(label, blanks, best, scores, silence, entered, follows):
     """Compute the sums of a frame from those of the next, in place, and return the largest."""
     count = scores.shape[0]

@@ -2,8 +2,9 @@
 
 Compiling those takes a new machine ten seconds and more; ten seconds of speech take a third of a second here. So the
 first utterances of a process are done by these functions, unless compiled code is at hand, until they have taken
-`PATIENCE_S` or would: then compiling pays. Numbers, recursions and the order of all additions are those of the compiled
-kernels, see there; what these refuse is refused here, too.
+`PATIENCE_S` or would: then compiling pays. The numbers and the terms of the recursion are the compiled kernels' own
+functions (`scaled_numbers`), called on whole rows; the order of all additions is theirs, and what these refuse is
+refused here, too.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ import numpy as np
 import torch
 
 from ctc_align.kernels.cpu.problem import in_numpy
-from ctc_align.kernels.cpu.scaled_numbers import LEAST, LN_2, LN_2_HIGH, LN_2_LOW, NEVER
-from ctc_align.kernels.cpu.simd import WIDTH
+from ctc_align.kernels.cpu.scaled_numbers import LN_2, NEVER, added, entered, exp, posterior, times, token_entered
+from ctc_align.kernels.cpu.simd import WIDTH, moved_down, moved_up
 from ctc_align.kernels.cpu.sums import FAR, MOST_FRAMES, SLACK
 from ctc_align.lattice.topology import Topology
 
@@ -131,49 +132,11 @@ def best_path(row: Row, band: np.ndarray | None = None) -> tuple[np.ndarray, flo
     return states, score
 
 
-class Numbers(NamedTuple):
-    """Scaled numbers: mantissas float32 and exponents int32."""
-
-    m: np.ndarray
-    e: np.ndarray
-
-    def at(self, mask: np.ndarray) -> Numbers:
-        """Return the numbers where the mask is true, 0 elsewhere."""
-        return Numbers(self.m, np.where(mask, self.e, np.int32(NEVER)))
-
-
-def _bits(exponent: np.ndarray) -> np.ndarray:
-    """Return 2**(exponent - 127), 0 below 2**-126."""
-    return (np.maximum(exponent, np.int32(0)) << np.int32(23)).view(np.float32)
-
-
-def _added(a: Numbers, b: Numbers) -> Numbers:
-    top = np.maximum(a.e, b.e)
-    bias = top - np.int32(127)
-    return Numbers(a.m * _bits(a.e - bias) + b.m * _bits(b.e - bias), top)
-
-
-def _times(a: Numbers, b: Numbers) -> Numbers:
-    """Return the product, normalised."""
-    m, e = a.m * b.m, a.e + b.e
-    bits = m.view(np.int32)
-    e = e + (bits >> np.int32(23)) - np.int32(127)
-    m = ((bits & np.int32(0x7FFFFF)) | np.int32(0x3F800000)).view(np.float32)
-    return Numbers(m, np.maximum(e, np.int32(NEVER)))
-
-
-def _powers(x: np.ndarray) -> Numbers:
-    """Return e**x for x <= 0, as `scaled_numbers._exp`."""
-    real = np.float32
-    least = real(LEAST * LN_2)
-    x = np.where(x > least, x, least)
-    whole = (x * real(1 / LN_2) - real(0.5)).astype(np.int32)
-    count = whole.astype(real)
-    f = (x - count * real(LN_2_HIGH)) - count * real(LN_2_LOW)
-    p = real(1 / 5040) * f + real(1 / 720)
-    for factor in (1 / 120, 1 / 24, 1 / 6, 0.5, 1.0):
-        p = p * f + real(factor)
-    return Numbers(p * f + real(1.0), whole)
+Number = tuple[np.ndarray, np.ndarray]
+"""See `scaled_numbers`: mantissas and exponents."""
+ZERO = np.ones(1, np.float32), np.full(1, NEVER, np.int32)
+BEGINNING = np.ones(1, np.float32), np.zeros(1, np.int32)
+"""1, in the lane below the first before the first frame."""
 
 
 class _Lanes:
@@ -197,73 +160,70 @@ class _Lanes:
         x = row.x[:, self.used]
         self.centres = x.max(1)
         with np.errstate(invalid="ignore"):  # where all is -inf, which has no score
-            powers = _powers(x - self.centres[:, None])
-        place = np.zeros(row.x.shape[1], np.int64)
-        place[self.used] = np.arange(len(self.used))
-        self.rows = tuple(place[column] for column in self.columns)
-        self.emitted = tuple(Numbers(powers.m[:, rows], powers.e[:, rows]) for rows in self.rows)
+            mantissas, exponents = exp(x - self.centres[:, None])
+        row_of_class = np.zeros(row.x.shape[1], np.int64)
+        row_of_class[self.used] = np.arange(len(self.used))
+        self.rows = tuple(row_of_class[column] for column in self.columns)
+        self.emitted = tuple((mantissas[:, rows], exponents[:, rows]) for rows in self.rows)
 
-    def emissions(self, t: int) -> tuple[Numbers, Numbers]:
-        even, odd = self.emitted
-        return Numbers(even.m[t], even.e[t]), Numbers(odd.m[t], odd.e[t])
+    def emissions(self, t: int) -> tuple[Number, Number]:
+        even, odd = ((mantissas[t], exponents[t]) for mantissas, exponents in self.emitted)
+        return even, odd
 
-    def nothing(self) -> Numbers:
-        return Numbers(np.ones(self.count, np.float32), np.full(self.count, NEVER, np.int32))
+    def zeros(self) -> Number:
+        return np.ones(self.count, np.float32), np.full(self.count, NEVER, np.int32)
 
-    def forwards(self) -> list[tuple[Numbers, Numbers]]:
+    def forwards(self) -> list[tuple[Number, Number]]:
         """Return alpha of each frame: of even and of odd states."""
-        even, odd, found = self.nothing(), self.nothing(), []
+        even, odd, found = self.zeros(), self.zeros(), []
         even_skip, odd_skip = self.skip
         jump = odd_skip.copy()
         jump[0] = self.row.starts > 1 and len(self.row.column) > 1
         for t in range(len(self.row.x)):
-            below, lower = _up(odd, 0 if t == 0 else NEVER), _up(even, NEVER)
+            below = moved_up(odd, BEGINNING if t == 0 else ZERO)
             if not self.row.general:
-                into = _added(even, below)
-                other = _added(odd, Numbers(np.where(jump, into.m, even.m), np.where(jump, into.e, even.e)))
+                into = added(even, below)
+                other = token_entered(odd, even, into, jump)
             else:
-                into = _added(_added(even.at(self.stay[0]), below), lower.at(even_skip))
-                other = _added(_added(odd.at(self.stay[1]), even), below.at(jump))
+                into = entered(even, below, moved_up(even, ZERO), self.stay[0], even_skip)
+                other = entered(odd, even, below, self.stay[1], jump)
             even_x, odd_x = self.emissions(t)
-            even, odd = _times(into, even_x), _times(other, odd_x)
+            even, odd = times(into, even_x), times(other, odd_x)
             found.append((even, odd))
         return found
 
-    def total(self, even: Numbers, odd: Numbers) -> tuple[float, int]:
+    def total(self, even: Number, odd: Number) -> tuple[float, int]:
         """Return mantissa and exponent of the sum over the last states."""
-        size, finals = len(self.row.column), self.row.finals
-        ends = [(odd if s % 2 else even, s // 2) for s in (size - 1, size - 2)][:finals]
-        numbers = [(float(of.m[i]), int(of.e[i])) for of, i in ends]
-        if size % 2 == 0:
-            numbers.reverse()  # the even one first
+        size = len(self.row.column)
+        ends = [(odd if s % 2 else even, s // 2) for s in range(size - self.row.finals, size)]
+        numbers = [(float(m[i]), int(e[i])) for (m, e), i in ends]
         top = max(e for _, e in numbers)
         return sum(m * math.exp((e - top) * LN_2) for m, e in numbers), top
 
-    def backwards(self, alphas: list[tuple[Numbers, Numbers]], total_e: int) -> tuple[np.ndarray, np.ndarray]:
+    def backwards(self, alphas: list[tuple[Number, Number]], total_e: int) -> tuple[np.ndarray, np.ndarray]:
         """Return the posteriors of even and odd states (T, lanes), not yet divided by their sums."""
-        frames, size = len(alphas), len(self.row.column)
-        even, odd = self.nothing(), self.nothing()
+        frames, size, exponent = len(alphas), len(self.row.column), np.int32(total_e)
+        even, odd = self.zeros(), self.zeros()
         for s in range(size - self.row.finals, size):
-            (odd if s % 2 else even).e[s // 2] = 0
+            (odd if s % 2 else even)[1][s // 2] = 0
         even_skip, odd_skip = (np.append(skip[1:], False) for skip in self.skip)
         shape = frames, self.count
         evens, odds = np.empty(shape, np.float32), np.empty(shape, np.float32)
         for t in range(frames - 1, -1, -1):
-            b, c = even, odd
+            from_even, from_odd = even, odd
             if t < frames - 1:
-                above = _down(even)
+                above = moved_down(even, ZERO)
                 if not self.row.general:
-                    b = _added(even, odd)
-                    higher = _down(b)
-                    c = _added(
-                        odd, Numbers(np.where(odd_skip, higher.m, above.m), np.where(odd_skip, higher.e, above.e))
-                    )
+                    from_even = added(even, odd)
+                    from_odd = token_entered(odd, above, moved_down(from_even, ZERO), odd_skip)
                 else:
-                    b = _added(_added(even.at(self.stay[0]), odd), above.at(even_skip))
-                    c = _added(_added(odd.at(self.stay[1]), above), _down(odd).at(odd_skip))
-            evens[t], odds[t] = _posterior(alphas[t][0], b, total_e), _posterior(alphas[t][1], c, total_e)
+                    from_even = entered(even, odd, above, self.stay[0], even_skip)
+                    from_odd = entered(odd, above, moved_down(odd, ZERO), self.stay[1], odd_skip)
+            (evens[t],), (odds[t],) = (
+                posterior(alpha, beta, exponent) for alpha, beta in zip(alphas[t], (from_even, from_odd))
+            )
             even_x, odd_x = self.emissions(t)
-            even, odd = _times(b, even_x), _times(c, odd_x)
+            even, odd = times(from_even, even_x), times(from_odd, odd_x)
         return evens, odds
 
     def added_up(self, evens: np.ndarray, odds: np.ndarray) -> np.ndarray:
@@ -285,26 +245,6 @@ class _Lanes:
             for lane in lanes if self.row.general else ():
                 sums[self.rows[0][lane]] += evens[:, lane]
         return sums
-
-
-def _up(a: Numbers, lowest: int) -> Numbers:
-    """Return the numbers one lane up; the lowest gets the exponent `lowest`."""
-    m, e = np.empty_like(a.m), np.empty_like(a.e)
-    m[0], e[0] = 1.0, lowest
-    m[1:], e[1:] = a.m[:-1], a.e[:-1]
-    return Numbers(m, e)
-
-
-def _down(a: Numbers) -> Numbers:
-    m, e = np.empty_like(a.m), np.empty_like(a.e)
-    m[-1], e[-1] = 1.0, NEVER
-    m[:-1], e[:-1] = a.m[1:], a.e[1:]
-    return Numbers(m, e)
-
-
-def _posterior(a: Numbers, b: Numbers, total_e: int) -> np.ndarray:
-    up = np.minimum(a.e + b.e - np.int32(total_e - 127), np.int32(253))
-    return a.m * b.m * _bits(up)
 
 
 def add_up(row: Row, posteriors: np.ndarray, wild: np.ndarray) -> float | None:

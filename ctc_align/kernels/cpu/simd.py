@@ -2,11 +2,18 @@
 
 Loops over these compile ten times faster than loops that the compiler must first turn into such, and never fall back
 to one number at a time. A `Vec` is an LLVM vector: it becomes one, two or four registers, whatever the processor has.
-`load`, `store`, `get` and `put` do not check bounds.
+
+Each operation is written twice, side by side: as LLVM's instructions, and in numpy, which defines what it does. Python
+runs the latter, on arrays of any length (`row_kernels`): a single number is a vector of equal ones. There `load`,
+`store`, `get` and `put` check bounds, for tests that run kernels uncompiled; compiled they check none.
+
+Operations marked `by_parts` take numbers that have several parts, such as mantissa and exponent, as tuples of vectors
+(or of arrays to load them from), and do the same with each part. So a recursion is written once for all such numbers.
 """
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -16,8 +23,14 @@ from llvmlite import ir
 from numba import from_dtype, types
 from numba.core import config
 from numba.core.codegen import get_host_cpu_features
-from numba.core.typing.templates import ConcreteTemplate, infer_global, signature
-from numba.extending import intrinsic, lower_builtin, models, register_model
+from numba.core.typing.templates import (
+    ConcreteTemplate,
+    infer,
+    infer_global,
+    make_intrinsic_template,
+    signature,
+)
+from numba.extending import lower_builtin, models, register_model
 
 
 def width_for(features: str) -> int:
@@ -33,11 +46,6 @@ WIDTH = width_for(get_host_cpu_features() if _CHOSEN is None else _CHOSEN)
 PAIR = np.dtype(f"uint{2 * WIDTH}")
 """The type of two masks' bits."""
 _I16, _I32, _I64, _BITS = ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.IntType(WIDTH)
-
-
-def _compiled(function: Any) -> Any:
-    """Decorate as `intrinsic`, untyped: a call takes one argument less than the function."""
-    return intrinsic(function)
 
 
 class Vec(types.Type):
@@ -78,6 +86,71 @@ _operator(operator.and_, {I32: "and_", MASK: "and_"})
 _operator(operator.or_, {I32: "or_", MASK: "or_"})
 
 
+def _operation(typed: Callable[..., Any], by_parts: bool = False) -> Callable[[Any], Any]:
+    """Return a decorator of a function in numpy; `typed` gives the types and the code of its compiled calls.
+
+    With `by_parts` tuples are taken apart: all arguments that are tuples have the same number of parts.
+    """
+
+    def decorate(function: Any) -> Any:
+        operation = _each_part(function) if by_parts else function
+        compiled = _each_part_typed(typed) if by_parts else typed
+        # As `numba.extending.intrinsic`, whose result cannot be called from Python.
+        template = make_intrinsic_template(operation, compiled, function.__name__)
+        infer(template)
+        infer_global(operation, types.Function(template))
+        return operation
+
+    return decorate
+
+
+def _each_part(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def operation(*args: Any) -> Any:
+        parts = next((len(arg) for arg in args if isinstance(arg, tuple)), 0)
+        if not parts:
+            return function(*args)
+        return tuple(function(*(arg[part] if isinstance(arg, tuple) else arg for arg in args)) for part in range(parts))
+
+    return operation
+
+
+def _each_part_typed(typed: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(typed)
+    def typed_parts(typingctx: Any, *args: Any) -> Any:
+        parts = next((arg.count for arg in args if isinstance(arg, types.BaseTuple)), 0)
+        if not parts:
+            return typed(typingctx, *args)
+        is_tuple = [isinstance(arg, types.BaseTuple) for arg in args]
+        made = [
+            typed(typingctx, *(arg[part] if apart else arg for arg, apart in zip(args, is_tuple)))
+            for part in range(parts)
+        ]
+        results = [single.return_type for single, _ in made]
+        returns_nothing = results[0] == types.void
+        # An index is cast to the type that the operation takes; parts have theirs already.
+        taken = [
+            types.Tuple([single.args[k] for single, _ in made]) if apart else made[0][0].args[k]
+            for k, apart in enumerate(is_tuple)
+        ]
+
+        def codegen(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+            done = [
+                generate(
+                    context,
+                    builder,
+                    single,
+                    [builder.extract_value(value, k) if apart else value for value, apart in zip(values, is_tuple)],
+                )
+                for k, (single, generate) in enumerate(made)
+            ]
+            return context.get_dummy_value() if returns_nothing else context.make_tuple(builder, sig.return_type, done)
+
+        return (types.void if returns_nothing else types.Tuple(results))(*taken), codegen
+
+    return typed_parts
+
+
 def _data(context: Any, builder: Any, array_type: Any, array: Any) -> Any:
     return context.make_array(array_type)(context, builder, array).data
 
@@ -90,27 +163,42 @@ def _lanes(indices: list[int]) -> Any:
     return ir.Constant(ir.VectorType(_I32, WIDTH), indices)
 
 
-def _splat(builder: Any, value: Any) -> Any:
+def _broadcast(builder: Any, value: Any) -> Any:
     empty = ir.Constant(ir.VectorType(value.type, WIDTH), ir.Undefined)
     return builder.shuffle_vector(
         builder.insert_element(empty, value, ir.Constant(_I32, 0)), empty, _lanes([0] * WIDTH)
     )
 
 
-@_compiled
-def get(typingctx, array, index):
-    """Return array[index] of a flat array; negative indices do not count from the end."""
+Array = np.ndarray
 
+
+def _inside(array: Array, index: int, size: int = 1) -> slice:
+    assert array.ndim == 1, "a flat array was expected"
+    assert 0 <= index <= len(array) - size, f"{index} … {index + size - 1} of an array of {len(array)}"
+    return slice(index, index + size)
+
+
+def _packed(mask: Array, kind: Any) -> Any:
+    bits = np.zeros(8 * kind().itemsize, np.bool_)
+    bits[: len(mask)] = mask
+    return np.packbits(bits, bitorder="little").view(kind)[0]
+
+
+def _get(typingctx, array, index):
     def codegen(context, builder, sig, args):
         return builder.load(builder.gep(_data(context, builder, array, args[0]), [args[1]]))
 
     return array.dtype(array, types.int64), codegen
 
 
-@_compiled
-def put(typingctx, array, index, value):
-    """Set array[index] = value of a flat array; negative indices do not count from the end."""
+@_operation(_get, by_parts=True)
+def get(array: Array, index: int) -> Any:
+    """Return array[index] of a flat array; negative indices do not count from the end."""
+    return array[_inside(array, index)][0]
 
+
+def _put(typingctx, array, index, value):
     def codegen(context, builder, sig, args):
         builder.store(args[2], builder.gep(_data(context, builder, array, args[0]), [args[1]]))
         return context.get_dummy_value()
@@ -118,10 +206,13 @@ def put(typingctx, array, index, value):
     return types.void(array, types.int64, array.dtype), codegen
 
 
-@_compiled
-def load(typingctx, array, index):
-    """Return array[index : index + WIDTH]."""
+@_operation(_put, by_parts=True)
+def put(array: Array, index: int, value: Any) -> None:
+    """Set array[index] = value of a flat array; negative indices do not count from the end."""
+    array[_inside(array, index)] = value
 
+
+def _load(typingctx, array, index):
     def codegen(context, builder, sig, args):
         place = _place(
             builder, _data(context, builder, array, args[0]), args[1], context.get_value_type(sig.return_type)
@@ -131,10 +222,13 @@ def load(typingctx, array, index):
     return Vec(array.dtype)(array, types.int64), codegen
 
 
-@_compiled
-def store(typingctx, array, index, value):
-    """Set array[index : index + WIDTH] = value."""
+@_operation(_load, by_parts=True)
+def load(array: Array, index: int) -> Array:
+    """Return array[index : index + WIDTH]."""
+    return array[_inside(array, index, WIDTH)].copy()
 
+
+def _store(typingctx, array, index, value):
     def codegen(context, builder, sig, args):
         place = _place(builder, _data(context, builder, array, args[0]), args[1], args[2].type)
         builder.store(args[2], place, align=array.dtype.bitwidth // 8)
@@ -143,46 +237,64 @@ def store(typingctx, array, index, value):
     return types.void(array, types.int64, value), codegen
 
 
-@_compiled
-def splat(typingctx, value):
+@_operation(_store, by_parts=True)
+def store(array: Array, index: int, value: Array) -> None:
+    """Set array[index : index + WIDTH] = value."""
+    assert array.dtype == value.dtype, f"{value.dtype} into {array.dtype}"
+    array[_inside(array, index, WIDTH)] = value
+
+
+def _splat(typingctx, value):
+    return Vec(value)(value), lambda context, builder, sig, args: _broadcast(builder, args[0])
+
+
+@_operation(_splat, by_parts=True)
+def splat(value: Any) -> Any:
     """Return the same number in all lanes."""
-    return Vec(value)(value), lambda context, builder, sig, args: _splat(builder, args[0])
+    return np.array(value)[()]
 
 
-@_compiled
-def count(typingctx, first):
-    """Return first, first + 1, … as int32."""
-
+def _count(typingctx, first):
     def codegen(context, builder, sig, args):
         steps = ir.Constant(ir.VectorType(_I32, WIDTH), list(range(WIDTH)))
-        return builder.add(_splat(builder, builder.trunc(args[0], _I32)), steps)
+        return builder.add(_broadcast(builder, builder.trunc(args[0], _I32)), steps)
 
     return I32(types.int64), codegen
 
 
-@_compiled
-def moved_up(typingctx, a, below):
-    """Return the numbers one lane up, the last of `below` in the first lane."""
+@_operation(_count)
+def count(first: int) -> Array:
+    """Return first, first + 1, … as int32."""
+    return np.int32(first) + np.arange(WIDTH, dtype=np.int32)
 
+
+def _moved_up(typingctx, a, below):
     def codegen(context, builder, sig, args):
         return builder.shuffle_vector(args[1], args[0], _lanes([WIDTH - 1 + k for k in range(WIDTH)]))
 
     return a(a, below), codegen
 
 
-@_compiled
-def moved_down(typingctx, a, above):
-    """Return the numbers one lane down, the first of `above` in the last lane."""
+@_operation(_moved_up, by_parts=True)
+def moved_up(a: Array, below: Array) -> Array:
+    """Return the numbers one lane up, the last of `below` in the first lane."""
+    return np.concatenate((below[-1:], a[:-1]))
 
+
+def _moved_down(typingctx, a, above):
     def codegen(context, builder, sig, args):
         return builder.shuffle_vector(args[0], args[1], _lanes([k + 1 for k in range(WIDTH)]))
 
     return a(a, above), codegen
 
 
-@_compiled
-def greater(typingctx, a, b):
-    """Return a > b; False where either is NaN."""
+@_operation(_moved_down, by_parts=True)
+def moved_down(a: Array, above: Array) -> Array:
+    """Return the numbers one lane down, the first of `above` in the last lane."""
+    return np.concatenate((a[1:], above[:1]))
+
+
+def _greater(typingctx, a, b):
     real = isinstance(a.element, types.Float)
 
     def codegen(context, builder, sig, args):
@@ -191,16 +303,24 @@ def greater(typingctx, a, b):
     return MASK(a, b), codegen
 
 
-@_compiled
-def choose(typingctx, mask, a, b):
-    """Return a where the mask is true, else b."""
+@_operation(_greater)
+def greater(a: Array, b: Array) -> Array:
+    """Return a > b; False where either is NaN."""
+    return a > b
+
+
+def _choose(typingctx, mask, a, b):
     return a(mask, a, b), lambda context, builder, sig, args: builder.select(*args)
 
 
-@_compiled
-def bits_of(typingctx, mask):
-    """Return a mask as 16 bits, the first lane lowest."""
+@_operation(_choose, by_parts=True)
+def choose(mask: Array, a: Array, b: Array) -> Array:
+    """Return a where the mask is true, else b."""
+    assert a.dtype == b.dtype, f"{a.dtype} or {b.dtype}"
+    return np.where(mask, a, b)
 
+
+def _bits_of(typingctx, mask):
     def codegen(context, builder, sig, args):
         bits = builder.bitcast(args[0], _BITS)
         return bits if WIDTH == 16 else builder.zext(bits, _I16)
@@ -208,9 +328,14 @@ def bits_of(typingctx, mask):
     return types.uint16(mask), codegen
 
 
-@_compiled
-def bits_of_both(typingctx, low, high):
-    """Return two masks as one number of type PAIR, the first lane of `low` lowest."""
+@_operation(_bits_of)
+def bits_of(mask: Array) -> np.uint16:
+    """Return a mask as 16 bits, the first lane lowest."""
+    bits: np.uint16 = _packed(mask, np.uint16)
+    return bits
+
+
+def _bits_of_both(typingctx, low, high):
     lanes = ir.Constant(ir.VectorType(_I32, 2 * WIDTH), list(range(2 * WIDTH)))
 
     def codegen(context, builder, sig, args):
@@ -219,9 +344,13 @@ def bits_of_both(typingctx, low, high):
     return from_dtype(PAIR)(low, high), codegen
 
 
-@_compiled
-def mask_of(typingctx, bits):
-    """Return the mask of the lowest WIDTH of 16 bits."""
+@_operation(_bits_of_both)
+def bits_of_both(low: Array, high: Array) -> Any:
+    """Return two masks as one number of type PAIR, the first lane of `low` lowest."""
+    return _packed(np.concatenate((low, high)), PAIR.type)
+
+
+def _mask_of(typingctx, bits):
     vector = ir.VectorType(ir.IntType(1), WIDTH)
 
     def codegen(context, builder, sig, args):
@@ -230,55 +359,89 @@ def mask_of(typingctx, bits):
     return MASK(types.uint16), codegen
 
 
-@_compiled
-def widened(typingctx, a):
-    """Return float32 as float64."""
+@_operation(_mask_of)
+def mask_of(bits: np.uint16) -> Array:
+    """Return the mask of the lowest WIDTH of 16 bits."""
+    return np.unpackbits(np.array([bits], np.uint16).view(np.uint8), bitorder="little")[:WIDTH].astype(np.bool_)
+
+
+def _widened(typingctx, a):
     vector = ir.VectorType(ir.DoubleType(), WIDTH)
     if a == F64:
         return F64(F64), lambda context, builder, sig, args: args[0]
     return F64(F32), lambda context, builder, sig, args: builder.fpext(args[0], vector)
 
 
-@_compiled
-def whole_of(typingctx, a):
-    """Return float32 as int32, rounded towards zero."""
+@_operation(_widened)
+def widened(a: Array) -> Array:
+    """Return float32 as float64."""
+    return a.astype(np.float64)
+
+
+def _whole_of(typingctx, a):
     vector = ir.VectorType(_I32, WIDTH)
     return I32(F32), lambda context, builder, sig, args: builder.fptosi(args[0], vector)
 
 
-@_compiled
-def real_of(typingctx, a):
-    """Return int32 as float32."""
+@_operation(_whole_of)
+def whole_of(a: Array) -> Array:
+    """Return float32 as int32, rounded towards zero."""
+    return a.astype(np.int32)
+
+
+def _real_of(typingctx, a):
     vector = ir.VectorType(ir.FloatType(), WIDTH)
     return F32(I32), lambda context, builder, sig, args: builder.sitofp(args[0], vector)
 
 
-@_compiled
-def raw_bits(typingctx, a):
-    """Return the bits of float32 as int32."""
+@_operation(_real_of)
+def real_of(a: Array) -> Array:
+    """Return int32 as float32."""
+    return a.astype(np.float32)
+
+
+def _raw_bits(typingctx, a):
     vector = ir.VectorType(_I32, WIDTH)
     return I32(F32), lambda context, builder, sig, args: builder.bitcast(args[0], vector)
 
 
-@_compiled
-def from_bits(typingctx, a):
-    """Return the float32 with these bits."""
+@_operation(_raw_bits)
+def raw_bits(a: Array) -> Array:
+    """Return the bits of float32 as int32."""
+    return a.view(np.int32)
+
+
+def _from_bits(typingctx, a):
     vector = ir.VectorType(ir.FloatType(), WIDTH)
     return F32(I32), lambda context, builder, sig, args: builder.bitcast(args[0], vector)
+
+
+@_operation(_from_bits)
+def from_bits(a: Array) -> Array:
+    """Return the float32 with these bits."""
+    return a.view(np.float32)
 
 
 def _shifted(instruction: str) -> Callable[..., Any]:
     def typed(typingctx, a, by):
         def codegen(context, builder, sig, args):
-            return getattr(builder, instruction)(args[0], _splat(builder, builder.trunc(args[1], _I32)))
+            return getattr(builder, instruction)(args[0], _broadcast(builder, builder.trunc(args[1], _I32)))
 
         return I32(I32, types.int64), codegen
 
     return typed
 
 
-shifted_left = _compiled(_shifted("shl"))
-shifted_right = _compiled(_shifted("ashr"))
+@_operation(_shifted("shl"))
+def shifted_left(a: Array, by: int) -> Array:
+    """Return int32 shifted up by a number of bits, zeros from below."""
+    return a << np.int32(by)
+
+
+@_operation(_shifted("ashr"))
+def shifted_right(a: Array, by: int) -> Array:
+    """Return int32 shifted down by a number of bits, the sign from above."""
+    return a >> np.int32(by)
 
 
 def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
@@ -295,10 +458,7 @@ def _transposed(builder: Any, rows: list[Any]) -> list[Any]:
     return rows
 
 
-@_compiled
-def gather_transposed(typingctx, tile, rows, first, out, at, stride):
-    """Set out[k * stride + at + i] = tile[rows[first + i] * WIDTH + k] for i, k below WIDTH."""
-
+def _gather_transposed(typingctx, tile, rows, first, out, at, stride):
     def codegen(context, builder, sig, args):
         source = _data(context, builder, tile, args[0])
         index = _data(context, builder, rows, args[1])
@@ -318,10 +478,15 @@ def gather_transposed(typingctx, tile, rows, first, out, at, stride):
     return types.void(tile, rows, types.int64, out, types.int64, types.int64), codegen
 
 
-@_compiled
-def transpose_into(typingctx, x, first, stride, tile, at):
-    """Set tile[at + i * WIDTH + k] = x[first + k * stride + i] for i, k below WIDTH."""
+@_operation(_gather_transposed, by_parts=True)
+def gather_transposed(tile: Array, rows: Array, first: int, out: Array, at: int, stride: int) -> None:
+    """Set out[k * stride + at + i] = tile[rows[first + i] * WIDTH + k] for i, k below WIDTH."""
+    for i, row in enumerate(load(rows, first)):
+        for k, value in enumerate(load(tile, row * WIDTH)):
+            put(out, k * stride + at + i, value)
 
+
+def _transpose_into(typingctx, x, first, stride, tile, at):
     def codegen(context, builder, sig, args):
         source = _data(context, builder, x, args[0])
         target = _data(context, builder, tile, args[3])
@@ -339,10 +504,15 @@ def transpose_into(typingctx, x, first, stride, tile, at):
     return types.void(x, types.int64, types.int64, tile, types.int64), codegen
 
 
-@_compiled
-def add_transposed(typingctx, values, first, stride, rows, at, tile):
-    """Add: tile[rows[at + i] * WIDTH + k] += values[first + k * stride + i], lane after lane, for i, k below WIDTH."""
+@_operation(_transpose_into)
+def transpose_into(x: Array, first: int, stride: int, tile: Array, at: int) -> None:
+    """Set tile[at + i * WIDTH + k] = x[first + k * stride + i] for i, k below WIDTH."""
+    for k in range(WIDTH):
+        for i, value in enumerate(load(x, first + k * stride)):
+            put(tile, at + i * WIDTH + k, value)
 
+
+def _add_transposed(typingctx, values, first, stride, rows, at, tile):
     def codegen(context, builder, sig, args):
         source = _data(context, builder, values, args[0])
         index = _data(context, builder, rows, args[3])
@@ -362,9 +532,15 @@ def add_transposed(typingctx, values, first, stride, rows, at, tile):
     return types.void(values, types.int64, types.int64, rows, types.int64, tile), codegen
 
 
-@_compiled
-def number(typingctx, value):
-    """Return the number of an element: int16 holds bfloat16, uint16 float16, others are numbers."""
+@_operation(_add_transposed)
+def add_transposed(values: Array, first: int, stride: int, rows: Array, at: int, tile: Array) -> None:
+    """Add: tile[rows[at + i] * WIDTH + k] += values[first + k * stride + i], lane after lane, for i, k below WIDTH."""
+    columns = np.stack([load(values, first + k * stride) for k in range(WIDTH)])
+    for i, row in enumerate(load(rows, at)):
+        store(tile, row * WIDTH, load(tile, row * WIDTH) + columns[:, i])
+
+
+def _number(typingctx, value):
     if isinstance(value, types.Float):
         return value(value), lambda context, builder, sig, args: args[0]
     real = ir.FloatType()
@@ -383,3 +559,14 @@ def number(typingctx, value):
         return builder.bitcast(builder.or_(builder.select(full, endless, usual), sign), real)
 
     return types.float32(value), brain if value == types.int16 else half
+
+
+@_operation(_number)
+def number(value: Any) -> Any:
+    """Return the number of an element: int16 holds bfloat16, uint16 float16, others are numbers."""
+    if isinstance(value, np.floating):
+        return value
+    if isinstance(value, np.int16):
+        return (np.array([value]).view(np.uint16).astype(np.uint32) << np.uint32(16)).view(np.float32)[0]
+    assert isinstance(value, np.uint16)
+    return np.array([value]).view(np.float16)[0].astype(np.float32)

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ctc_align.kernels.cpu.compilation import compiled
+from ctc_align.kernels.cpu.compilation import compiled, in_kernels_too
 from ctc_align.kernels.cpu.emission_tiles import ALL, fetch, rows_of_classes
 from ctc_align.kernels.cpu.simd import (
     WIDTH,
@@ -81,7 +81,7 @@ def lay_out(emit, skip, stay, starts, flags):
 
 
 @compiled
-def weigh(flags, costs):
+def mask_costs(flags, costs):
     """Fill `costs` (4 * lanes,): for each vector and kind of flag 0 where it is set, else -inf."""
     for k in range(flags.shape[0]):
         store(costs, k * WIDTH, choose(mask_of(flags[k]), splat(0.0), splat(NEVER)))
@@ -121,7 +121,7 @@ def last_state(odd, even, size, finals):
 
 
 @compiled
-def _limited(vector, lane, low, high):
+def limited(vector, lane, low, high):
     """Return the vector with -inf in the lanes outside low … high - 1."""
     lanes = count(lane)
     inside = greater(lanes, splat(np.int32(low - 1))) & greater(splat(np.int32(high)), lanes)
@@ -176,7 +176,7 @@ def _best_classes(tile, count_used, row_of_used, now, best):
 
 
 @compiled
-def _drop(odd, even, first, end, least, room):
+def drop(odd, even, first, end, least, room):
     """Set the vectors at both ends of first … end - 1 to -inf in which no state has a score of at least `least`.
 
     Return the first and last (exclusive) that are left, and the best score among those that are not.
@@ -213,43 +213,298 @@ def read_off(emitted, frames, emit, states, first, read):
 
 
 @compiled
-def walk(
-    source,
-    strides,
-    topology,
-    lengths,
-    bands,
-    generals,
-    dense,
-    todo,
-    part,
-    scratch,
-    columns,
-    saved,
-    states,
-    scores,
-    read,
-    pruning,
-):
-    """Find the best paths of utterances, or compute one part of a long one.
+def best_of_three(stay, step, skip):
+    """Return the best of three scores, and where it is the step, and the skip: stay wins ties, then the step."""
+    stepped = greater(step, stay)
+    best = choose(stepped, step, stay)
+    skipped = greater(skip, best)
+    return choose(skipped, skip, best), stepped, skipped
+
+
+@compiled
+def best_of_ctc(silence, token, token_below, word):
+    """Return the best scores that enter a blank and the token beside it, and where they are not those that stay.
+
+    What enters the blank enters the token too, where it may be skipped into (a `word` of flags): else the blank does.
+    """
+    stepped = greater(token_below, silence)
+    best = choose(stepped, token_below, silence)
+    into = best
+    if word != ALL:
+        into = choose(mask_of(word), best, silence)
+    enters = greater(into, token)
+    return best, choose(enters, into, token), stepped, enters
+
+
+@compiled
+def tile_range(t0, now, goal, bands, b, low, high, top):
+    """Return the first and last (exclusive) vector of a tile's frames, within low … high - 1 and not beyond `top`.
+
+    Before them no state still reaches the goal in time, beyond them none can be reached from the start.
+
+    `goal`: its frame and state, and the last state that matters.
+    """
+    goal_frame, goal_state, last_of_all = goal
+    first_lane = max(0, goal_state - 2 * (goal_frame - t0)) // 2
+    end_lane = min(last_of_all // 2 + 1, t0 + now)
+    if bands.shape[0]:
+        first_lane = max(first_lane, bands[b, t0, 0] // 2)
+        end_lane = min(end_lane, (bands[b, t0 + now - 1, 1] + 1) // 2)
+    return min(max(low, first_lane // WIDTH), top), min(high, (end_lane + WIDTH - 1) // WIDTH)
+
+
+@compiled
+def receive(hands, odd, even, first, t0, bands, b):
+    """Fill the first of two hands with the lane below the vector `first` before the tile's first frame."""
+    store(hands, 0, splat(NEVER))
+    store(hands, WIDTH, splat(NEVER))
+    # Of vectors that bands left behind earlier the values are those of another frame.
+    if first > 0 and (bands.shape[0] == 0 or t0 == 0 or bands[b, t0 - WIDTH, 0] // 2 // WIDTH < first):
+        at = place(first - 1) + WIDTH - 1
+        put(hands, 0, get(odd, at))
+        put(hands, WIDTH, get(even, at))
+    elif t0 == 0:
+        put(hands, 0, 0.0)  # the beginning, from which the first state is stepped into
+
+
+@compiled
+def receive_column(hands, column, t0):
+    """Fill the first hand with the tile of the ring in which the group of lanes below left its top lane."""
+    at = 2 * (t0 % (column.shape[0] // 2))
+    store(hands, 0, load(column, at))
+    store(hands, WIDTH, load(column, at + WIDTH))
+
+
+@compiled
+def give_column(hands, hand, column, t0, odd, even, top, is_computed):
+    """Leave the top lane of a group for the next one."""
+    if not is_computed:
+        # The top of this group is not computed: only its values before the tile may still be of use.
+        at = place(top) + WIDTH - 1
+        store(hands, hand, splat(NEVER))
+        store(hands, hand + WIDTH, splat(NEVER))
+        put(hands, hand, get(odd, at))
+        put(hands, hand + WIDTH, get(even, at))
+    at = 2 * (t0 % (column.shape[0] // 2))
+    store(column, at, load(hands, hand))
+    store(column, at + WIDTH, load(hands, hand + WIDTH))
+
+
+@compiled
+def hand_over(hands, hand, next_hand, k, is_handed, hands_on, odd, even, below, top):
+    """Take the lane below a strip from one hand, and put its last lane, both before frame k, into the other."""
+    if hands_on:
+        put(hands, next_hand + k, get(odd, top))
+        put(hands, next_hand + WIDTH + k, get(even, top))
+    if is_handed or k < 2:
+        store(odd, below, splat(get(hands, hand + k)))
+        store(even, below, splat(get(hands, hand + WIDTH + k)))
+
+
+@compiled
+def advance_tile(span, lattice, tile, emitted, hands, odd, even, bands, b, choices):
+    """Advance the best scores over one tile's frames, in place, and write their choices; return where the last hand is.
 
     Args:
-        source: x, its number of classes, and the scores of the wildcard; x and scores flat.
-        strides: of x by utterance, frame, class; of the wildcard by utterance, frame.
-        topology: emit, skip, stay (B, S), states, starts, finals, min_frames (B,).
-        lengths: (B,).
+        span: first frame, frames, first and last (exclusive) vector, states, `base` and `by_frame`, which place the
+            choices, whether the lowest vector's lane below changes from frame to frame, and whether the last strip's
+            top lane is wanted.
+        lattice: whether it is general, the rows of the tile that states emit, flags, and their costs.
+        tile: emissions by class, see `emission_tiles`.
+        emitted: odd and even states' emissions, scratch for a strip.
+        hands: (4 * WIDTH): the first filled by `receive`.
+    """
+    t0, now, first, end, size, base, by_frame, is_handed, hands_on = span
+    general, rows, flags, costs = lattice
+    odd_scores, even_scores = emitted
+    words, odd_rows, blank_row, banded = 2 if general else 1, rows.shape[0] // 2, rows[0] * WIDTH, bands.shape[0] > 0
+    hand, next_hand = 0, 2 * WIDTH
+    v = first
+    while v < end:
+        stop = min((v // STRIP + 1) * STRIP, end)
+        for w in range(v, stop):
+            gather_transposed(tile, rows, odd_rows + w * WIDTH, odd_scores, (w - v) * WIDTH, STRIP * WIDTH)
+            if general:
+                gather_transposed(tile, rows, w * WIDTH, even_scores, (w - v) * WIDTH, STRIP * WIDTH)
+        below, top = place(v) - WIDTH, place(stop - 1) + WIDTH - 1
+        takes, gives = v > first or is_handed, stop < end or hands_on
+        for k in range(now):
+            hand_over(hands, hand, next_hand, k, takes, gives, odd, even, below, top)
+            blank = splat(np.float64(get(tile, blank_row + k)))
+            from_state, to_state = 0, size
+            if banded:
+                from_state, to_state = bands[b, t0 + k, 0], bands[b, t0 + k, 1]
+            for w in range(stop - 1, v - 1, -1):
+                i, j, p = place(w), (k * STRIP + w - v) * WIDTH, base + (t0 + k) * by_frame + w * words
+                silence, token = load(even, i), load(odd, i)
+                token_below = moved_up(token, load(odd, i - WIDTH))
+                if general:
+                    below_that = moved_up(silence, load(even, i - WIDTH))
+                    best, step, skip = best_of_three(
+                        silence + load(costs, (w * 4 + 1) * WIDTH), token_below, below_that + load(costs, w * 4 * WIDTH)
+                    )
+                    put(choices, p, bits_of_both(step, skip))
+                    other, step, skip = best_of_three(
+                        token + load(costs, (w * 4 + 3) * WIDTH),
+                        silence,
+                        token_below + load(costs, (w * 4 + 2) * WIDTH),
+                    )
+                    put(choices, p + 1, bits_of_both(step, skip))
+                    best = best + widened(load(even_scores, j))
+                else:
+                    best, other, step, enters = best_of_ctc(silence, token, token_below, get(flags, w * 4 + 2))
+                    put(choices, p, bits_of_both(step, enters))
+                    best = best + blank
+                other = other + widened(load(odd_scores, j))
+                if banded:
+                    best = limited(best, w * WIDTH, (from_state + 1) // 2, (to_state + 1) // 2)
+                    other = limited(other, w * WIDTH, from_state // 2, to_state // 2)
+                store(even, i, best)
+                store(odd, i, other)
+        hand, next_hand = next_hand, hand
+        v = stop
+    return hand
+
+
+@compiled
+def save_row(odd, even, saved, number, first, last):
+    """Keep the numbers first … last - 1 of both rows."""
+    for i in range(first, last):
+        saved[0][number, i], saved[1][number, i] = odd[i], even[i]
+
+
+@compiled
+def walk_part(inputs, b, bands, part, scratch, columns, saved):
+    """Compute one part of a long utterance, some frames of some vectors; the scratch is laid out, and rows continue.
+
+    Args:
+        inputs: see `problem.FlatProblem`.
+        b: the utterance.
+        bands: as for `walk`.
+        part: first and last (exclusive) frame and vector, the goal's frame and state, the last state that matters, the
+            number of classes used, and two numbers that place the choices of frame t and vector v: base + t * by frame
+            + 2 * v (v unless general).
+        scratch: as for `walk`.
+        columns: the values of the vector below at each frame, and those of its top vector; or empty.
+        saved: (blocks, row size) odd and even rows to be saved every `block` frames, and that number.
+
+    Returns:
+        False if there is NaN or +inf.
+    """
+    f0, f1, v0, v1, goal_frame, goal_state, last_of_all, count_used, base, by_frame = part
+    _, used, row_of_used, rows, flags, costs, odd, even, tile, odd_scores, even_scores, hands = scratch[:12]
+    choices = scratch[14]
+    column_in, column_out = columns
+    saved_odd, _, block = saved
+    lattice, goal = (inputs.general[b], rows, flags, costs), (goal_frame, goal_state, last_of_all)
+    size, emission = inputs.fields[3][b], emission_of(inputs, b)
+    for t0 in range(f0, f1, WIDTH):
+        now = min(WIDTH, f1 - t0)
+        if saved_odd.shape[0] and t0 % block == 0:
+            save_row(odd, even, saved, t0 // block, place(v0) - WIDTH, place(v1 - 1) + WIDTH)
+        first, end = tile_range(t0, now, goal, bands, b, v0, v1, v1)
+        if first < end and not fetch(emission, t0, now, count_used, used, row_of_used, inputs.dense, tile):
+            return False
+        is_handed = v0 > 0 and first == v0
+        if is_handed:
+            receive_column(hands, column_in, t0)
+        else:
+            receive(hands, odd, even, first, t0, bands, b)
+        span = (t0, now, first, end, size, base, by_frame, is_handed, column_out.shape[0] > 0)
+        hand = advance_tile(span, lattice, tile, (odd_scores, even_scores), hands, odd, even, bands, b, choices)
+        if column_out.shape[0]:
+            give_column(hands, hand, column_out, t0, odd, even, v1 - 1, first < end and end == v1)
+    return True
+
+
+@in_kernels_too
+def emission_of(inputs, b):
+    """Return utterance b as `emission_tiles.fetch` takes it."""
+    x, classes, wild = inputs.source
+    by_utterance, by_frame, by_class, wild_by_utterance, wild_by_frame = inputs.strides
+    return x, b * by_utterance, by_frame, by_class, classes, wild, b * wild_by_utterance, wild_by_frame
+
+
+@compiled
+def walk_once(inputs, b, bands, lattice, count_used, scratch, pruning, effort):
+    """Compute all frames of an utterance, dropping vectors in which all states have lost more than a budget.
+
+    Args:
+        inputs, b, bands, scratch, pruning: as for `walk`; `scratch` is laid out.
+        lattice: as for `advance_tile`.
+        count_used: how many classes are used.
+        effort: the budget, whether it follows what is lost so far, and whether anything is dropped.
+
+    Returns:
+        False if there is NaN or +inf; whether dropping was given up, since it pays too little or all is dropped; how
+        many choices there are; the sums of the frames' best scores, and of their absolute values; and what was dropped:
+        the best score relative to the former sum.
+    """
+    _, used, row_of_used, _, _, _, odd, even, tile, odd_scores, even_scores, hands = scratch[:12]
+    best_of_frames, places, choices = scratch[12:]
+    _, growth, known_loss, known_frames = pruning
+    budget, adapts, prunes = effort
+    size, frames, finals = inputs.fields[3][b], inputs.lengths[b], inputs.fields[5][b]
+    words, vectors = 2 if lattice[0] else 1, ((size + 1) // 2 + WIDTH - 1) // WIDTH
+    emission, goal = emission_of(inputs, b), (frames - 1, size - finals, size - 1)
+    low, high, room = 0, vectors, 0
+    best_of_all, size_of_all, dropped = 0.0, 0.0, NEVER
+    for v in range(vectors):
+        store(odd, place(v), splat(NEVER))
+        store(even, place(v), splat(NEVER))
+    for t0 in range(0, frames, WIDTH):
+        now = min(WIDTH, frames - t0)
+        first, end = tile_range(t0, now, goal, bands, b, low, high, vectors)
+        by_frame = max(end - first, 0) * words
+        base = room - t0 * by_frame - first * words
+        room += now * by_frame
+        put(places, t0 // WIDTH * 2, base)
+        put(places, t0 // WIDTH * 2 + 1, by_frame)
+        if room > choices.shape[0] or (first >= end and dropped > NEVER):
+            return True, True, room, best_of_all, size_of_all, dropped
+        if first < end and not fetch(emission, t0, now, count_used, used, row_of_used, inputs.dense, tile):
+            return False, False, room, best_of_all, size_of_all, dropped
+        receive(hands, odd, even, first, t0, bands, b)
+        span = (t0, now, first, end, size, base, by_frame, False, False)
+        advance_tile(span, lattice, tile, (odd_scores, even_scores), hands, odd, even, bands, b, choices)
+        if not prunes or first >= end:
+            continue
+        best, best_size = _best_classes(tile, count_used, row_of_used, now, best_of_frames)
+        best_of_all += best
+        size_of_all += best_size
+        if t0 + now >= frames:
+            continue
+        if adapts:
+            # As much again as the best state has lost so far, in the frames to come; and more while that says little.
+            lost = best_of_all - _best_score(odd, even, first, end, hands)
+            budget = growth * (lost + known_loss) * frames / (t0 + now + known_frames)
+            if dropped == NEVER:
+                if 4 * t0 > frames:
+                    prunes = False  # it does not pay
+                    high = vectors
+                    continue
+            elif 2 * room > frames * vectors * words:
+                return True, True, room, best_of_all, size_of_all, dropped
+        # At first all paths are near the start, and have lost about the same.
+        if not adapts or t0 + now >= min(vectors * WIDTH // 6, 64 * WIDTH):
+            low, high, best = drop(odd, even, first, end, best_of_all - budget, hands)
+            dropped = max(dropped, best - best_of_all)
+            if low < high < vectors:
+                high += 1  # paths rise by less than a vector in a tile
+    return True, False, room, best_of_all, size_of_all, dropped
+
+
+@compiled
+def walk(inputs, bands, todo, scratch, states, scores, read, pruning):
+    """Find the best paths of utterances.
+
+    Args:
+        inputs: see `problem.FlatProblem`.
         bands: (B, T, 2) int64: first and last (exclusive) state of each frame; or without any: (0, 0, 2).
-        generals: (B,) False where even states emit one class, are not skipped into and every state may be stayed in.
-        dense: see `rows_of_classes`.
         todo: the utterances; all get their `scores`, those with a path their rows of `states` (B, T), -1 before. The
             score is +inf of one that needs more choices than there is room for.
-        part: (), or the part to compute: first and last (exclusive) frame and vector, the goal's frame and state, the
-            last state that matters, the number of classes used, and two numbers that place the choices of frame t and
-            vector v: base + t * by frame + 2 * v (v unless general). The scratch must be laid out; rows continue.
         scratch: row_of_class, used, row_of_used, rows, flags, costs, odd, even, tile, odd scores, even scores, hands,
             the best of a tile's frames, places of the tiles' choices, and choices: see `long_viterbi.scratch_arrays`.
-        columns: of a part: the values of the vector below at each frame, and those of its top vector; or empty.
-        saved: of a part: (blocks, row size) odd and even rows to be saved every `block` frames, and that number.
         read: two arrays (B * T,) for the classes of the states and their log-probs, of utterances with a path; or
             empty.
         pruning: see `PRUNING`.
@@ -257,197 +512,55 @@ def walk(
     Returns:
         The number of utterances done; fewer than all if the next has NaN or +inf.
     """
-    x, classes, wild = source
-    by_utterance, by_frame, by_class, wild_by_utterance, wild_by_frame = strides
-    emit, skip, stay, sizes, starts, finals, min_frames = topology
-    row_of_class, used, row_of_used, rows, flags, costs, odd, even, tile, odd_scores, even_scores, hands = scratch[:12]
-    best_of_frames, places, choices = scratch[12:]
-    least_vectors, growth, known_loss, known_frames = pruning
-    column_in, column_out = columns
-    saved_odd, saved_even, block = saved
-    odd_rows, banded = rows.shape[0] // 2, bands.shape[0] > 0
+    emit, skip, stay, sizes, starts, finals, min_frames = inputs.fields
+    row_of_class, used, row_of_used, rows, flags, costs, odd, even = scratch[:8]
+    places, choices = scratch[13:]
     for done in range(todo.shape[0]):
         b = todo[done]
-        size, frames, general = sizes[b], lengths[b], generals[b]
-        words = 2 if general else 1
-        if len(part) == 0:
-            if frames == 0 or frames < min_frames[b]:
-                scores[b] = 0.0 if frames == min_frames[b] else NEVER
-                continue
-            vectors = ((size + 1) // 2 + WIDTH - 1) // WIDTH
-            f0, f1, v0, v1, goal_frame, goal, last_of_all = (
-                0,
-                frames,
-                0,
-                vectors,
-                frames - 1,
-                size - finals[b],
-                size - 1,
-            )
-            base = row_choices = 0
-            lay_out(emit[b, :size], skip[b], stay[b], starts[b], flags[: 4 * vectors])
-            if general:
-                weigh(flags[: 4 * vectors], costs)
-            count_used = rows_of_classes(emit[b, :size], classes, dense, row_of_class, used, row_of_used, rows)
-        else:
-            f0, f1, v0, v1, goal_frame, goal, last_of_all, count_used, base, row_choices = part
-        blank_row = rows[0] * WIDTH
-        emitted = (x, b * by_utterance, by_frame, by_class, classes, wild, b * wild_by_utterance, wild_by_frame)
-        adapts = prunes = len(part) == 0 and v1 - v0 >= least_vectors
+        size, frames, general = sizes[b], inputs.lengths[b], inputs.general[b]
+        if frames == 0 or frames < min_frames[b]:
+            scores[b] = 0.0 if frames == min_frames[b] else NEVER
+            continue
+        vectors = ((size + 1) // 2 + WIDTH - 1) // WIDTH
+        lay_out(emit[b, :size], skip[b], stay[b], starts[b], flags[: 4 * vectors])
+        if general:
+            mask_costs(flags[: 4 * vectors], costs)
+        classes, dense = inputs.source[1], inputs.dense
+        count_used = rows_of_classes(emit[b, :size], classes, dense, row_of_class, used, row_of_used, rows)
+        lattice = (general, rows, flags, costs)
+        adapts = prunes = vectors >= pruning[0]
         budget = np.inf
         while True:
-            low_v, high_v, room = v0, v1, 0
-            best_of_all, size_of_all, dropped = 0.0, 0.0, NEVER
-            if len(part) == 0:
-                for v in range(v0, v1):
-                    store(odd, place(v), splat(NEVER))
-                    store(even, place(v), splat(NEVER))
-            for t0 in range(f0, f1, WIDTH):
-                now = min(WIDTH, f1 - t0)
-                if saved_odd.shape[0] and t0 % block == 0:
-                    for i in range(place(v0) - WIDTH, place(v1 - 1) + WIDTH):
-                        saved_odd[t0 // block, i], saved_even[t0 // block, i] = odd[i], even[i]
-                low = max(0, goal - 2 * (goal_frame - t0)) // 2
-                high = min(last_of_all // 2 + 1, t0 + now)
-                if banded:
-                    low, high = max(low, bands[b, t0, 0] // 2), min(high, (bands[b, t0 + now - 1, 1] + 1) // 2)
-                first, end = min(max(low_v, low // WIDTH), v1), min(high_v, (high + WIDTH - 1) // WIDTH)
-                if len(part) == 0:
-                    row_choices = max(end - first, 0) * words
-                    base = room - t0 * row_choices - first * words
-                    room += now * row_choices
-                    put(places, t0 // WIDTH * 2, base)
-                    put(places, t0 // WIDTH * 2 + 1, row_choices)
-                    if room > choices.shape[0] or (first >= end and dropped > NEVER):
-                        best_of_all, adapts, prunes = np.inf, False, False
-                        break
-                if first < end and not fetch(emitted, t0, now, count_used, used, row_of_used, dense, tile):
-                    return done
-                hand, next_hand = 0, 2 * WIDTH
-                if v0 > 0 and first == v0:
-                    at = 2 * (t0 % (column_in.shape[0] // 2))
-                    store(hands, 0, load(column_in, at))
-                    store(hands, WIDTH, load(column_in, at + WIDTH))
-                else:
-                    store(hands, 0, splat(NEVER))
-                    store(hands, WIDTH, splat(NEVER))
-                    # Of vectors that bands left behind earlier the values are those of another frame.
-                    if first > 0 and (not banded or t0 == 0 or bands[b, t0 - WIDTH, 0] // 2 // WIDTH < first):
-                        at = place(first - 1) + WIDTH - 1
-                        put(hands, 0, get(odd, at))
-                        put(hands, WIDTH, get(even, at))
-                    elif t0 == 0:
-                        put(hands, 0, 0.0)
-                v = first
-                while v < end:
-                    stop = min((v // STRIP + 1) * STRIP, end)
-                    for w in range(v, stop):
-                        gather_transposed(tile, rows, odd_rows + w * WIDTH, odd_scores, (w - v) * WIDTH, STRIP * WIDTH)
-                        if general:
-                            gather_transposed(tile, rows, w * WIDTH, even_scores, (w - v) * WIDTH, STRIP * WIDTH)
-                    below, top = place(v) - WIDTH, place(stop - 1) + WIDTH - 1
-                    # The lowest vector gets values at each frame only from another group.
-                    handed, hands_on = v > first or (v0 > 0 and first == v0), stop < end or column_out.shape[0] > 0
-                    for k in range(now):
-                        t = t0 + k
-                        if hands_on:
-                            put(hands, next_hand + k, get(odd, top))
-                            put(hands, next_hand + WIDTH + k, get(even, top))
-                        if handed or k < 2:
-                            store(odd, below, splat(get(hands, hand + k)))
-                            store(even, below, splat(get(hands, hand + WIDTH + k)))
-                        blank = splat(np.float64(get(tile, blank_row + k)))
-                        from_state, to_state = 0, size
-                        if banded:
-                            from_state, to_state = bands[b, t, 0], bands[b, t, 1]
-                        for w in range(stop - 1, v - 1, -1):
-                            i, j, p = place(w), (k * STRIP + w - v) * WIDTH, base + t * row_choices + w * words
-                            stays, own = load(even, i), load(odd, i)
-                            before = moved_up(own, load(odd, i - WIDTH))
-                            if general:
-                                best = stays + load(costs, (w * 4 + 1) * WIDTH)
-                                step = greater(before, best)
-                                best = choose(step, before, best)
-                                jump = moved_up(stays, load(even, i - WIDTH)) + load(costs, w * 4 * WIDTH)
-                                skips = greater(jump, best)
-                                best = choose(skips, jump, best) + widened(load(even_scores, j))
-                                put(choices, p, bits_of_both(step, skips))
-                                other = own + load(costs, (w * 4 + 3) * WIDTH)
-                                step = greater(stays, other)
-                                other = choose(step, stays, other)
-                                jump = before + load(costs, (w * 4 + 2) * WIDTH)
-                                skips = greater(jump, other)
-                                other = choose(skips, jump, other)
-                                put(choices, p + 1, bits_of_both(step, skips))
-                            else:
-                                # What enters the even state enters the odd one too, where it may be skipped into.
-                                step = greater(before, stays)
-                                best = choose(step, before, stays)
-                                into = best
-                                if get(flags, w * 4 + 2) != ALL:
-                                    into = choose(mask_of(get(flags, w * 4 + 2)), best, stays)
-                                enters = greater(into, own)
-                                other = choose(enters, into, own)
-                                best = best + blank
-                                put(choices, p, bits_of_both(step, enters))
-                            other = other + widened(load(odd_scores, j))
-                            if banded:
-                                best = _limited(best, w * WIDTH, (from_state + 1) // 2, (to_state + 1) // 2)
-                                other = _limited(other, w * WIDTH, from_state // 2, to_state // 2)
-                            store(even, i, best)
-                            store(odd, i, other)
-                    hand, next_hand = next_hand, hand
-                    v = stop
-                if column_out.shape[0]:
-                    if end < v1 or first == end:
-                        # The top of this group is not computed: only its values before the tile may still be of use.
-                        at = place(v1 - 1) + WIDTH - 1
-                        store(hands, hand, splat(NEVER))
-                        store(hands, hand + WIDTH, splat(NEVER))
-                        put(hands, hand, get(odd, at))
-                        put(hands, hand + WIDTH, get(even, at))
-                    at = 2 * (t0 % (column_out.shape[0] // 2))
-                    store(column_out, at, load(hands, hand))
-                    store(column_out, at + WIDTH, load(hands, hand + WIDTH))
-                if prunes and first < end:
-                    here, size_here = _best_classes(tile, count_used, row_of_used, now, best_of_frames)
-                    best_of_all += here
-                    size_of_all += size_here
-                    if t0 + now < f1:
-                        if adapts:
-                            lost = best_of_all - _best_score(odd, even, first, end, hands)
-                            budget = growth * (lost + known_loss) * frames / (t0 + now + known_frames)
-                            if dropped == NEVER:
-                                if 4 * t0 > frames:
-                                    prunes = False  # it does not pay
-                                    high_v = v1
-                                    continue
-                            elif 2 * room > frames * vectors * words:
-                                best_of_all, adapts, prunes = np.inf, False, False
-                                break
-                        if not adapts or t0 + now >= min(v1 * WIDTH // 6, 64 * WIDTH):
-                            low_v, high_v, here = _drop(odd, even, first, end, best_of_all - budget, hands)
-                            dropped = max(dropped, here - best_of_all)
-                            if low_v < high_v < v1:
-                                high_v += 1
-            if len(part) > 0:
-                break
-            state, score = last_state(odd, even, size, finals[b])
-            slack = 1e-15 * frames * (size_of_all + best_of_all - score)
+            effort = (budget, adapts, prunes)
+            fine, gave_up, room, best_of_all, size_of_all, dropped = walk_once(
+                inputs, b, bands, lattice, count_used, scratch, pruning, effort
+            )
+            if not fine:
+                return done
             if room > choices.shape[0]:
                 scores[b] = np.inf
-            elif dropped == NEVER or dropped < score - best_of_all - slack:
+                break
+            if gave_up:
+                adapts = prunes = False
+                continue
+            state, score = last_state(odd, even, size, finals[b])
+            # Sums over the frames are rounded, at most by this.
+            slack = 1e-15 * frames * (size_of_all + best_of_all - score)
+            if is_proved(dropped, score - best_of_all - slack):
                 scores[b] = score
                 if score > NEVER:
                     trace_tiles(choices, places, general, flags, frames - 1, state, states[b])
                     if read[0].shape[0]:
-                        read_off(emitted, frames, emit[b], states[b], b * states.shape[1], read)
-            elif best_of_all == np.inf:
-                continue
-            else:
-                prunes = adapts and score > NEVER
-                adapts = False
-                budget = best_of_all - score + 2 * slack
-                continue
-            break
+                        read_off(emission_of(inputs, b), frames, emit[b], states[b], b * states.shape[1], read)
+                break
+            # Again with the budget that this path needs, or, if even that was too little, without any.
+            prunes = adapts and score > NEVER
+            adapts = False
+            budget = best_of_all - score + 2 * slack
     return todo.shape[0]
+
+
+@compiled
+def is_proved(dropped, score):
+    """Return whether nothing was dropped, or nothing as good as the path that was found, of this score."""
+    return dropped == NEVER or dropped < score
