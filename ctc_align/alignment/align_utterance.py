@@ -4,7 +4,7 @@
     align_whole       choose_tokens → place_words
     place_words       place_tokens → confidences → draw_finely → aligned_words
 
-`align_utterance` is a generator that asks for kernel work (`ctc_align.kernels.requests`);
+`align_utterance` is a generator that asks for kernel work (`ctc_align.kernels.batching`);
 `ctc_align.kernels.batching.run` runs many of them together. An utterance's alignment is the same, to the bit, alone and
 in any batch.
 """
@@ -36,7 +36,7 @@ from ctc_align.alignment.refined_edges import edges_out_of_pauses, refine_edges
 from ctc_align.alignment.wildcard import place_wildcards
 from ctc_align.errors import InputError
 from ctc_align.files import Alignment
-from ctc_align.kernels.requests import Steps
+from ctc_align.kernels.batching import Steps
 from ctc_align.tokens.tokenizer import missing_letters
 from ctc_align.types import (
     ALIGNED,

@@ -36,7 +36,7 @@ from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.files import Alignment
 from ctc_align.files.json_files import is_fixed
 from ctc_align.kernels import batching
-from ctc_align.kernels.requests import Steps
+from ctc_align.kernels.batching import Steps
 from ctc_align.models import AUTO
 from ctc_align.models.calibration import Calibration, file_in, read_calibration
 from ctc_align.models.catalogue import folder_settings

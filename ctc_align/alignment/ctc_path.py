@@ -13,7 +13,7 @@ import torch
 
 from ctc_align import lattice
 from ctc_align.errors import EmissionsError, TooShortError
-from ctc_align.kernels.requests import BestPath, CtcTargets, Forward, Steps
+from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, Steps
 from ctc_align.types import Emissions, Tokens
 
 GAP_FRAMES = 50

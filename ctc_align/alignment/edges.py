@@ -18,7 +18,7 @@ from ctc_align.alignment.ctc_path import Spans, best_ctc_path, indices_of_sounds
 from ctc_align.alignment.segmentation import Sounds, segment, segmented_sounds, soft_edges
 from ctc_align.alignment.wildcard import scores_of
 from ctc_align.errors import InputError
-from ctc_align.kernels.requests import Steps
+from ctc_align.kernels.batching import Steps
 from ctc_align.lattice import WILDCARD
 from ctc_align.models.calibration import SILENCE, SOUND, Calibration
 from ctc_align.models.edge_network import EdgeNetwork

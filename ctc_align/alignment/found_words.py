@@ -15,7 +15,7 @@ import torch
 
 from ctc_align import lattice, units
 from ctc_align.alignment.token_search import UNHEARD_NATS, HeardTokens, TextTokens, search, with_whole_readings
-from ctc_align.kernels.requests import CtcTargets, Forward, Steps
+from ctc_align.kernels.batching import CtcTargets, Forward, Steps
 from ctc_align.types import Words, WordTokens
 
 PAUSE_S = 0.25

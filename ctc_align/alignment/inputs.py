@@ -15,7 +15,7 @@ from ctc_align import units
 from ctc_align.alignment.edges import EdgeSettings, duration_of, refines_edges
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, EmissionsError, LexiconError, UsageError
-from ctc_align.kernels.requests import Steps
+from ctc_align.kernels.batching import Steps
 from ctc_align.models import AcousticModel
 from ctc_align.models.calibration import Calibration
 from ctc_align.models.confidence_network import ConfidenceNetwork
@@ -102,7 +102,7 @@ class AlignerOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, eq=False)
 class ModelEmissions:
-    """A request (`ctc_align.kernels.requests`) for the `Emissions` of a model for an audio."""
+    """A request (`ctc_align.kernels.batching`) for the `Emissions` of a model for an audio."""
 
     model: AcousticModel
     audio: Audio

@@ -26,7 +26,7 @@ from ctc_align.alignment.found_words import (
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.token_search import HeardTokens, hear
 from ctc_align.alignment.wildcard import scores_of, soundless
-from ctc_align.kernels.requests import Steps
+from ctc_align.kernels.batching import Steps
 from ctc_align.types import WordTokens
 
 LONGEST_S = 600.0

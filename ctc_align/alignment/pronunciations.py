@@ -16,7 +16,7 @@ from ctc_align import lattice
 from ctc_align.alignment.ctc_path import NEAR_FRAMES, CtcPath, Spans, best_word_path, indices_of_sounds, token_spans
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, EmissionsError, InputError, TranscriptError
-from ctc_align.kernels.requests import BestPath, CtcTargets, Forward, Steps
+from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, Steps
 from ctc_align.text.languages import script_of
 from ctc_align.text.speaker_labels import named_in_cues
 from ctc_align.tokens.tokenizer import PrepareWords, Tokenizer, join, refuse_missing, tokenize

@@ -42,7 +42,7 @@ from ctc_align.config import Settings
 from ctc_align.errors import AudioError, InputError, TooShortError, UsageError
 from ctc_align.files import Alignment
 from ctc_align.files.json_files import SLACK_S, fixed_name, is_fixed
-from ctc_align.kernels.requests import Steps
+from ctc_align.kernels.batching import Steps
 from ctc_align.lattice import WILDCARD
 from ctc_align.models.calibration import Calibration
 from ctc_align.text import require_words, words_of

@@ -15,7 +15,7 @@ import torch
 
 from ctc_align.alignment.ctc_path import Spans, indices_of_sounds
 from ctc_align.alignment.edges import among_all_tokens, frames_in, in_order
-from ctc_align.kernels.requests import Steps
+from ctc_align.kernels.batching import Steps
 from ctc_align.lattice import WILDCARD
 from ctc_align.models.edge_network import (
     CHANNELS,

@@ -20,7 +20,7 @@ from ctc_align.alignment.inputs import said_words
 from ctc_align.alignment.pronunciations import check_spelled, choose_pronunciations, spell_words
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, InputError, UsageError
-from ctc_align.kernels.requests import Steps
+from ctc_align.kernels.batching import Steps
 from ctc_align.text import require_words, words_of
 from ctc_align.tokens.tokenizer import Tokenizer, count_missing
 from ctc_align.types import Emissions, Tokens

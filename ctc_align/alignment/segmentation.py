@@ -22,7 +22,7 @@ import torch
 from ctc_align import kernels, lattice
 from ctc_align.alignment.ctc_path import Spans, indices_of_sounds, token_spans, window_from
 from ctc_align.alignment.wildcard import speech_scores
-from ctc_align.kernels.requests import BestPath, Steps
+from ctc_align.kernels.batching import BestPath, Steps
 from ctc_align.reading.rows_on_disk import TensorOnDisk
 from ctc_align.types import Emissions, Tokens
 

@@ -21,7 +21,7 @@ import torch
 from ctc_align import units
 from ctc_align.alignment.ctc_path import PIECE_FRAMES, Spans, best_word_path
 from ctc_align.errors import InputError, KernelError
-from ctc_align.kernels.requests import Steps
+from ctc_align.kernels.batching import Steps
 from ctc_align.lattice import WILDCARD
 from ctc_align.reading.rows_on_disk import TensorOnDisk
 from ctc_align.tokens.alphabet import SEPARATORS, STAR

@@ -1,7 +1,7 @@
 """Arguments in the forms of PyTorch and torchaudio: tensors of them for the operators, which check what they hold.
 
 What stands here looks at types and shapes alone, so that it can be traced by `torch.compile`, `torch.export` and
-`torch.func`; numbers are read in `ctc_align.ctc.problems`. Errors are `KernelError`, which is a ValueError and a
+`torch.func`; numbers are read in `ctc_align.ctc.arguments`. Errors are `KernelError`, which is a ValueError and a
 RuntimeError too.
 """
 
@@ -9,12 +9,163 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from ctc_align.ctc.problems import Problem
+from ctc_align import lattice
 from ctc_align.errors import KernelError
+
+# Arguments of an operator, read and checked: token ids, lengths, and the topology that they make.
+#
+# An operator of PyTorch takes tensors, numbers and strings. CTC's paths are so given by targets, their lengths and the
+# blank; any other `lattice.Topology` as one tensor of whole numbers, a row for each utterance (`packed`). Errors are
+# `KernelError`, which is a ValueError and a RuntimeError too.
+
+
+class Problem(NamedTuple):
+    """The arguments of an operator besides log-probs (B, T, C).
+
+    Attributes:
+        targets: (B, L) token ids, those of all in a row, or a packed topology.
+        input_lengths: (B,) frames that count; None means T for all.
+        target_lengths: (B,) tokens that count.
+        blank: the class of the blank.
+        paths: "ctc", "simple", or what `packed` returns.
+        backend: see `ctc_align.kernels`.
+    """
+
+    targets: torch.Tensor
+    input_lengths: torch.Tensor | None
+    target_lengths: torch.Tensor
+    blank: int = 0
+    paths: str = "ctc"
+    backend: str = "auto"
+
+    def topology(self, log_probs: torch.Tensor) -> lattice.Topology:
+        """Return the topology; raise KernelError for targets that are none of these log-probs (B, T, C)."""
+        batch, most, classes = log_probs.shape
+        if self.paths.startswith("packed"):
+            return _unpacked(self.targets.cpu().numpy(), self.paths)
+        tokens = whole_numbers(self.target_lengths, "target_lengths", batch, most)
+        return ctc(_padded(token_ids(self.targets), tokens), tokens, self.blank, classes, self.paths)
+
+    def frames(self, log_probs: torch.Tensor) -> torch.Tensor | None:
+        """Return the lengths (B,) int64 on the CPU; raise KernelError for more frames than log-probs (B, T, C) have."""
+        if self.input_lengths is None:
+            return None
+        return torch.from_numpy(frame_counts(self.input_lengths, *log_probs.shape[:2]))
+
+
+def whole_numbers(values: torch.Tensor, name: str, batch: int, most: int) -> np.ndarray:
+    """Return (B,) int64 of a tensor with one number for each utterance; log-probs are (B, `most`, C)."""
+    array = values.cpu().numpy()
+    if array.size != batch or (batch and array.dtype.kind not in "iu"):
+        swapped = (
+            f"; log_probs hold {batch} utterances of {most} frames: are their first axes swapped? ctc_loss and the "
+            "other losses expect (T, N, C), forced_align (B, T, C)"
+        )
+        raise KernelError(
+            f"{name}: expected {batch} whole numbers, got {array.dtype} of shape {array.shape}"
+            f"{swapped if array.size == most != batch else ''}"
+        )
+    return array.reshape(batch).astype(np.int64)
+
+
+def frame_counts(input_lengths: torch.Tensor, batch: int, most: int) -> np.ndarray:
+    """Return how many frames count of each utterance of log_probs (B, T, C)."""
+    frames = whole_numbers(input_lengths, "input_lengths", batch, most)
+    counts = frames.tolist() or [0]
+    if min(counts) < 0 or max(counts) > most:
+        b = int(np.argmax((frames < 0) | (frames > most)))
+        raise KernelError(f"input_lengths: utterance {b} has {frames[b]} frames, expected 0 to {most} as in log_probs")
+    return frames
+
+
+def token_ids(targets: torch.Tensor) -> np.ndarray:
+    """Return targets as an array of integers; floats that hold whole numbers are accepted, as by PyTorch."""
+    if not targets.is_floating_point():
+        return targets.cpu().numpy()
+    ids = targets.detach().long()
+    if not torch.equal(ids.to(targets.dtype), targets):
+        raise KernelError(f"targets: expected whole numbers, got {targets.dtype} with fractions")
+    return ids.cpu().numpy()
+
+
+def _padded(ids: np.ndarray, tokens: np.ndarray) -> np.ndarray:
+    """Return targets (N, S), or concatenated ones, as rows of ids of which the first `tokens` (N,) count."""
+    if ids.ndim == 2 and len(ids) == len(tokens):
+        return ids
+    total = int(tokens.sum())
+    if ids.shape != (total,) or tokens.min() < 0:
+        raise KernelError(
+            f"targets: expected ({len(tokens)}, S), or ({total},) as target_lengths add up to, got {ids.shape}"
+        )
+    inside = np.arange(tokens.max()) < tokens[:, None]
+    rows = np.zeros(inside.shape, ids.dtype)
+    rows[inside] = ids
+    return rows
+
+
+def ctc(rows: np.ndarray, tokens: np.ndarray, blank: int, classes: int, paths: str = "ctc") -> lattice.Topology:
+    """Make the topology, "ctc" or "simple", of rows of ids (B, L), each one a class."""
+    if not 0 <= blank < classes:
+        raise KernelError(f"blank: expected a class from 0 to {classes - 1}, got {blank}")
+    topology = _simple_padded(rows, tokens, blank) if paths == "simple" else lattice.ctc_padded(rows, tokens, blank)
+    # -1 would be a wildcard.
+    if topology.max_class >= classes or topology.has_wildcard:
+        b, state = np.argwhere(topology.emit.view(np.uint32) >= classes)[0].tolist()
+        raise KernelError(
+            f"target {b}: token {state // 2} is {topology.emit[b, state]}; log_probs has the classes 0 to {classes - 1}"
+        )
+    return topology
+
+
+def _simple_padded(rows: np.ndarray, tokens: np.ndarray, blank: int) -> lattice.Topology:
+    """Make `lattice.simple_ctc` of rows of ids (B, L), of which the first `tokens` (B,) count."""
+    if len(tokens) and (tokens.min() < 0 or tokens.max() > rows.shape[1]):
+        raise KernelError(f"target lengths: expected 0 to {rows.shape[1]}, got {tokens.tolist()[:8]}")
+    return lattice.simple_ctc([row[:count] for row, count in zip(rows, tokens.tolist())], blank)
+
+
+_COLUMNS = ("states", "starts", "finals", "min_frames")
+_FLAGS = ("skip", "stay")
+
+
+def packed(topology: lattice.Topology) -> tuple[torch.Tensor, str]:
+    """Return a topology as one tensor (B, W) int32, and the string that tells how to read it."""
+    batch, states = topology.emit.shape
+    parts = [getattr(topology, name)[:, None] for name in _COLUMNS]
+    parts += [topology.emit, topology.token, *(getattr(topology, name) for name in _FLAGS)]
+    sources = 0
+    if (detours := topology.detours) is not None:
+        sources = detours.sources.shape[2]
+        parts += [detours.begin, detours.end, detours.sources.reshape(batch, states * sources)]
+    rows = np.concatenate([part.astype(np.int32) for part in parts], axis=1)
+    return torch.from_numpy(rows), f"packed {states} {'-' if detours is None else sources}"
+
+
+def _unpacked(rows: np.ndarray, paths: str) -> lattice.Topology:
+    """Return the topology of what `packed` returned."""
+    _, width, most = paths.split()
+    batch, states = len(rows), int(width)
+    columns = dict(zip(_COLUMNS, rows[:, : len(_COLUMNS)].T.astype(np.int64)))
+    places = iter(range(len(_COLUMNS), rows.shape[1], states or 1))
+
+    def next_part() -> np.ndarray:
+        first = next(places)
+        return rows[:, first : first + states]
+
+    emit, token = (np.ascontiguousarray(next_part()) for _ in range(2))
+    skip, stay = (next_part() != 0 for _ in range(2))
+    detours = None
+    if most != "-":
+        begin, end = (next_part() != 0 for _ in range(2))
+        sources = rows[:, rows.shape[1] - states * int(most) :].reshape(batch, states, int(most))
+        detours = lattice.Detours(np.ascontiguousarray(sources), begin, end)
+    return lattice.Topology.trusted(emit=emit, token=token, skip=skip, stay=stay, **columns, detours=detours)
+
 
 Lengths = torch.Tensor | Sequence[int] | np.ndarray
 Targets = torch.Tensor | np.ndarray | Sequence[int] | Sequence[Sequence[int]]

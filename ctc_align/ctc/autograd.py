@@ -19,8 +19,7 @@ from torch.autograd import forward_ad
 
 from ctc_align import lattice
 from ctc_align.ctc import operators
-from ctc_align.ctc.arguments import Lengths, as_lengths, check_log_probs
-from ctc_align.ctc.problems import Problem, packed
+from ctc_align.ctc.arguments import Lengths, Problem, as_lengths, check_log_probs, packed
 from ctc_align.errors import KernelError
 
 _PROBLEM = len(Problem._fields)

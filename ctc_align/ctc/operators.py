@@ -26,8 +26,8 @@ import numpy as np
 import torch
 
 from ctc_align import kernels, lattice
-from ctc_align.ctc import problems
-from ctc_align.ctc.problems import Problem
+from ctc_align.ctc import arguments
+from ctc_align.ctc.arguments import Problem
 from ctc_align.errors import KernelError
 
 PROBLEM = "Tensor targets, Tensor? input_lengths, Tensor target_lengths, int blank, str paths, str backend"
@@ -230,15 +230,15 @@ def _forced_align(
     blank: int,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     batch, most, classes = log_probs.shape
-    rows = problems.token_ids(targets)
+    rows = arguments.token_ids(targets)
     if rows.ndim != 2 or len(rows) != batch:
         raise KernelError(f"targets: expected token ids ({batch}, L), got shape {rows.shape}")
-    frames = np.full(batch, most) if input_lengths is None else problems.frame_counts(input_lengths, batch, most)
+    frames = np.full(batch, most) if input_lengths is None else arguments.frame_counts(input_lengths, batch, most)
     if target_lengths is None:
         tokens = np.full(batch, rows.shape[1])
     else:
-        tokens = problems.whole_numbers(target_lengths, "target_lengths", batch, most)
-    topology = problems.ctc(rows, tokens, blank, classes)
+        tokens = arguments.whole_numbers(target_lengths, "target_lengths", batch, most)
+    topology = arguments.ctc(rows, tokens, blank, classes)
     _refuse_too_long(topology, tokens, frames)
     lengths = None if input_lengths is None else torch.from_numpy(frames)
     labels, scores, totals = kernels.best_labels(log_probs, topology, lengths, blank)
@@ -319,7 +319,7 @@ def _curvature(logits: torch.Tensor, target: np.ndarray, blank: int) -> torch.Te
 
 
 def _frame_counts(input_lengths: torch.Tensor, batch: int, frames: int) -> torch.Tensor:
-    return torch.from_numpy(problems.frame_counts(input_lengths, batch, frames))
+    return torch.from_numpy(arguments.frame_counts(input_lengths, batch, frames))
 
 
 def _finite(values: torch.Tensor, name: str) -> torch.Tensor:

@@ -16,9 +16,8 @@ from typing import ClassVar, Protocol
 from ctc_align.errors import TranscriptError, UsageError
 from ctc_align.text.lexicon import Lexicon
 from ctc_align.text.phone_sets import is_ipa
-from ctc_align.tokens.ipa_phones import IpaTokenizer
-from ctc_align.tokens.letters import LetterTokenizer
-from ctc_align.tokens.phones import PhoneTokenizer, is_arpabet
+from ctc_align.tokens.alphabet import LetterTokenizer
+from ctc_align.tokens.phones import IpaTokenizer, PhoneTokenizer, is_arpabet
 from ctc_align.types import Tokens, Words, WordTokens
 
 BETWEEN_WORDS = -1

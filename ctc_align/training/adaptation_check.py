@@ -26,7 +26,7 @@ from ctc_align.alignment.pronunciations import choose_pronunciations
 from ctc_align.alignment.segmentation import segmentation_path
 from ctc_align.config import Settings, setting
 from ctc_align.errors import InputError
-from ctc_align.kernels.requests import Steps
+from ctc_align.kernels.batching import Steps
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.convnet_model import ModelDescription, StateScoring
 from ctc_align.models.convnet.gaussian_mixtures import share_of_weight

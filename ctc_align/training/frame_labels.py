@@ -22,7 +22,7 @@ import torch
 from ctc_align import lattice
 from ctc_align.errors import InputError
 from ctc_align.kernels import batching
-from ctc_align.kernels.requests import Posteriors, Steps
+from ctc_align.kernels.batching import Posteriors, Steps
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.gaussian_mixtures import REACH, Mixtures, values_of
 from ctc_align.models.convnet.network import AcousticNetwork

@@ -23,11 +23,11 @@ from ctc_align.alignment import aligner as aligner_module
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.errors import AudioError, CtcAlignError, LexiconError, TooShortError, TranscriptError, UsageError
 from ctc_align.files import Alignment
-from ctc_align.kernels import batching, requests
+from ctc_align.kernels import batching
 from ctc_align.types import Audio, Emissions
 
 PARTS = 3
-plain_pad = requests.pad
+plain_pad = batching.pad
 WORDS = ["a", "be", "see", "hello", "twenty-two", "—", "漢", "O'Neil", "aaa", "we", "call", "it", "bear"]
 PHONES = ("<blank>", "AE", "B", "D", "EY", "K", "Z")
 DICTIONARY = "cab\tK AE1 B\ncab\tK EY1 B Z\ncab\tB\nbad\tB AE1 D\nbad\tB EY1\nlaughed\tL AE F T\n"
@@ -129,7 +129,7 @@ def test_padding_is_never_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
         poisoned.append(int(batch.isnan().sum()))
         return batch, lengths
 
-    monkeypatch.setattr(requests, "pad", pad)
+    monkeypatch.setattr(batching, "pad", pad)
     together = Aligner(model=None).align_batch(pairs, utterances=[f"u-{i}" for i in range(4)])
     assert all(map(same, alone, together))
     assert len([count for count in poisoned if count]) >= 3
@@ -279,7 +279,7 @@ def test_lengths_far_apart_are_not_padded_to_the_longest(monkeypatch: pytest.Mon
         seen.append((len(batch), batch.numel()))
         return batch, lengths
 
-    monkeypatch.setattr(requests, "pad", watched)
+    monkeypatch.setattr(batching, "pad", watched)
     monkeypatch.setattr(batching, "VALUES_AT_ONCE", 50_000)
     pairs = [(made(frames, frames), "a be") for frames in [*range(30, 70), 3000]]
     results = Aligner(model=None).align_batch(pairs)

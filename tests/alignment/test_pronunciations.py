@@ -19,7 +19,7 @@ from ctc_align.alignment.ctc_path import CtcPath, best_ctc_path, best_word_path,
 from ctc_align.alignment.pronunciations import choose_pronunciations, leave_out_unspoken
 from ctc_align.cli.notes import alignment_notes
 from ctc_align.errors import EmissionsError, TooShortError
-from ctc_align.kernels import batching, requests
+from ctc_align.kernels import batching
 from ctc_align.text import split
 from ctc_align.tokens.tokenizer import tokenize, tokenizer_for
 from ctc_align.types import ALIGNED, UNSPOKEN, Emissions, Pronunciation, Tokens, Words, WordTokens
@@ -41,7 +41,7 @@ def choose(x: torch.Tensor, words: list[WordTokens], separator: int | None = Non
 
 
 def loss(x: torch.Tensor, target: tuple[int, ...], blank: int, backend: str = "auto") -> float:
-    return -requests.Forward.run([requests.Forward(x, requests.CtcTargets(target, blank), backend=backend)])[0]
+    return -batching.Forward.run([batching.Forward(x, batching.CtcTargets(target, blank), backend=backend)])[0]
 
 
 def ids(letters: str) -> tuple[int, ...]:
@@ -139,14 +139,14 @@ def test_the_choice_does_not_depend_on_how_many_are_scored_at_once(monkeypatch) 
 def test_a_word_that_spans_minutes_is_scored_in_bounded_memory(monkeypatch) -> None:
     """One word over the whole recording and many short ones: no padded batch is larger than the limit."""
     sizes = []
-    real = requests.Forward.run
+    real = batching.Forward.run
 
     def watched(asked):
         sizes.append(len(asked) * max(request.scores.numel() for request in asked))
         return real(asked)
 
     monkeypatch.setattr(batching, "VALUES_AT_ONCE", 50_000)
-    monkeypatch.setattr(requests.Forward, "run", staticmethod(watched))
+    monkeypatch.setattr(batching.Forward, "run", staticmethod(watched))
     path = ["a", *[""] * 6000, "b", *["f", ""] * 100]
     x = planted(path, VOCAB).log_probs
     x[1:6001, list(ids("abc"))] = float("-inf")

@@ -27,7 +27,7 @@ from ctc_align.alignment.token_search import (
     search,
 )
 from ctc_align.files import Alignment
-from ctc_align.kernels.requests import Steps
+from ctc_align.kernels.batching import Steps
 from ctc_align.types import UNEXPLAINED, AlignedWord, Pronunciation, Region, WordTokens
 
 CLASSES = 20

@@ -19,7 +19,7 @@ from measuring import ENGLISH, manifest_rows
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.pronunciations import passage_gains
 from ctc_align.kernels import batching
-from ctc_align.kernels.requests import Steps
+from ctc_align.kernels.batching import Steps
 from ctc_align.text import split
 from ctc_align.tokens.tokenizer import Tokenizer, tokenize, tokenizer_for
 from ctc_align.types import Emissions

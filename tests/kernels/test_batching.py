@@ -10,7 +10,7 @@ import pytest
 
 from ctc_align.errors import InputError, UsageError
 from ctc_align.kernels import batching
-from ctc_align.kernels.requests import Steps
+from ctc_align.kernels.batching import Steps
 
 BATCHES: list[list[int]] = []
 

@@ -26,7 +26,7 @@ from planted import interpreted
 from ctc_align import kernels
 from ctc_align.kernels import reference
 from ctc_align.kernels.cpu import general_viterbi
-from ctc_align.lattice import building, optional_tokens
+from ctc_align.lattice import building
 
 pytestmark = pytest.mark.planted(
     "ctc_align/kernels/cpu", "ctc_align/kernels/reference.py", "ctc_align/kernels/__init__.py", "ctc_align/lattice"
@@ -88,7 +88,7 @@ def test_no_fault_without_a_fault(monkeypatch: pytest.MonkeyPatch, small_blocks:
     monkeypatch.setattr(general_viterbi, "utterance", interpreted(general_viterbi).utterance)
     monkeypatch.setitem(sys.modules, REFERENCE, interpreted(reference))
     for name in ("ctc_row", "segmentation_row"):
-        monkeypatch.setattr(building, name, getattr(interpreted(optional_tokens), name))
+        monkeypatch.setattr(building, name, getattr(interpreted(building), name))
     again = problems(21)
     assert first_fault(again, "cpu") == first_fault(again, "reference") == []
     assert first_in_batches() == []
@@ -116,7 +116,7 @@ def test_no_fault_without_a_fault(monkeypatch: pytest.MonkeyPatch, small_blocks:
     ],
 )
 def test_planted_faults_in_the_builders_are_told(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    planted = interpreted(optional_tokens, old, new)
+    planted = interpreted(building, old, new)
     for name in ("ctc_row", "segmentation_row"):
         monkeypatch.setattr(building, name, getattr(planted, name))
     try:

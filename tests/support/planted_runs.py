@@ -1,14 +1,22 @@
-"""When the tests of planted faults run: they are slow, and say nothing new while what they plant into stays the same.
+"""When tests of kernels run: they are slow, and say nothing new while what they test stays the same.
 
-A module of such tests is marked `pytest.mark.planted(PATH, …)` with the files and folders that it plants into. It runs
-where these, the module or the checkers changed since all its faults were last seen (`planted_hashes.txt` keeps a hash
-of them), where the module is named in the call, and with `pytest --planted`, which runs nothing else, all of them, and
-writes the hashes of those that pass.
+The tests of `tests/kernels` and `tests/ctc` run where the kernels, the functions on top of them, these tests or their
+helpers changed since all of them last passed, or the environment is another; with `--long`; and where a file is named
+in the call. Else they are skipped with the reason, but for those of SMOKE, which always run. `pytest --kernels` runs
+nothing else, and records it if all pass.
+
+A module of planted faults is marked `pytest.mark.planted(PATH, …)` with the files and folders that it plants into. It
+runs where these, the module or the checkers changed since all its faults were last seen (`planted_hashes.txt` keeps a
+hash of them), where the module is named in the call, and with `pytest --planted`, which runs nothing else, all of them,
+and writes the hashes of those that pass.
 """
 
 from __future__ import annotations
 
 import hashlib
+import platform
+import re
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +28,53 @@ CHECKERS = ("kernel_problems", "oracles", "planted", "cpu_checks", "interpreted_
 CHECKERS += ("gpu_interpreted", "gpu_problems", "tangent_checks")
 
 
+TESTED = ("ctc_align/kernels", "ctc_align/lattice", "ctc_align/ctc", "ctc_align/functional.py", "ctc_align/losses.py")
+TESTED += ("ctc_align/errors.py", "tests/kernels", "tests/ctc", "tests/conftest.py")
+"""What the tests of `tests/kernels` and `tests/ctc` depend on, beside their helpers in `tests/support`."""
+SMOKE = ("tests/kernels/test_enumeration.py", "tests/kernels/test_row_kernels.py", "tests/ctc/test_functional.py")
+LIBRARIES = ("numpy", "numba", "llvmlite", "torch", "pytest")
+KERNELS = "tests/kernels+tests/ctc"
+UNCHANGED = (
+    "kernels, their tests and libraries are as when all passed (tests/support/planted_hashes.txt); --long runs it"
+)
+
+
 def add_option(parser: pytest.Parser) -> None:
     parser.addoption("--planted", action="store_true", help="run the tests of planted faults, all of them, alone")
+    parser.addoption("--kernels", action="store_true", help="run the tests of kernels and CTC functions, alone")
 
 
 def state_of(module: Path, planted_into: tuple[str, ...]) -> str:
     """Return a hash of the module, the checkers, and the Python files at the paths (relative to the repository)."""
     files = [module, *(Path(__file__).with_name(f"{name}.py") for name in CHECKERS)]
-    for path in (ROOT / name for name in planted_into):
-        files += path.rglob("*.py") if path.is_dir() else [path]
-    state = hashlib.sha256()
+    return _hash_of(files, planted_into)
+
+
+def state_of_kernels() -> str:
+    """Return a hash of all that the tests of kernels depend on: files, versions of libraries, the width of vectors."""
+    from ctc_align.kernels.cpu.simd import WIDTH
+
+    system = [platform.python_version(), platform.machine(), str(WIDTH), *(version(name) for name in LIBRARIES)]
+    return _hash_of(_helpers(), TESTED, " ".join(system))
+
+
+def _helpers() -> list[Path]:
+    """Return the helpers that the tests of kernels import, and those that these import."""
+    ahead = [path for folder in ("kernels", "ctc") for path in (ROOT / "tests" / folder).glob("*.py")]
+    found: set[Path] = set()
+    while ahead:
+        for name in re.findall(r"^\s*(?:from|import) (\w+)", ahead.pop().read_text("utf-8"), re.MULTILINE):
+            path = Path(__file__).with_name(f"{name}.py")
+            if path not in found and path.is_file():
+                found.add(path)
+                ahead.append(path)
+    return sorted(found)
+
+
+def _hash_of(files: list[Path], paths: tuple[str, ...], more: str = "") -> str:
+    for path in (ROOT / name for name in paths):
+        files = [*files, *(path.rglob("*.py") if path.is_dir() else [path])]
+    state = hashlib.sha256(more.encode())
     for path in sorted(set(files)):
         state.update(f"{path.relative_to(ROOT).as_posix()}\n".encode())
         state.update(path.read_bytes().replace(b"\r\n", b"\n"))
@@ -48,6 +93,7 @@ class PlantedRuns:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.alone: bool = config.getoption("--planted")
+        self.kernels_alone: bool = config.getoption("--kernels")
         self.states: dict[str, str] = {}
         self.expected: dict[str, set[str]] = {}
         self.passed: set[str] = set()
@@ -57,7 +103,10 @@ class PlantedRuns:
         kept, left_out = [], []
         for item in items:
             mark = item.get_closest_marker("planted")
-            runs = self._runs(item, mark.args) if mark else not self.alone
+            if mark:
+                runs = not self.kernels_alone and self._runs(item, mark.args)
+            else:
+                runs = not self.alone and self._is_of_kernels(item) >= self.kernels_alone
             (kept if runs else left_out).append(item)
         items[:] = kept
         if left_out:
@@ -71,8 +120,24 @@ class PlantedRuns:
         changed = recorded().get(name) != self.states[name]
         return self.alone or changed or any(name in Path(arg).as_posix() for arg in self.config.args)
 
+    def _is_of_kernels(self, item: pytest.Item) -> bool:
+        """Return whether a test is one of kernels; skip it where nothing that it depends on changed."""
+        name = item.path.relative_to(ROOT).as_posix()
+        if not name.startswith(("tests/kernels/", "tests/ctc/")):
+            return False
+        if KERNELS not in self.states:
+            self.states[KERNELS] = state_of_kernels()
+        if self.config.getoption("--long") or not item.get_closest_marker("long"):
+            self.expected.setdefault(KERNELS, set()).add(item.nodeid)
+        is_named = any(name in Path(arg).as_posix() for arg in self.config.args)
+        asked = self.kernels_alone or self.config.getoption("--long") or is_named or name in SMOKE
+        if not asked and recorded().get(KERNELS) == self.states[KERNELS]:
+            item.add_marker(pytest.mark.skip(reason=UNCHANGED))
+        return True
+
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.when == "call" and report.passed:
+        # What is skipped, since a library is missing, is as it was; a planted fault must have been seen.
+        if (report.when == "call" and report.passed) or (report.skipped and self.kernels_alone):
             self.passed.add(report.nodeid)
 
     @pytest.hookimpl(optionalhook=True)
@@ -89,9 +154,11 @@ class PlantedRuns:
             tests = {name: sorted(tests) for name, tests in self.expected.items()}
             self.config.workeroutput["planted"] = (self.states, tests)
             return
-        if not self.alone or option.keyword or option.markexpr:
+        if not (self.alone or self.kernels_alone) or option.keyword or option.markexpr:
             return
         seen = {name: self.states[name] for name, tests in self.expected.items() if tests <= self.passed}
-        lines = ["# Written by `pytest --planted`: of each module, the state in which all its faults were seen."]
+        lines = [
+            "# Written by `pytest --planted` and `pytest --kernels`: where all faults were seen, where all passed."
+        ]
         lines += [f"{state} {name}" for name, state in sorted({**recorded(), **seen}.items())]
         RECORD.write_text("\n".join(lines) + "\n", "utf-8")

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rows import over_rows
 
-from ctc_align.tokens.alphabet import _byte_characters, alphabet_of
-from ctc_align.tokens.letters import LetterTokenizer
+from ctc_align.tokens.alphabet import LetterTokenizer, _byte_characters, alphabet_of
 from ctc_align.types import WordTokens
 
 WAV2VEC = ("<pad>", "<s>", "</s>", "<unk>", "|", *"ETAONIHSRDLUMWCFGYPBVK'XJQZ")

@@ -11,8 +11,8 @@ from ctc_align.errors import LexiconError, UsageError
 from ctc_align.text.letter_to_phone import LetterToPhone
 from ctc_align.text.lexicon import Lexicon, read_lexicon
 from ctc_align.text.phone_sets import ARPABET_PHONES, IPA_PHONES
-from ctc_align.tokens import letters, phones
-from ctc_align.tokens.letters import LetterTokenizer
+from ctc_align.tokens import alphabet, phones
+from ctc_align.tokens.alphabet import LetterTokenizer
 from ctc_align.tokens.phones import PhoneTokenizer
 from ctc_align.tokens.tokenizer import count_missing, join, missing_letters, tokenize, tokenizer_for
 from ctc_align.types import Pronunciation, Word, Words, WordTokens
@@ -219,7 +219,7 @@ def test_what_was_pronounced_is_kept_and_what_is_kept_is_bounded(monkeypatch: py
     for _ in range(2):
         assert [tokenize(words_of(*text.split()), often) for text in texts] == once
     assert sorted(word for new in asked for word in new) == sorted({word for text in texts for word in text.split()})
-    for module, vocab in ((phones, ENGLISH), (letters, tuple("_|abcdefghijklmnopqrstuvwxyz"))):
+    for module, vocab in ((phones, ENGLISH), (alphabet, tuple("_|abcdefghijklmnopqrstuvwxyz"))):
         monkeypatch.setattr(module, "MOST_KEPT", 3)
         bounded, fresh = tokenizer_for(vocab, 0), [tokenizer_for(vocab, 0) for _ in texts]
         expected = [tokenize(words_of(*text.split()), tokenizer) for text, tokenizer in zip(texts, fresh)]

@@ -106,8 +106,13 @@ class _Loss:
         self.best, self.extra = best, 0.0
         self.lost, self.steps = 0.0, 1
 
-    def follow(self, best: float) -> None:
-        """Take the best bound after a further step."""
+    def advance(self, best: float) -> None:
+        """Take the best bound after a further step.
+
+        As long as the sound is what the text says, the best bound falls evenly. Where it falls much faster the path
+        being followed may be wrong, and the right one far below: the beam is widened by all that is lost there, and
+        narrows again, by half a step, once the bound falls evenly.
+        """
         lost, self.best = max(self.best - best, 0.0), best
         if lost > LOSING * self.lost / self.steps + LEAST_LOSS * STEP_FRAMES:
             self.extra += lost
@@ -153,6 +158,9 @@ class _Search:
         if not best_of_any < np.inf:
             return None
         known = gap = -np.inf
+        # A beam finds a path, whose score is a lower bound for the exact pass. The closer it is to the best possible,
+        # the less that pass has to compute: where it is stopped for computing too much, a wider beam is tried. A beam
+        # that finds no path says nothing: the exact pass is tried then only if all states may be computed.
         for beam in BEAMS:
             try:
                 score = self._pass(NEVER, beam)
@@ -199,7 +207,8 @@ class _Search:
             self.cells += (f1 - f0) * (high - low) * 2 * WIDTH
             share = f1 / self.frames
             most = self.most if exact else min(self.most, MOST_BEAM_CELLS)
-            # The range is widest before the middle: it may be half as wide on average.
+            # Stop early what will take too long. The range is widest before the middle: on average it may be half as
+            # wide, hence twice its share of the work.
             if self.cells > most or (exact and most / 16 < self.cells > 2 * share * most):
                 raise TooManyError
             if f1 < self.frames:
@@ -210,7 +219,7 @@ class _Search:
                 if first == last:
                     return NEVER
                 if not exact:
-                    loss.follow(best)
+                    loss.advance(best)
                 self._drop(low, first)
                 self._drop(last, high)
                 low, high = first, last
