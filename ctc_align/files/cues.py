@@ -119,8 +119,8 @@ def text_pieces(words: Sequence[AlignedWord], alignment: AlignmentData, line_col
             cost_here = cost if is_last else 2 * cost + 1
             is_spaced, starts_line = not index and bool(before), not index and "\n" in before
             speaker = "" if span.is_alone else word.speaker
-            shown = part, is_spaced, *times, cost_here, starts_line, word.char_start
-            pieces.append(TextPiece(*shown, speaker, word.status != UNSPOKEN, span.is_alone))
+            timed_part = part, is_spaced, *times, cost_here, starts_line, word.char_start
+            pieces.append(TextPiece(*timed_part, speaker, word.status != UNSPOKEN, span.is_alone))
     return pieces
 
 
