@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from alignment_checks import check
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from made_models import LETTERS, planted, spelt, tiny_folder
@@ -28,25 +29,6 @@ def aligner(unknown: str = "wildcard", edges: str = "auto", **more: object) -> A
 
 def said(text: str, **more: int) -> Emissions:
     return planted(spelt(text, **more))
-
-
-def check(alignment: Alignment) -> None:
-    """What the contract says of every alignment."""
-    assert [word.text for word in alignment.words] == alignment.text.split()
-    before = 0.0
-    for word in alignment.words:
-        if word.status != "aligned":
-            assert (word.start_s, word.end_s, word.confidence, word.tokens) == (None, None, None, ())
-            continue
-        assert word.start_s is not None
-        assert word.end_s is not None
-        assert before <= word.start_s < word.end_s <= alignment.duration_s
-        assert word.confidence is not None
-        assert 0.0 <= word.confidence <= 1.0
-        before = word.end_s
-        assert word.tokens[0].start_s == word.start_s
-        assert word.tokens[-1].end_s == word.end_s
-    assert -alignment.score >= alignment.loss
 
 
 @pytest.mark.parametrize("edges", EDGES)
