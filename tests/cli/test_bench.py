@@ -185,16 +185,3 @@ def test_devices(monkeypatch):
     assert benchmark.devices() == [cpu]
     with pytest.raises(BackendError, match="cannot run here"):
         benchmark.devices(torch.device("cuda"))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["--format", "xml"], "--format: expected table or json, got 'xml'"),
-        (["--device", "tpu"], "device: expected auto, cpu, cuda, cuda:N or mps, got 'tpu'"),
-    ],
-)
-def test_wrong_calls(cli, arguments, says):
-    result = cli("bench", *arguments)
-    assert result.code == 2
-    assert says in result.error

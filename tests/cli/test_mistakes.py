@@ -14,25 +14,14 @@ import pytest
 from made_books import made_zip
 from made_sounds import babble
 
-TEXTGRID = """File type = "ooTextFile"
-Object class = "TextGrid"
-
-xmin = 0
-xmax = 1
-tiers? <exists>
-size = 1
-item []:
-    item [1]:
-        class = "IntervalTier"
-        name = "words"
-        xmin = 0
-        xmax = 1
-        intervals: size = 1
-        intervals [1]:
-            xmin = 0
-            xmax = 1
-            text = "a"
-"""
+TEXTGRID = "\n".join(
+    (
+        *('File type = "ooTextFile"', 'Object class = "TextGrid"', "", "xmin = 0", "xmax = 1", "tiers? <exists>"),
+        *("size = 1", "item []:", "    item [1]:", '        class = "IntervalTier"', '        name = "words"'),
+        *("        xmin = 0", "        xmax = 1", "        intervals: size = 1", "        intervals [1]:"),
+        *("            xmin = 0", "            xmax = 1", '            text = "a"', ""),
+    )
+)
 FILES = {
     "talk.txt": b"Hello, big world!\n",
     "other.txt": b"Good night.\n",
@@ -191,6 +180,7 @@ MISTAKES = [
     ("evaluate grids grids --max-mae -1", 2, "--max-mae: expected milliseconds, 0 or more, got -1.0"),
     ("train none --out-dir out", 2, "none: expected a manifest", "or a folder as CORPUS; nothing is there"),
     ("train train.jsonl", 2, "--out-dir: a model needs a folder"),
+    ("adapt train.jsonl", 2, "--out-dir: a model needs a folder"),
     ("adapt train.jsonl --out-dir out --model nonesuch", 2, "--model nonesuch: expected english, or the folder"),
     ("calibrate nonesuch grids --out-dir out", 2, NO_MODEL),
     ("calibrate english folder --out-dir out", 2, "folder: expected TextGrids labelled by hand in this folder"),
@@ -200,6 +190,7 @@ MISTAKES = [
         2,
         "models: expected `ctc-align models`, `ctc-align models show NAME` or `ctc-align models languages`",
     ),
+    ("bench --format xml", 2, "--format: expected table or json, got 'xml'"),
     ("bench --device tpu", 2, "device: expected auto, cpu, cuda, cuda:N or mps, got 'tpu'"),
     ("demo --out-dir talk.txt", 2, "talk.txt: expected a folder for the outputs, but talk.txt is a file"),
 ]
