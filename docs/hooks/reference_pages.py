@@ -114,13 +114,15 @@ def settings_page(configs: Path) -> str:
         *("# Settings", ""),
         "`--config FILE.toml` reads them from a file, `--set KEY=VALUE` sets one, and an option of the same name wins.",
         "From Python they are `ctc_align.config.Settings`; the JSON of an alignment has them in `config`.",
-        *("", "| key | default | values | |", "|---|---|---|---|"),
+        "A request to `ctc-align serve` may have those that are marked.",
+        *("", "| key | default | values | request | |", "|---|---|---|---|---|"),
     ]
     types = get_type_hints(Settings)
     for field in dataclasses.fields(Settings):
         values = _cell(allowed_values(field, types[field.name]))
         about = _cell(f"{field.metadata['help']} {field.metadata['more']}")
-        lines.append(f"| `{field.name}` | `{json.dumps(field.default)}` | {values} | {about} |")
+        request = "yes" if field.metadata["api"] else ""
+        lines.append(f"| `{field.name}` | `{json.dumps(field.default)}` | {values} | {request} | {about} |")
     lines += ["", "## Files of settings in the package", ""]
     lines += ["`--config NAME` finds them: `default` for alignments, the others for models and training.", ""]
     files = {path.stem: path.read_text(encoding="utf-8") for path in configs.glob("*.toml")}
