@@ -1,12 +1,12 @@
-"""Workers as actors on a Ray cluster, or on one of our own on this machine.
+"""Workers as actors on a Ray cluster, or on a private one on this machine.
 
 The engine, the plan and the journal are those of the local engine, in the driver. An actor that ends, with its machine
 or alone, is replaced, and what it had is done again; outputs are written whole or not at all, and the driver writes one
 line for each utterance, however often it was begun. Actors end with the driver.
 
-Ray has no passwords: who reaches its ports runs code. A cluster of our own listens on the loopback address alone; one
+Ray has no passwords: who reaches its ports runs code. A private cluster listens on the loopback address alone; one
 at an address is trusted wholly. What goes to workers and back are dataclasses of texts and numbers (options, batches,
-outcomes), which Ray packs as pickles between its own processes; nothing of an input is ever unpacked as one.
+outcomes), which Ray packs as pickles between its processes; nothing of an input is ever unpacked as one.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _FAILED_STARTS = 5
 """Actors, beside twice the number of workers, that end before they are ready: then it is not chance."""
 _STORE_BYTES = 256 * 2**20
-"""Shared memory of a cluster of our own: batches are text, results are small."""
+"""Shared memory of a private cluster: batches are text, results are small."""
 _ADDRESS_TIMEOUT_S = 10.0
 _ENVIRONMENT = {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -62,7 +62,7 @@ def require_ray() -> None:
 
 @dataclass
 class Cluster:
-    """The Ray cluster at `address`, or one of our own on this machine, which starts when it is needed."""
+    """The Ray cluster at `address`, or a private one on this machine, which starts when it is needed."""
 
     address: str | None = None
     cpus: int = 0

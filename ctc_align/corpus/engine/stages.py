@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ctc_align.types import Audio, Emissions
 
 STAGES = ("reading", "waiting", "model", "kernels", "words", "writing")
-"""Reading and writing have threads of their own; the other stages follow each other in one thread."""
+"""Reading and writing each have a thread; the other stages follow each other in a third one."""
 _OF_ONE_UTTERANCE = ("ENAMETOOLONG", "ENOTDIR", "EISDIR", "EEXIST", "ENOENT", "EINVAL", "EILSEQ", "ENOTEMPTY", "ELOOP")
 """Errors that concern one utterance; any other (a full disk, no permission) concerns them all."""
 
@@ -320,7 +320,7 @@ def read_utterance(utterance: Utterance, sample_rate: int, log_probs: LogProbsRe
 def prepare_process(options: WorkerOptions) -> None:
     """Set what libraries read from the environment when they are loaded; torch's threads are set by `load_aligner`.
 
-    Threads wait without spinning, which on a busy machine would take several times the work's own time.
+    Threads wait without spinning, which on a busy machine would take several times as long as the work itself.
     """
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[name] = str(options.threads)

@@ -134,7 +134,7 @@ class Assembly:
 
         Args:
             name: of the group that the utterances make up, None for one that is in none.
-            members: with the line of each that is to be looked at.
+            members: with the line of each that is to be checked.
         """
         out_dir = Path(self._layout.settings.out_dir)
         faults: dict[str, str] = {}

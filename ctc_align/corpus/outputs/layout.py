@@ -129,7 +129,7 @@ class Layout:
         alignment: Alignment,
         recorded: Mapping[str, Checksum] | None = None,
     ) -> Placed:
-        """Write the utterance's own files, each whole, over existing ones; return their record and its part of others.
+        """Write the files of this utterance alone, each whole, over existing ones; return their record and its part of others.
 
         `index` is its index in the source, from 0, refused lines included; `recorded` are the files as an
         earlier run wrote them: what has changed since is kept (`Placed`). Called by workers.
@@ -187,7 +187,7 @@ class Layout:
         return RecordingGrids(folder, self.settings.parts_folder)
 
     def pending_parts_path(self) -> Path:
-        """Return the file in which the parent keeps parts of larger ones; each job of several has its own."""
+        """Return the file in which the parent keeps parts of larger ones; each of several jobs has one."""
         job = self.settings.job
         return Path(self.settings.out_dir, f".ctc-align-spool{'.' + job if job else ''}.sqlite")
 

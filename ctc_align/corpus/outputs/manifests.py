@@ -2,7 +2,7 @@
 
 NeMo: `manifest.nemo.jsonl`, a line for each utterance that any tool of NeMo's reads (`audio_filepath`, `offset`,
 `duration`, `text`), and beside that `utterance`, `speaker` and `lang` where the source names them, `loss`,
-`words_level_ctm_filepath` and `tokens_level_ctm_filepath` as the manifests of NeMo's own aligner have them (relative to
+`words_level_ctm_filepath` and `tokens_level_ctm_filepath` as the manifests of NeMo's aligner have them (relative to
 the manifest; where the layout is files with CTM), and `words`: [{word, start, duration, confidence}], seconds from the
 start of the utterance.
 
@@ -85,7 +85,7 @@ def _remove_other_counts(out_dir: Path, name: str, job: str) -> None:
 
 
 def manifest_path(out_dir: str | Path, name: str, job: str = "") -> Path:
-    """Return the path of a manifest; each job of several has its own.
+    """Return the path of a manifest; each of several jobs has one.
 
     >>> manifest_path("out", "nemo", "0-of-4").name, manifest_path("out", "lhotse").name
     ('manifest.nemo.0-of-4.jsonl', 'manifest.lhotse.jsonl.gz')

@@ -119,7 +119,7 @@ def refuse_inputs(targets: Sequence[Path], protect: Sequence[str | Path]) -> Non
     """Refuse to replace an input.
 
     Raises:
-        OutputError: one of `targets` is one of `protect`, or cannot be looked at.
+        OutputError: one of `targets` is one of `protect`, or cannot be examined.
     """
     for target in targets:
         try:

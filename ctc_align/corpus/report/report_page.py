@@ -1,4 +1,4 @@
-"""The page of a report: one HTML file without a network, of which all but the sorting of a table needs no script.
+"""The page of a report: one HTML file that needs no network, and a script only to sort tables.
 
 `report.html.j2` is its template. This module says what is in it; the geometry of its charts is computed here, too.
 """
@@ -40,7 +40,7 @@ _BOX = {"width": _WIDTH, "height": _HEIGHT, "left": 44, "right": _WIDTH - 12, "t
 """A chart, and the edges of what is drawn in it."""
 _MOST_BARS = 40
 _NEARLY_ALL, _LONG_TAIL = 0.99, 3
-"""Values so many times farther from the least one than 99 percent of all are share the last bar."""
+"""Values more than _LONG_TAIL times as far from the least one as the 99th percentile share the last bar."""
 
 
 def report_page(figures: RunFigures, out_dir: Path, folder: Path) -> str:

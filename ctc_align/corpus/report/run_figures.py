@@ -253,9 +253,9 @@ def run_figures(out_dir: Path, progress: Callable[[float], None] | None = None) 
 
 
 def _json_of(line: Line) -> str | None:
-    """Return the JSON of an utterance below the output folder, None where it has none of its own.
+    """Return the JSON of an utterance below the output folder, None without a separate one.
 
-    Journals may have been changed by others: a name that leads out of the folder is none.
+    Others may have changed the journal: a name that leads out of the folder does not count.
     """
     if line.result.files is None:
         names = [] if line.result.row is not None else [f"{line.id}.json"]
@@ -372,7 +372,7 @@ def failed_reasons(figures: RunFigures) -> list[Reason]:
 
 
 def page_beside(out_dir: Path, one: NamedUtterance) -> str | None:
-    """Return the page of an utterance below the output folder, None where there is none."""
+    """Return the page of an utterance below the output folder, None without one."""
     if one.json is None:
         return None
     path = Path(one.json)

@@ -116,7 +116,7 @@ def _detected_kind(options: SourceLocation) -> str:
 
 
 def _file_kind(path: str) -> str | None:
-    """Return the first kind that knows the file as its own, None without one."""
+    """Return the first kind that recognizes the file, None without one."""
     return next((name for name, kind in KINDS.items() if issubclass(kind, FileSource) and kind.is_kind_of(path)), None)
 
 

@@ -75,7 +75,7 @@ class Manifest(FileSource):
     """A JSONL file (plain or .gz); each line that is not an utterance is refused, and the next one is read.
 
     KEYS are its keys: the audio (or log-probs: a file, or FILE.ark:OFFSET) and `text` or `texts` (a list: alternatives
-    for `score`, of which the first is aligned where there is no `text`) are needed; `channel` counts from 1. A value of
+    for `score`; without `text` the first is aligned) are needed; `channel` counts from 1. A value of
     null counts as missing; other keys are left alone. Relative paths count from the manifest's
     folder.
     """

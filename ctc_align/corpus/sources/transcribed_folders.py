@@ -210,7 +210,7 @@ class _Recordings:
         if not any(interval.label.strip() for tier in tiers for interval in tier.intervals):
             yield self.refused(stem, grid, "expected an interval with text in it, got none")
             return
-        # the recording's own name is taken, so that no utterance writes where its TextGrid will be
+        # reserve the recording's name, so that no utterance writes where its TextGrid will be
         recording = self.maker.ids.make(self.folder.below + stem, 0)[1]
         common = {"audio": self.folder.join(sound), "recording": recording, "transcript": path}
         for tier in tiers:

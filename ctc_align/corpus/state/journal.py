@@ -179,7 +179,7 @@ def read_lines(path: Path) -> Iterator[Line]:
 
 
 def line_at(file: int, offset: int) -> Line | None:
-    """Return the line that begins at `offset` of an open journal, None where there is none now."""
+    """Return the line that begins at `offset` of an open journal, None without a line there now."""
     raw, size = b"", 1024
     while not raw.endswith(b"\n"):
         os.lseek(file, offset, os.SEEK_SET)
@@ -239,7 +239,7 @@ class Journal:
     """Appends lines; each `append` is on the disk when it returns.
 
     Args:
-        path: the journal, made where there is none.
+        path: the journal, made where it does not exist.
         lock: the file that keeps other runs out of the folder, watched as the journal and the folder are.
         run: the number of the run that appends; lines: the number of the journal's last line, None to count.
 

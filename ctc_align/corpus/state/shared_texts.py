@@ -1,6 +1,6 @@
 """Texts that several utterances of a corpus share.
 
-A text of many recordings, of which each reads a part: what no recording reads of it, and what two do. The journal has
+A text of many recordings that each read a part: what no recording reads of it, and what two do. The journal has
 the part that each recording reads; what lies between the parts is read from the text's file, if that still exists.
 And transcripts that several utterances have, by design (many read one sentence) or by mistake.
 """
