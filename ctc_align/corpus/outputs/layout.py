@@ -129,7 +129,7 @@ class Layout:
         alignment: Alignment,
         recorded: Mapping[str, Checksum] | None = None,
     ) -> Placed:
-        """Write the files of this utterance alone, each whole, over existing ones; return their record and its part of others.
+        """Write the files of this utterance alone, each whole; return their record, and its part of shared files.
 
         `index` is its index in the source, from 0, refused lines included; `recorded` are the files as an
         earlier run wrote them: what has changed since is kept (`Placed`). Called by workers.
