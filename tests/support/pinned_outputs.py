@@ -307,7 +307,10 @@ def names_of_parts(parts: Iterable[str]) -> tuple[str, ...]:
     calls = CALLS.read_text("utf-8")
     sections = [name for part in parts for name in ((part, "again") if part == "broken" else (part,))]
     lines = [line for name in sections for line in calls.partition(f"\n[{name}]\n")[2].partition("\n[")[0].splitlines()]
-    return (*(f"{line.partition(': ')[0]}{end}" for line in lines if ": " in line for end in ("/", ".")), "python/")
+    return (
+        *(f"{line.partition(': ')[0]}{end}" for line in lines if ": " in line for end in ("/", ".")),
+        *({"python/"} if "python" in parts else ()),
+    )
 
 
 def without_messages(content: bytes) -> bytes:
