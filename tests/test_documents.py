@@ -33,7 +33,7 @@ def test_every_path_that_is_named_is_there(document: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_every_promise_names_a_test_that_is_there(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
-    tables = re.findall(r"^\|.*\| test \|\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE)
+    tables = re.findall(r"^\|.*\| Test \|\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE)
     rows = "".join(tables).splitlines()
     assert len(rows) > 9
     assert [row for row in rows if "`tests/" not in row.rpartition(" | ")[2]] == []
