@@ -45,7 +45,7 @@ class Tokenizer(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class PrepareWords:
-    """A request (`ctc_align.kernels.requests`) to prepare the words of many utterances at once; the answer is None."""
+    """A request (`ctc_align.kernels.batching`) to prepare the words of many utterances at once; the answer is None."""
 
     tokenizer: Tokenizer
     words: Words

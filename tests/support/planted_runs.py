@@ -1,9 +1,9 @@
 """When tests of kernels run: they are slow, and say nothing new while what they test stays the same.
 
 The tests of `tests/kernels` and `tests/ctc` run where the kernels, the functions on top of them, these tests or their
-helpers changed since all of them last passed, or the environment is another; with `--long`; and where a file is named
-in the call. Else they are skipped with the reason, but for those of SMOKE, which always run. `pytest --kernels` runs
-nothing else, and records it if all pass.
+helpers changed since all of them last passed, or the environment is another; with `--long`; and where paths are given.
+Else they are skipped with the reason, but for those of SMOKE, which always run. `pytest --kernels` runs nothing else,
+and records it if all pass.
 
 A module of planted faults is marked `pytest.mark.planted(PATH, …)` with the files and folders that it plants into. It
 runs where these, the module or the checkers changed since all its faults were last seen (`planted_hashes.txt` keeps a
@@ -16,7 +16,7 @@ from __future__ import annotations
 import hashlib
 import platform
 import re
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,7 @@ TESTED = ("ctc_align/kernels", "ctc_align/lattice", "ctc_align/ctc", "ctc_align/
 TESTED += ("ctc_align/errors.py", "tests/kernels", "tests/ctc", "tests/conftest.py")
 """What the tests of `tests/kernels` and `tests/ctc` depend on, beside their helpers in `tests/support`."""
 SMOKE = ("tests/kernels/test_enumeration.py", "tests/kernels/test_row_kernels.py", "tests/ctc/test_functional.py")
-LIBRARIES = ("numpy", "numba", "llvmlite", "torch", "pytest")
+LIBRARIES = ("numpy", "numba", "llvmlite", "torch", "torchaudio", "triton", "pytest")
 KERNELS = "tests/kernels+tests/ctc"
 UNCHANGED = (
     "kernels, their tests and libraries are as when all passed (tests/support/planted_hashes.txt); --long runs it"
@@ -54,8 +54,15 @@ def state_of_kernels() -> str:
     """Return a hash of all that the tests of kernels depend on: files, versions of libraries, the width of vectors."""
     from ctc_align.kernels.cpu.simd import WIDTH
 
-    system = [platform.python_version(), platform.machine(), str(WIDTH), *(version(name) for name in LIBRARIES)]
+    system = [platform.python_version(), platform.machine(), str(WIDTH), *(_version(name) for name in LIBRARIES)]
     return _hash_of(_helpers(), TESTED, " ".join(system))
+
+
+def _version(library: str) -> str:
+    try:
+        return version(library)
+    except PackageNotFoundError:
+        return "none"
 
 
 def _helpers() -> list[Path]:
@@ -129,7 +136,7 @@ class PlantedRuns:
             self.states[KERNELS] = state_of_kernels()
         if self.config.getoption("--long") or not item.get_closest_marker("long"):
             self.expected.setdefault(KERNELS, set()).add(item.nodeid)
-        is_named = any(name in Path(arg).as_posix() for arg in self.config.args)
+        is_named = self.config.args_source == pytest.Config.ArgsSource.ARGS
         asked = self.kernels_alone or self.config.getoption("--long") or is_named or name in SMOKE
         if not asked and recorded().get(KERNELS) == self.states[KERNELS]:
             item.add_marker(pytest.mark.skip(reason=UNCHANGED))
