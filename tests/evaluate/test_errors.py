@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 
@@ -47,8 +44,3 @@ def test_an_error_of_a_bins_edge_is_in_the_upper_bin():
 def test_nothing_paired_can_be_drawn():
     figure = error_figure({"words": evaluate_intervals([("a", [], [])])})
     assert figure.axes[0].get_title(loc="left") == "words: mean absolute error – ms"
-
-
-def test_it_needs_no_torch():
-    code = "import sys; from ctc_align.evaluate import error_figure; print('torch' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -8,7 +8,7 @@ import json
 import pytest
 from made_alignments import CTM, WORDS, alignment, put, textgrid
 
-from ctc_align.errors import InputError, UsageError
+from ctc_align.errors import InputError
 from ctc_align.evaluate import Options, evaluate, read_intervals
 from ctc_align.files import OutputFiles, to_dict
 from ctc_align.types import Interval
@@ -27,9 +27,15 @@ def test_ctm_as_hypothesis_and_as_reference(tmp_path):
             assert (found.paired, found.mismatched, found.both.mae_ms) == (6, 0, 10.0), (ours, theirs)
 
 
-def test_ends_in_ctm_are_the_next_starts_again(tmp_path):
-    path = put(tmp_path / "a.ctm", "a 1 0.1 0.2 x\na 1 0.3 0.4 y\n")
-    assert read_intervals(path) == [Interval(0.1, 0.3, "x"), Interval(0.3, 0.7, "y")]
+@pytest.mark.parametrize(
+    ("content", "rows"),
+    [
+        ("a 1 0.1 0.2 x\na 1 0.3 0.4 y\n", [Interval(0.1, 0.3, "x"), Interval(0.3, 0.7, "y")]),  # no rounding between
+        ("a 1 0.5 0.1 y\na 1 0.1 0.2 x\n", [Interval(0.1, 0.3, "x"), Interval(0.5, 0.6, "y")]),  # out of order
+    ],
+)
+def test_rows_of_ctm_ascend_and_touch(tmp_path, content, rows):
+    assert read_intervals(put(tmp_path / "a.ctm", content)) == rows
 
 
 def test_ctm_with_many_utterances_against_a_folder_and_against_ctm(tmp_path):
@@ -52,11 +58,6 @@ def test_ctm_with_many_utterances_against_a_folder_and_against_ctm(tmp_path):
 def test_channels_are_told_apart(tmp_path):
     path = put(tmp_path / "a.ctm", "a A 0.1 0.2 x\na B 0.15 0.2 y\nb 1 0 1 z\n")
     assert [u.utterance for u in evaluate(path, path).utterances] == ["a:A", "a:B", "b"]
-
-
-def test_lines_of_ctm_out_of_order_are_put_in_order(tmp_path):
-    path = put(tmp_path / "a.ctm", "a 1 0.5 0.1 y\na 1 0.1 0.2 x\n")
-    assert [interval.label for interval in read_intervals(path)] == ["x", "y"]
 
 
 @pytest.mark.parametrize(
@@ -148,6 +149,8 @@ def test_tiers_by_name_and_by_number(tmp_path):
         assert (found.paired, found.mismatched) == (3, 0)
         assert evaluate(grid, ours, options=Options(hypothesis_tier=name)).mismatched == 0
     assert evaluate(ours, grid, options=Options(reference_tier="2")).mismatched == 3
+    with pytest.raises(InputError, match=r"a\.TextGrid: expected an interval tier named words.*got: 2 Notes, 3 Wörter"):
+        evaluate(ours, grid)
     for name in ("Worte", "1", "4"):
         with pytest.raises(InputError, match=f"expected an interval tier named '{name}', got: 2 Notes, 3 Wörter"):
             evaluate(ours, grid, options=Options(reference_tier=name))
@@ -175,16 +178,6 @@ def test_labels_that_only_look_like_stress_marks(tmp_path):
     grid = textgrid(tmp_path / "a.TextGrid", ("phones", phones))
     found = evaluate(grid, grid, "phones")
     assert (found.paired, found.mismatched) == (4, 0)
-
-
-def test_a_folder_against_a_file(tmp_path):
-    grid = textgrid(tmp_path / "a" / "a.TextGrid", ("words", WORDS))
-    with pytest.raises(UsageError, match="two files or two folders"):
-        evaluate(grid, tmp_path / "a")
-    put(tmp_path / "b" / ".hidden.TextGrid", "x")
-    put(tmp_path / "b" / "journal.jsonl", "x")
-    with pytest.raises(UsageError, match="got none"):
-        evaluate(tmp_path / "b", tmp_path / "a")
 
 
 def test_names_that_meet_by_their_ends_take_no_time(tmp_path):

@@ -1,12 +1,14 @@
-"""Every confidence interval against resamples written out: utterances repeated as drawn, and evaluated as they are."""
+"""Intervals and paired differences: by hand, and by resamples written out, each evaluated as it is."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
 
+from ctc_align.errors import InputError
 from ctc_align.evaluate import WITHIN_MS, Options, compare, error_statistics, evaluate_intervals
 from ctc_align.evaluate.error_statistics import EDGES, KINDS, RATES
 from ctc_align.types import Interval
@@ -96,3 +98,60 @@ def _both_paired(left, right):
     common = {i.label for i in left[1]} & {i.label for i in right[1]}
     kept = [[i for i in row if i.label in common] for row in (left[1], right[1], left[2])]
     return (left[0], kept[0], kept[2]), (left[0], kept[1], kept[2])
+
+
+def row(starts: list[float], label: str = "w") -> list[Interval]:
+    return [Interval(start, start + 0.3, f"{label}{i}") for i, start in enumerate(starts)]
+
+
+DATA_REFERENCE = row([0.0, 0.5, 1.0])
+
+
+def evaluation(*rows, **options):
+    return evaluate_intervals(
+        [(f"u{i}", ours, DATA_REFERENCE) for i, ours in enumerate(rows)], options=Options(**options)
+    )
+
+
+def test_by_hand():
+    ours = evaluation(row([0.01, 0.51, 1.01]), row([0.03, 0.53, 1.03]))
+    theirs = evaluation(row([0.02, 0.52, 1.02]), row([0.03, 0.53, 1.09]))
+    found = compare(ours, theirs)
+    mae = found.edges["both"]["mae_ms"]
+    assert (mae.hypothesis, mae.against) == pytest.approx((20.0, 35.0))
+    assert mae.difference == pytest.approx(-15.0)
+    # each resample holds u0 twice (-10), u1 twice (-20), or both (-15)
+    assert mae.ci95 == pytest.approx((-20.0, -10.0))
+    assert mae.is_clear
+    within = found.edges["onset"]["within_20_ms"]
+    assert (within.hypothesis, within.against, within.difference) == pytest.approx((50.0, 50.0, 0.0))
+    assert not within.is_clear
+    assert found.boundaries["both"]["f1"].difference == pytest.approx(0.0)
+    assert (found.utterances, found.paired, found.left_out, found.only_one) == (2, 6, 0, ())
+    assert json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_only_what_both_paired_counts():
+    """Leaving out the hard word makes no hypothesis better than one that has it."""
+    ours = evaluate_intervals([("u0", row([0.01, 0.51]), DATA_REFERENCE), ("u1", DATA_REFERENCE, DATA_REFERENCE)])
+    theirs = evaluate_intervals(
+        [("u0", row([0.01, 0.51, 1.2]), DATA_REFERENCE), ("u2", DATA_REFERENCE, DATA_REFERENCE)]
+    )
+    found = compare(ours, theirs)
+    assert found.edges["both"]["mae_ms"].difference == pytest.approx(0.0)
+    assert (found.utterances, found.paired, found.left_out, found.only_one) == (1, 2, 1, ("u1", "u2"))
+    assert found.edges["both"]["mae_ms"].ci95 is None
+    # boundaries are not of pairs: the word that is missing costs recall
+    assert found.boundaries["both"]["recall"].difference == pytest.approx(0.0)
+    assert found.boundaries["both"]["precision"].difference == pytest.approx(1.0 - 4 / 6)
+
+
+def test_what_cannot_be_compared():
+    ours = evaluation(DATA_REFERENCE)
+    for theirs, says in (
+        (evaluate_intervals([("other", DATA_REFERENCE, DATA_REFERENCE)]), "no word of the reference in common"),
+        (evaluate_intervals([("u0", DATA_REFERENCE, DATA_REFERENCE)], "phones"), "two evaluations of one tier"),
+        (evaluation(DATA_REFERENCE, tolerance_ms=10.0), "the same tolerance"),
+    ):
+        with pytest.raises(InputError, match=says):
+            compare(ours, theirs)

@@ -96,19 +96,17 @@ def test_normalised_labels():
     assert [normalised_label(label) for label in ("Don’t!", "—", " (U.S.) ", "ʔ")] == ["don't", "—", "u.s", "ʔ"]
 
 
-def test_closures_join_their_bursts():
-    assert [p.label for p in broad_phones(row("kcl k ix tcl dcl jh gcl q axr tcl t h#"))] == [
-        *("k", "ih", "t", "jh", "g", "er", "t", "h#"),
-    ]
+@over_rows(
+    ("phones", "joined"),
+    [
+        ("kcl k ix tcl dcl jh gcl q axr tcl t h#", "k ih t jh g er t h#"),
+        ("ae dcl", "ae d"),
+        ("AH0 q el IX T", "ah q el ix t"),  # another phone set keeps its phones
+    ],
+)
+def test_closures_join_their_bursts(phones, joined):
+    assert [p.label for p in broad_phones(row(phones))] == joined.split()
     assert broad_phones(row("kcl k"))[0] == Interval(0.0, 2.0, "k")
-
-
-def test_a_closure_at_the_end_is_the_stop():
-    assert broad_phones(row("ae dcl"))[-1] == Interval(1.0, 2.0, "d")
-
-
-def test_other_phone_sets_keep_their_phones():
-    assert [p.label for p in broad_phones(row("AH0 q el IX T"))] == ["ah", "q", "el", "ix", "t"]
 
 
 # The 61 phones of TIMIT's documentation (doc/phoncode.doc), closures and silences last.
@@ -131,17 +129,24 @@ def test_timit_is_folded_into_39_classes_one_of_which_is_silence():
     assert len(TIMIT_PHONES.split()) == 61
     kept = {label for phone in TIMIT_PHONES.split() for label in names(phone, read_labels("timit"))}
     assert len(kept) == 38
-    assert names("ao zh ax-h EL nx q pau epi h# hv", read_labels("timit")) == ["aa", "sh", "ah", "l", "n", "hh"]
 
 
-def test_closures_merge_before_the_map():
-    assert names("h# tcl ch q kcl s dcl d", read_labels("timit")) == ["ch", "k", "s", "d"]
-    assert compared_intervals(tenths("h# tcl ch"), "phones", {})[0] == Interval(0.1, 0.3, "ch")
+@over_rows(
+    ("phones", "maps", "compared"),
+    [
+        ("ao zh ax-h EL nx q pau epi h# hv", ("timit",), "aa sh ah l n hh"),
+        ("h# tcl ch q kcl s dcl d", ("timit",), "ch k s d"),  # closures merge before the map
+        ("AH0 ER1 6 aI6 e:2 t1", (), "ah er 6 ai6 e:2 t1"),  # only stress marks of dictionaries go
+    ],
+)
+def test_labels_that_are_compared(phones, maps, compared):
+    assert names(phones, *map(read_labels, maps)) == compared.split()
 
 
 def test_a_closure_does_not_reach_over_a_gap():
     apart = [Interval(0.0, 0.1, "kcl"), Interval(0.3, 0.4, "k")]
     assert compared_intervals(apart, "phones") == [Interval(0.0, 0.1, "k"), Interval(0.3, 0.4, "k")]
+    assert compared_intervals(tenths("h# tcl ch"), "phones", {})[0] == Interval(0.1, 0.3, "ch")
 
 
 def test_a_file(tmp_path):
@@ -168,24 +173,23 @@ def test_files_that_are_no_map(tmp_path, content, says):
     path.write_bytes(content)
     with pytest.raises(InputError, match=says):
         read_labels(path)
-
-
-def test_a_map_that_is_not_there(tmp_path):
     with pytest.raises(UsageError, match="built-in map: timit"):
         read_labels(tmp_path / "none")
 
 
-def test_both_sides_are_mapped():
-    found = evaluate_intervals(
-        [("a", tenths("AO R IX"), tenths("aa r ih"))], "phones", Options(labels=read_labels("timit"))
-    )
-    assert (found.paired, found.mismatched) == (3, 0)
-    assert evaluate_intervals([("a", tenths("AO R IX"), tenths("aa r ih"))], "phones").mismatched == 2
-
-
-def test_punctuation_is_part_of_a_phone():
-    assert evaluate_intervals([("a", tenths("a: @"), tenths("a @"))], "phones").mismatched == 1
-    assert evaluate_intervals([("a", tenths("a:"), tenths("a"))], "words").mismatched == 0
+@over_rows(
+    ("ours", "theirs", "tier", "labels", "mismatched"),
+    [
+        ("AO R IX", "aa r ih", "phones", "timit", 0),
+        ("AO R IX", "aa r ih", "phones", None, 2),
+        ("a: @", "a @", "phones", None, 1),  # punctuation is part of a phone
+        ("a:", "a", "words", None, 0),
+    ],
+)
+def test_both_sides_are_mapped(ours, theirs, tier, labels, mismatched):
+    options = Options(labels=read_labels(labels)) if labels else Options()
+    found = evaluate_intervals([("a", tenths(ours), tenths(theirs))], tier, options)
+    assert (found.paired, found.mismatched) == (len(ours.split()), mismatched)
 
 
 def test_a_map_that_changes_nothing_is_told():
@@ -193,7 +197,3 @@ def test_a_map_that_changes_nothing_is_told():
     for labels, told in (({"x": "y"}, True), ({"AH": "ax"}, False), ({"b": ""}, False)):
         doubts = evaluate_intervals(triples, "phones", Options(labels=labels)).doubts
         assert doubts == (("no label of either side is in the map: is it the right one?",) if told else ())
-
-
-def test_only_stress_marks_of_dictionaries_go():
-    assert names("AH0 ER1 6 aI6 e:2 t1") == ["ah", "er", "6", "ai6", "e:2", "t1"]

@@ -62,9 +62,9 @@ def test_frames_and_numbers(log_probs: torch.Tensor) -> None:
 def test_matplotlib_is_imported_late_and_its_absence_is_said(
     log_probs: torch.Tensor, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    code = "import sys, ctc_align.evaluate; print('matplotlib' in sys.modules)"
+    code = "import sys; from ctc_align.evaluate import error_figure; print({'matplotlib', 'torch'} & {*sys.modules})"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "False"
+    assert found.stdout == "set()\n"
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(UsageError, match=r"pip install 'ctc-align\[plot\]'"):
         occupancy_figure(log_probs, TARGET)
