@@ -21,6 +21,8 @@ WORDPIECE = ("[PAD]", "[UNK]", "the", "##s", "c", "##at", "##a", "##t", "a", "'"
 BYTES = ("<pad>", *_byte_characters().values())
 BYTE_BPE = ("<pad>", "Ġthe", "Ġc", "at", "s", "Ġ", *(c for c in _byte_characters().values() if c not in ("Ġ", "s")))
 
+SEPARATORS = ("|", "▁", " ", "<space>", "[SPACE]")
+
 
 def spelt(vocab: tuple[str, ...], blank: int, spoken: str) -> tuple[str, str]:
     found = LetterTokenizer(vocab, blank).word(spoken)
@@ -61,6 +63,25 @@ def spelt(vocab: tuple[str, ...], blank: int, spoken: str) -> tuple[str, str]:
         (("_", *"שלום"), 0, None, "שלום", "ש ל ו ם", ""),
         # sentencepiece with bytes for the characters that have no piece.
         (("<blk>", "▁a", "a", "<0xC3>", "<0xA9>"), 0, None, "aéñ", "▁a <0xC3> <0xA9>", "ñ"),
+        # Special tokens and the blank are never letters; signs outside the vocabulary are dropped, letters are missing.
+        (("[PAD]", "<s>", "[UNK]", "a"), 0, None, "<s>", "", "s"),
+        (("a", "b"), 1, None, "ab", "a", "b"),
+        (("_", *"abcdefg"), 0, None, "'cab' cß7é", "c a b c", "ß7é"),
+        (("_", *"abcdefg"), 0, None, "''", "", ""),
+        (("_", "’", "n", "t"), 0, None, "n't", "n ’ t", ""),
+        # Case and accents are the vocabulary's.
+        (("_", "a", "A", "B"), 0, None, "ab", "a B", ""),
+        (("_", "a"), 0, None, "A", "a", ""),
+        (("_", "E", "\u0301"), 0, None, "\u00e9", "E \u0301", ""),
+        (("_", "e"), 0, None, "\u00e9", "", "é"),
+        # Longer tokens are preferred unless letters would be lost.
+        (("_", "a", "ab", "b", "bcd"), 0, None, "abab", "ab ab", ""),
+        (("_", "a", "ab", "b", "bcd"), 0, None, "abcd", "a bcd", ""),
+        (("<unk>", "▁the", "at"), 0, None, "at", "at", ""),
+        (("_", *"क\u093e\u0301да水"), 0, None, "да 水 क\u093e", "д а 水 क \u093e", ""),
+        (("_", *"क\u093e\u0301да水"), 0, None, "ह\u093f", "", "ह\u093f"),
+        *[(("_", "a", mark), 0, 2, "a 7 a", f"a {mark} a", "7") for mark in SEPARATORS],
+        *[((mark, "a"), 0, None, "a", "a", "") for mark in SEPARATORS],
     ],
 )
 def test_conventions(

@@ -12,14 +12,12 @@ from ctc_align.text.letter_to_phone import LetterToPhone
 from ctc_align.text.lexicon import Lexicon, read_lexicon
 from ctc_align.text.phone_sets import ARPABET_PHONES, IPA_PHONES
 from ctc_align.tokens import alphabet, phones
-from ctc_align.tokens.alphabet import LetterTokenizer
 from ctc_align.tokens.phones import PhoneTokenizer
 from ctc_align.tokens.tokenizer import count_missing, join, missing_letters, tokenize, tokenizer_for
 from ctc_align.types import Pronunciation, Word, Words, WordTokens
 
 ENGLISH = ("<blank>", *ARPABET_PHONES)
 WAV2VEC = ("<pad>", "<s>", "</s>", "<unk>", "|", *"ETAONIHSRDLUMWCFGYPBVK'XJQZ")
-MMS = ("-", *"aienuotsrmkldghybpwcvjzf'qx", "*")
 
 
 def lexicon(tmp_path: Path, text: str) -> Lexicon:
@@ -43,10 +41,6 @@ class TestPhones:
         assert said[0] == "DH AH AH DH AH"
         assert len(said) == len(set(said)) == 4
         assert set(said[1:]) <= {"DH IY AH DH AH", "DH AH EY DH AH", "DH AH AH DH IY"}
-
-    def test_ids_are_places_in_the_vocabulary(self) -> None:
-        (only,) = PhoneTokenizer(ENGLISH).word("cat").pronunciations
-        assert [ENGLISH[i] for i in only.ids] == ["K", "AE", "T"]
 
     def test_many_parts_do_not_explode(self) -> None:
         assert len(labels(PhoneTokenizer(ENGLISH).word(" ".join(["the"] * 60)))) == 4
@@ -112,71 +106,6 @@ class TestPhones:
         tokenizer = tokenizer_for(WAV2VEC, 0, lexicon(tmp_path, "dr\tD O C T O R\n"))
         assert (tokenizer.token_kind, tokenizer.separator) == ("tokens", 4)
         assert labels(tokenizer.word("dr who")) == ["D O C T O R | W H O"]
-
-
-class TestLetters:
-    def test_upper_case_vocabulary(self) -> None:
-        tokenizer = tokenizer_for(WAV2VEC, 0)
-        assert (tokenizer.token_kind, tokenizer.separator) == ("tokens", 4)
-        assert labels(tokenizer.word("don't")) == ["D O N ' T"]
-        assert labels(tokenizer.word("twenty two")) == ["T W E N T Y | T W O"]
-        assert tokenizer.word("two").pronunciations[0].ids == tuple(map(WAV2VEC.index, "TWO"))
-
-    def test_a_dash_as_blank_and_a_star_are_no_letters(self) -> None:
-        tokenizer = tokenizer_for(MMS, 0)
-        assert tokenizer.separator is None
-        assert labels(tokenizer.word("a-b")) == ["a b"]
-        assert labels(tokenizer.word("twenty two")) == ["t w e n t y t w o"]
-
-    def test_special_tokens_are_never_letters(self) -> None:
-        tokenizer = LetterTokenizer(("[PAD]", "<s>", "[UNK]", "a"))
-        assert tokenizer.word("<s>") == WordTokens((), ("s",))
-        assert LetterTokenizer(("a", "b"), blank=1).word("ab").missing == ("b",)
-
-    def test_punctuation_outside_the_vocabulary_is_dropped_letters_are_missing(self) -> None:
-        tokenizer = LetterTokenizer(("_", *"abcdefg"))
-        tokens = tokenizer.word("'cab' cß7é")
-        assert labels(tokens) == ["c a b c"]
-        assert tokens.missing == ("ß", "7", "é")
-        assert tokenizer.word("''") == WordTokens(())
-
-    def test_case_is_the_vocabularys(self) -> None:
-        assert labels(LetterTokenizer(("_", "a", "A", "B")).word("ab")) == ["a B"]
-        assert labels(LetterTokenizer(("_", "a")).word("A")) == ["a"]
-
-    def test_accents_as_the_vocabulary_writes_them(self) -> None:
-        assert labels(LetterTokenizer(("_", "é")).word("e\u0301")) == ["é"]
-        assert LetterTokenizer(("_", "e\u0301")).word("\u00e9").pronunciations[0].ids == (1,)
-        assert LetterTokenizer(("_", "e", "\u0301")).word("\u00e9").pronunciations[0].ids == (1, 2)
-        assert LetterTokenizer(("_", "E", "\u0301")).word("\u00e9").pronunciations[0].ids == (1, 2)
-        assert LetterTokenizer(("_", "e")).word("\u00e9") == WordTokens((), ("é",))
-
-    def test_curly_apostrophe(self) -> None:
-        assert labels(LetterTokenizer(("_", "’", "n", "t")).word("n't")) == ["n ’ t"]
-
-    def test_longer_tokens_are_preferred_unless_letters_would_be_lost(self) -> None:
-        vocab = ("_", "a", "ab", "b", "bcd")
-        assert labels(LetterTokenizer(vocab).word("abab")) == ["ab ab"]
-        assert labels(LetterTokenizer(vocab).word("abcd")) == ["a bcd"]
-
-    def test_pieces_of_words(self) -> None:
-        tokenizer = LetterTokenizer(("<unk>", "▁", "▁the", "▁c", "at", "a", "t", "s"))
-        assert tokenizer.separator is None
-        assert labels(tokenizer.word("the cats")) == ["▁the ▁c at s"]
-        assert labels(tokenizer.word("at")) == ["▁ at"]
-        assert LetterTokenizer(("<unk>", "▁the", "at")).word("at").missing == ()
-
-    @pytest.mark.parametrize("separator", ["|", "▁", " ", "<space>", "[SPACE]"])
-    def test_separators(self, separator: str) -> None:
-        tokenizer = LetterTokenizer(("_", "a", separator))
-        assert tokenizer.separator == 2
-        assert tokenizer.word("a 7 a").pronunciations[0].ids == (1, 2, 1)
-        assert LetterTokenizer((separator, "a"), blank=0).separator is None
-
-    def test_other_scripts(self) -> None:
-        tokenizer = LetterTokenizer(("_", *"क\u093e\u0301да水"))
-        assert labels(tokenizer.word("да 水 क\u093e")) == ["д а 水 क \u093e"]
-        assert tokenizer.word("ह\u093f").missing == ("ह", "\u093f")
 
 
 def test_tokenize_gives_one_entry_per_word_in_order() -> None:
