@@ -81,17 +81,6 @@ def corrected() -> dict[str, Any]:
     return json.loads(json.dumps(to_dict(replace(talk, words=(first, dash, second, last)))))
 
 
-def test_saving_never_replaces_them(tmp_path) -> None:
-    path = tmp_path / "a.json"
-    from_dict(corrected()).save(path)
-    before = path.read_bytes()
-    from_dict(corrected()).save(path, force=True)
-    assert [each.name for each in tmp_path.iterdir()] == ["a.json"], "nothing is lost"
-    talk_alignment().save(path, force=True)
-    assert (tmp_path / "a.hand.json").read_bytes() == before
-    assert b"hand" not in path.read_bytes()
-
-
 def test_they_come_back_as_they_were() -> None:
     alignment = from_dict(corrected())
     first, _, second, last = alignment.words

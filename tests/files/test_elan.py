@@ -6,15 +6,17 @@ import itertools
 import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
+from pathlib import Path
 
+import pympi
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from rows import over_rows
-from sample_alignments import aligned, make_alignment, random_alignments
+from sample_alignments import aligned, conversation, make_alignment, swapped_alignments
 from spoken_documents import spoken
 
 from ctc_align.errors import InputError, TranscriptError
-from ctc_align.files import Alignment, from_dict, rendered
+from ctc_align.files import Alignment, Style, from_dict, rendered
 from ctc_align.files.transcripts import parse_transcript
 from ctc_align.types import aligned_words
 
@@ -95,16 +97,54 @@ def annotations(data: bytes) -> dict[str, list[tuple[float, float, str]]]:
     return tiers
 
 
-@given(random_alignments())
-def test_tiers_of_words_and_tokens(alignment: Alignment) -> None:
-    tiers = annotations(rendered(alignment, "eaf", None))
-    assert list(tiers) == ["words", alignment.token_kind]
+def by_pympi(path: Path) -> dict[str, list[tuple[float, float, str]]]:
+    eaf = pympi.Elan.Eaf(str(path))
+    return {
+        name: [(start / 1000, end / 1000, value) for start, end, value, *_ in eaf.get_annotation_data_for_tier(name)]
+        for name in eaf.get_tier_names()
+    }
+
+
+@settings(deadline=None)
+@given(swapped_alignments())
+def test_tiers_of_any_alignment(tmp_path_factory: pytest.TempPathFactory, alignment: Alignment) -> None:
+    path = tmp_path_factory.mktemp("elan") / "a.eaf"
+    path.write_bytes(rendered(alignment, "eaf", Style(labels="written", tiers="words,phones,sentences,speakers")))
+    tiers = annotations(path.read_bytes())
+    assert tiers == by_pympi(path)
+    assert list(tiers) == ["words", alignment.token_kind, "sentences", "speakers"]
     assert len(tiers["words"]) == len(aligned_words(alignment))
     for rows in tiers.values():
         assert all(a[1] <= b[0] for a, b in itertools.pairwise(rows))
         assert all(row[0] < row[1] for row in rows)
-    for row, word in zip(tiers["words"], aligned_words(alignment)):
-        assert row[0] == pytest.approx(word.start_s, abs=0.0011 * (1 + len(tiers["words"])))
+    words = sorted(aligned_words(alignment), key=lambda word: word.start_s)
+    for row, word in zip(tiers["words"], words, strict=True):
+        assert row[2] == word.text
+        assert row[0] == pytest.approx(word.start_s, abs=0.0011 * (1 + len(words)))
+
+
+def test_phones_lie_within_words_and_speakers_have_tiers(tmp_path: Path) -> None:
+    conversation().save(tmp_path / "a.eaf")
+    tiers, eaf = by_pympi(tmp_path / "a.eaf"), pympi.Elan.Eaf(str(tmp_path / "a.eaf"))
+    assert list(tiers) == ["Ann - words", "Ann - phones", "Bob - words", "Bob - phones", "speakers"]
+    parameters = eaf.get_parameters_for_tier("Ann - phones")
+    assert (parameters["PARENT_REF"], parameters["PARTICIPANT"]) == ("Ann - words", "Ann")
+    kind = eaf.get_parameters_for_linguistic_type(parameters["LINGUISTIC_TYPE_REF"])
+    assert (kind["CONSTRAINTS"], kind["TIME_ALIGNABLE"]) == ("Included_In", "true")
+    assert [*eaf.constraints] == ["Included_In"]
+    assert eaf.get_child_tiers_for("Bob - words") == ["Bob - phones"]
+    for name in ("Ann", "Bob"):
+        words, phones = tiers[f"{name} - words"], tiers[f"{name} - phones"]
+        assert len(phones) == 2 * len(words)
+        assert all(any(w[0] <= p[0] < p[1] <= w[1] for w in words) for p in phones)
+
+
+def test_phones_that_do_not_fit_into_their_words_depend_on_nothing(tmp_path: Path) -> None:
+    words = (aligned("a", 0.1, 0.101, 0, "abc"), aligned("b", 0.102, 0.2, 2, "d"))
+    make_alignment(words).save(tmp_path / "a.eaf")
+    eaf = pympi.Elan.Eaf(str(tmp_path / "a.eaf"))
+    assert "PARENT_REF" not in eaf.get_parameters_for_tier("tokens")
+    assert len(eaf.get_annotation_data_for_tier("tokens")) == 4
 
 
 def test_speakers_signs_and_the_recording() -> None:

@@ -3,13 +3,14 @@ from __future__ import annotations
 import builtins
 import dataclasses
 import errno
+import functools
 import os
 from pathlib import Path
 
 import pytest
 
 from ctc_align.errors import OutputError, UsageError
-from ctc_align.files import FORMATS, OutputFiles, parse_formats, read_alignment, rendered
+from ctc_align.files import FORMATS, Alignment, OutputFiles, parse_formats, read_alignment
 
 try:
     import resource
@@ -75,23 +76,17 @@ def test_existing_output_is_an_error_before_anything_is_written(talk, tmp_path):
     assert (tmp_path / "a.ctm").read_text() == "mine"
 
 
-def test_force_replaces(talk, tmp_path):
-    (tmp_path / "a.ctm").write_text("mine")
-    OutputFiles(tmp_path, "a", ALL, force=True).write(talk)
-    assert listed(tmp_path) == NAMES
-    assert (tmp_path / "a.ctm").read_text() != "mine"
-
-
 def test_what_a_person_fixed_is_replaced_only_by_what_holds_it(talk, tmp_path, caplog):
     words = (dataclasses.replace(talk.words[0], by="hand", tokens=()), *talk.words[1:])
     fixed = dataclasses.replace(talk, words=words)
     files = OutputFiles(tmp_path, "a", ("json", "ctm"), force=True)
+    save = functools.partial(Alignment.save, path=tmp_path / "a.json", force=True)
     for _ in range(2):
         files.write(fixed)
     assert listed(tmp_path) == ["a.ctm", "a.json", "a.tokens.ctm"], "nothing is lost"
     before = (tmp_path / "a.json").read_bytes()
-    for expected in ("a.hand.json", "a.hand-2.json"):
-        files.write(talk)
+    for expected, write in {"a.hand.json": files.write, "a.hand-2.json": save}.items():
+        write(talk)
         assert (tmp_path / expected).read_bytes() == before
         assert expected in caplog.messages[-1]
         assert read_alignment(tmp_path / "a.json").to_dict() == talk.to_dict()
@@ -121,17 +116,7 @@ def test_full_disk_leaves_nothing_half_written(talk, tmp_path, disk_full, room, 
     disk_full(10**6)
     OutputFiles(tmp_path, "a", ALL, force=force).write(talk)
     assert listed(tmp_path) == NAMES, "the simulated disk has room for what fits"
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
-def test_a_really_full_device_is_an_output_error(talk, tmp_path, monkeypatch):
-    real_open = builtins.open
-    monkeypatch.setattr(
-        "ctc_align.files.alignment_files.open", lambda path, mode: real_open("/dev/full", "wb"), raising=False
-    )
-    with pytest.raises(OutputError, match="No space left"):
-        talk.save(tmp_path / "a.json")
-    assert listed(tmp_path) == []
+    assert (tmp_path / "a.json").read_text() != "old"
 
 
 @pytest.mark.skipif(resource is None, reason="no limits of file size here")
@@ -180,13 +165,6 @@ def test_what_cannot_be_written_is_an_error_before_any_work(tmp_path, below, say
         OutputFiles(tmp_path / below, "a", ALL, force=True)
 
 
-@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
-def test_folder_without_permission(tmp_path):
-    tmp_path.chmod(0o500)
-    with pytest.raises(OutputError, match="cannot be written"):
-        OutputFiles(tmp_path, "a", ALL)
-
-
 def test_folder_without_permission_told_by_the_system(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(OutputError, match="cannot be written"):
@@ -217,11 +195,6 @@ def test_names_that_utf8_cannot_hold_are_written_all_the_same(tmp_path, talk):
     OutputFiles(tmp_path, "a", ALL).write(alignment)
     assert read_alignment(tmp_path / "a.json").audio == "caf\udce9.wav"
     assert (tmp_path / "a.ctm").read_text("utf-8").startswith(";; caf? loss")
-
-
-def test_rendered_is_what_the_file_would_be(talk, tmp_path):
-    for format, path in zip(("json", "ctm"), OutputFiles(tmp_path, "a", ("json", "ctm")).write(talk)):
-        assert rendered(talk, format) == path.read_bytes()
 
 
 def test_formats():

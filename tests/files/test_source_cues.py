@@ -154,17 +154,6 @@ def test_the_numbers_are_the_files_where_they_ascend() -> None:
         assert re.findall(r"^(\d+)$", written, re.MULTILINE) == numbers
 
 
-def test_new_cues_leave_marks_of_the_format_out() -> None:
-    text = "<v Mary><i>Call me</i> Ishmael."
-    marks = [("<v Mary>", 0, "speaker"), ("<i>", 8, "markup"), ("</i>", 18, "markup")]
-    words = [AlignedWord(mark, "", at, at + len(mark), "unspoken", kind=kind) for mark, at, kind in marks]
-    for spoken, at in (("Call", 11), ("me", 16), ("Ishmael.", 23)):
-        words.append(AlignedWord(spoken, spoken.lower(), at, at + len(spoken), ALIGNED, at / 10, at / 10 + 0.1, 0.9))
-    words.sort(key=lambda word: word.char_start)
-    alignment = Alignment("film", "film.mp4", 5.0, "m", "cpu", 0.01, 1.0, -1.0, text, tuple(words))
-    assert rendered(alignment, "srt").decode().split("\n")[2] == "Call me Ishmael."
-
-
 def test_a_cue_without_room_shares_the_last_word_before_it() -> None:
     file = "".join(
         f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\n{text}\n\n" for n, text in enumerate(["Call me", "[door]", "Rock"], 1)

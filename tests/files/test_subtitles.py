@@ -123,16 +123,6 @@ def test_a_pause_of_seconds_is_dark():
     assert second.start_ms == 9000
 
 
-def test_wide_characters_take_two_columns():
-    assert all(width(line) <= 42 and len(line) <= 21 for cue in srt(said(JAPANESE, 0.1)) for line in cue.lines)
-
-
-def test_times_of_the_recording():
-    alignment = dataclasses.replace(said("We are late."), offset_s=3600.0)
-    assert srt(alignment, Style(times="recording"))[0].start_ms == 3_600_300
-    assert srt(alignment)[0].start_ms == 300
-
-
 def test_no_words_no_subtitles():
     assert rendered(make_alignment(()), "srt") == b""
     assert rendered(make_alignment(()), "vtt") == b"WEBVTT\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import io
 import itertools
 import re
 from dataclasses import replace
@@ -13,15 +12,17 @@ import praatio.textgrid
 import pytest
 import textgrid as textgrid_package
 from hypothesis import given
+from hypothesis import strategies as st
 from made_alignments import textgrid
 from rows import over_rows
-from sample_alignments import make_alignment, random_alignments
+from sample_alignments import conversation, make_alignment, swapped_alignments
 from spoken_documents import spoken
 
-from ctc_align.errors import InputError, TranscriptError
+from ctc_align.config import load_settings
+from ctc_align.errors import ConfigError, InputError, TranscriptError
 from ctc_align.evaluate.utterance_files import read_intervals
 from ctc_align.files import Style, from_dict, rendered
-from ctc_align.files.textgrid import TextGridWriter, parse_textgrid, read_textgrid
+from ctc_align.files.textgrid import parse_textgrid, read_textgrid
 from ctc_align.files.tiers import LabelTier, sentence_tiers
 from ctc_align.files.transcripts import parse_transcript
 from ctc_align.types import AlignedWord, Interval, aligned_words
@@ -96,6 +97,8 @@ def test_both_formats_in_every_encoding(tmp_path, text, encoding, newline):
     assert (grid.start_s, grid.end_s) == (0.0, 2.5)
     assert [tier.name for tier in grid.tiers] == ["words"]
     assert grid.tiers[0].intervals == WORDS
+    path.write_text('"ooTextFile"\n"TextGrid"\n0\n1\n<absent>\n')
+    assert read_textgrid(path).tiers == ()
 
 
 def test_what_another_program_writes(tmp_path):
@@ -112,15 +115,10 @@ def test_what_another_program_writes(tmp_path):
     )
 
 
-def test_no_tiers(tmp_path):
-    path = tmp_path / "a.TextGrid"
-    path.write_text('"ooTextFile"\n"TextGrid"\n0\n1\n<absent>\n')
-    assert read_textgrid(path).tiers == ()
-
-
 @pytest.mark.parametrize(
     ("content", "says"),
     [
+        (None, "No such file"),
         (b"", "got the end of the file"),
         (b'"Praat picture"', "expected the file type"),
         (b'"ooTextFile" "Sound 2"', "expected the object class"),
@@ -134,24 +132,14 @@ def test_no_tiers(tmp_path):
 )
 def test_what_cannot_be_read(tmp_path, content, says):
     path = tmp_path / "a.TextGrid"
-    path.write_bytes(content)
+    if content is not None:
+        path.write_bytes(content)
     with pytest.raises(InputError, match=says) as caught:
         read_textgrid(path)
     assert str(path) in str(caught.value)
 
 
-def test_no_such_file(tmp_path):
-    with pytest.raises(InputError, match="No such file"):
-        read_textgrid(tmp_path / "none.TextGrid")
-
-
 Rows = list[tuple[float, float, str]]
-
-
-def text_of(alignment, style=None) -> str:
-    file = io.StringIO()
-    TextGridWriter(style).write(alignment, file)
-    return file.getvalue()
 
 
 def by_praatio(path: Path) -> dict[str, Rows]:
@@ -168,31 +156,27 @@ def by_own_reader(path: Path) -> dict[str, Rows]:
     return {tier.name: [(i.start_s, i.end_s, i.label) for i in tier.intervals] for tier in read_textgrid(path).tiers}
 
 
-@pytest.fixture(params=[by_praatio, by_textgrid, by_own_reader])
-def read(request):
-    return request.param
+def tiers_of(alignment, style=None) -> dict[str, Rows]:
+    tiers = parse_textgrid(rendered(alignment, "textgrid", style), "a.TextGrid").tiers
+    return {tier.name: [(i.start_s, i.end_s, i.label) for i in tier.intervals] for tier in tiers}
 
 
-def test_words_and_silences(talk, tmp_path, read):
-    path = tmp_path / "a.TextGrid"
-    path.write_text(text_of(talk), "utf-8")
-    tiers = read(path)
-    assert list(tiers) == ["words", "tokens"]
-    assert tiers["words"] == [
-        (0.0, 0.1, ""),
-        (0.1, 0.4, "Hello"),
-        (0.4, 0.7, "12"),
-        (0.7, 0.75, ""),
-        (0.75, 1.0, "שלום"),
-    ]
+def test_words_and_silences(talk):
+    rows = [(0.0, 0.1, ""), (0.1, 0.4, "Hello"), (0.4, 0.7, "12"), (0.7, 0.75, ""), (0.75, 1.0, "שלום")]
+    assert list(tiers_of(talk)) == ["words", "tokens"]
+    assert tiers_of(talk)["words"] == rows
+    late = tiers_of(dataclasses.replace(talk, offset_s=10.0), Style(times="recording"))["words"]
+    assert (late[0], late[-1]) == ((0.0, 10.1, ""), (10.75, 11.0, "שלום"))
+    nothing = make_alignment((AlignedWord("—", "", 0, 1, "unspoken"),), 1.5)
+    assert tiers_of(nothing) == {"words": [(0.0, 1.5, "")], "tokens": [(0.0, 1.5, "")]}
 
 
-def test_each_of_several_speakers_has_tiers(talk, tmp_path, read):
+def test_each_of_several_speakers_has_tiers(talk, tmp_path):
     path = tmp_path / "a.TextGrid"
     names = ["", "", "Ann A.", "BOB"]
     words = tuple(dataclasses.replace(word, speaker=name) for word, name in zip(talk.words, names))
-    path.write_text(text_of(dataclasses.replace(talk, words=words)), "utf-8")
-    tiers = read(path)
+    dataclasses.replace(talk, words=words).save(path)
+    tiers = by_own_reader(path)
     kinds = ("words", "tokens")
     assert list(tiers) == [f"{name} - {kind}" for name in ("unnamed", "Ann A.", "BOB") for kind in kinds]
     labels = {name: [label for _, _, label in rows if label] for name, rows in tiers.items()}
@@ -200,38 +184,20 @@ def test_each_of_several_speakers_has_tiers(talk, tmp_path, read):
     assert labels["BOB - tokens"] == list("שלום")
     assert [row.label for row in read_intervals(path) if row.label] == ["Hello", "12", "שלום"]
     one = tuple(dataclasses.replace(word, speaker=name) for word, name in zip(talk.words, ["", "BOB", "BOB", "BOB"]))
-    path.write_text(text_of(dataclasses.replace(talk, words=one)), "utf-8")
-    assert list(read(path)) == ["words", "tokens"]
+    assert list(tiers_of(dataclasses.replace(talk, words=one))) == ["words", "tokens"]
 
 
-def test_quotes_are_doubled(talk, tmp_path, read):
-    path = tmp_path / "a.TextGrid"
-    path.write_text(text_of(talk, Style(labels="written")), "utf-8")
-    assert [label for _, _, label in read(path)["words"] if label] == ["“Hello,”", '12"', "שלום!"]
-
-
-def test_no_word_aligned_is_one_silence(tmp_path, read):
-    path = tmp_path / "a.TextGrid"
-    path.write_text(text_of(make_alignment((AlignedWord("—", "", 0, 1, "unspoken"),), 1.5)), "utf-8")
-    assert read(path) == {"words": [(0.0, 1.5, "")], "tokens": [(0.0, 1.5, "")]}
-
-
-def test_times_of_the_recording(talk, tmp_path, read):
-    path = tmp_path / "a.TextGrid"
-    path.write_text(text_of(dataclasses.replace(talk, offset_s=10.0), Style(times="recording")), "utf-8")
-    words = read(path)["words"]
-    assert words[0] == (0.0, 10.1, "")
-    assert words[-1] == (10.75, 11.0, "שלום")
-
-
-@given(random_alignments())
-def test_other_parsers_read_the_same_times(tmp_path_factory, alignment):
+@given(swapped_alignments(), st.sampled_from(["long", "short"]))
+def test_other_parsers_read_the_same_times(tmp_path_factory, alignment, form):
     path = tmp_path_factory.mktemp("textgrid") / "a.TextGrid"
-    path.write_text(text_of(alignment, Style(labels="written")), "utf-8")
+    style = Style(labels="written", tiers="words,phones,sentences,speakers", textgrid=form)
+    path.write_bytes(rendered(alignment, "textgrid", style))
     own = by_own_reader(path)
     assert by_praatio(path) == own
     assert by_textgrid(path) == own
-    assert list(own) == ["words", alignment.token_kind]
+    assert list(own) == ["words", alignment.token_kind, "sentences", "speakers"]
+    texts = " ".join(label for *_, label in own["sentences"])
+    assert all(word.text in texts for word in aligned_words(alignment))
     for rows in own.values():
         assert rows[0][0] == 0
         assert rows[-1][1] == pytest.approx(alignment.duration_s, abs=1e-5)
@@ -239,13 +205,38 @@ def test_other_parsers_read_the_same_times(tmp_path_factory, alignment):
         assert all(start < end for start, end, _ in rows)
     spoken = [row for row in own["words"] if row[2]]
     assert len(spoken) == len(aligned_words(alignment))
-    for (start_s, end_s, label), word in zip(spoken, aligned_words(alignment)):
+    by_time = sorted(aligned_words(alignment), key=lambda word: word.start_s)
+    for (start_s, end_s, label), word in zip(spoken, by_time):
         assert label == word.text
         assert start_s == pytest.approx(word.start_s, abs=1e-5)
         assert end_s == pytest.approx(word.end_s, abs=1e-5)
     word_edges = {edge for start_s, end_s, _ in spoken for edge in (start_s, end_s)}
     token_edges = {edge for start_s, end_s, _ in own[alignment.token_kind] for edge in (start_s, end_s)}
     assert word_edges <= token_edges, "both tiers have the same word edges"
+
+
+@pytest.mark.parametrize("form", ["long", "short"])
+def test_tiers_that_are_asked_for(form):
+    tiers = tiers_of(conversation(), Style(tiers="speakers, Sentences,words", textgrid=form))
+    kinds, names = ("sentences", "words"), ("Ann", "Bob")
+    assert list(tiers) == ["speakers", *(f"{name} - {kind}" for name in names for kind in kinds)]
+    shown = {name: [row for row in rows if row[2]] for name, rows in tiers.items()}
+    assert [label for *_, label in shown["speakers"]] == ["Ann", "Bob"]
+    sentences = [[label for *_, label in shown[f"{name} - sentences"]] for name in names]
+    assert sentences == [["It is Dr. Brown.", "Is it?"], ["Yes, yes is!", "And so"]]
+    (first, *_), words = shown["Bob - sentences"], shown["Bob - words"]
+    assert first[:2] == (words[0][0], words[2][1])
+    assert shown["speakers"][1][:2] == (words[0][0], words[-1][1])
+    one = tiers_of(conversation(names=False), Style(tiers="phones,speakers", textgrid=form))
+    assert list(one) == ["phones", "speakers"]
+    assert one["speakers"] == [(0.0, conversation().duration_s, "")]
+    assert sum(label != "" for *_, label in one["phones"]) == 2 * len(aligned_words(conversation()))
+
+
+def test_an_unknown_tier_is_named():
+    assert load_settings(None, tiers=" Words ,phones").tiers
+    with pytest.raises(ConfigError, match=r"tiers: expected a list out of words.*got 'words,pitch'"):
+        load_settings(None, tiers="words,pitch")
 
 
 ANN = (("So be it.", 0.0, 1.0), ("", 1.0, 2.0), ('He said ""no"".', 2.0, 3.5), ("", 3.5, 5.0))

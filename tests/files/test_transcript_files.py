@@ -11,7 +11,7 @@ import pytest
 from rows import over_rows
 
 from ctc_align.errors import TranscriptError, UsageError, WrongFileError
-from ctc_align.files.transcripts import parse_transcript, read_transcript, read_transcript_file
+from ctc_align.files.transcripts import parse_transcript, read_transcript
 
 TIMES = "00:00:01,000 --> 00:00:02,500"
 LATER = "00:00:03,000 --> 00:00:04,000"
@@ -209,14 +209,6 @@ def test_broken_subtitles_are_an_error_that_names_the_line(name: str, file: str,
     with pytest.raises(TranscriptError) as caught:
         parse_transcript(file.encode(), name)
     assert says in str(caught.value)
-
-
-def test_reading_a_file_says_what_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no such transcript file"):
-        read_transcript_file(tmp_path / "none.srt")
-    path = tmp_path / "film.srt"
-    path.write_text(f"1\n{TIMES}\nHello\n")
-    assert read_transcript_file(path).text == "Hello"
 
 
 def test_reading_removes_the_bom_and_keeps_the_rest(tmp_path: Path) -> None:

@@ -104,3 +104,16 @@ def random_alignments(draw: st.DrawFn) -> Alignment:
         offset_s=draw(st.sampled_from([0.0, 12.3456])),
         token_kind=draw(st.sampled_from(["tokens", "phones"])),
     )
+
+
+@st.composite
+def swapped_alignments(draw: st.DrawFn) -> Alignment:
+    """Draw alignments whose text is cut in two places, and whose parts are put into another order."""
+    alignment = draw(random_alignments())
+    words = alignment.words
+    first, last = sorted((draw(st.integers(0, len(words))), draw(st.integers(0, len(words)))))
+    moved, place = [], 0
+    for word in (*words[last:], *words[first:last], *words[:first]):
+        moved.append(replace(word, char_start=place, char_end=place + len(word.text)))
+        place += len(word.text) + 1
+    return replace(alignment, words=tuple(moved), text=" ".join(word.text for word in moved))
