@@ -155,15 +155,6 @@ def test_the_card_asks_for_nothing(letters: Path, phones: Path) -> None:
     assert "words are looked up in `lexicon.txt`" in (phones / "README.md").read_text("utf-8")
 
 
-@pytest.mark.parametrize(("options", "said"), [((), "zwei"), (("--language", "en"), "two")])
-def test_align(phones: Path, sounds: Path, tmp_path: Path, options: tuple[str, ...], said: str) -> None:
-    given = ["align", sounds / "u000.wav", "--text", "2", "--model", phones, "--out-dir", tmp_path, "--quiet", *options]
-    assert cli([str(argument) for argument in given]) == 0
-    (word,) = json.loads((tmp_path / "u000.json").read_text("utf-8"))["words"]
-    assert word["spoken"] == said
-    assert [token["token"] for token in word["tokens"]] == {"zwei": ["Pt", "Pe"], "two": ["Po", "Po"]}[said]
-
-
 def test_align_refuses_what_is_not_spoken_in_the_models_language(letters: Path, sounds: Path, tmp_path: Path) -> None:
     """A sign that English reads and German does not."""
     given = ["align", sounds / "u000.wav", "--text", "@", "--model", letters, "--out-dir", tmp_path, "--quiet"]
