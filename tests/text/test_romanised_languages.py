@@ -81,27 +81,6 @@ def test_twenty_clips_of_each(language: str, clips: dict[str, list[tuple[str, st
     assert silent <= SILENT.get(language, 0.0) * words
 
 
-@pytest.mark.parametrize("language", ["zh-CN", "th"])
-def test_words_by_spaces(language: str, clips: dict[str, list[tuple[str, str]]], folder: Path) -> None:
-    """As a segmenter parts them: here every fourth character."""
-    pairs = [
-        (audio, " ".join(text.replace(" ", "")[i : i + 4] for i in range(0, len(text), 4)).strip())
-        for audio, text in clips[language][:5]
-    ]
-    settings = Settings(romanize=True, language=language, words_by="spaces")
-    for (_, text), alignment in zip(pairs, Aligner(str(folder), settings=settings).align_batch(pairs)):
-        assert isinstance(alignment, Alignment)
-        assert [word.text for word in alignment.words] == text.split()
-
-
-@pytest.mark.parametrize("language", ["ar", "ja"])
-def test_without_romanising_nothing_can_be_said(
-    language: str, clips: dict[str, list[tuple[str, str]]], folder: Path
-) -> None:
-    (result,) = Aligner(str(folder), settings=Settings(language=language)).align_batch(clips[language][:1], "return")
-    assert "romanize" in str(result)
-
-
 def test_a_checkpoint_of_transformers(tmp_path: Path, clips: dict[str, list[tuple[str, str]]]) -> None:
     made = pytest.importorskip("made_transformers", reason="needs the extra [hf]")
     vocab = ("<pad>", "<s>", "</s>", "<unk>", "|", *MMS[1:])
