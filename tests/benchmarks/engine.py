@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import functools
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -29,7 +28,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from measuring import ENGLISH, MANIFEST, manifest_rows, parser_of
+from measuring import ENGLISH, MANIFEST, manifest_rows, parser_of, show_machine
 from numba import njit
 
 import ctc_align
@@ -290,11 +289,8 @@ def main() -> int:
     if arguments.align_file:
         align_file(arguments.align_file)
         return 0
-    here = machine([])
-    versions = ", ".join(f"{name} {version}" for name, version in here["versions"].items())
-    print(f"{here['processor']}, {here['cores']} cores, {here['threads']} threads; {versions}")
-    if hasattr(os, "getloadavg"):
-        print(f"load before the start: {os.getloadavg()[0]:.1f} (ratios of a busy machine say little)\n", flush=True)
+    show_machine(machine([]))
+    print(flush=True)
     if arguments.long:
         return 0 if long_recording(arguments.long) else 1
     reached = True

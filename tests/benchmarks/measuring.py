@@ -1,4 +1,4 @@
-"""What the measurements share: where data lie, the rows of a manifest, joined speech, and a browser."""
+"""What the measurements share: where data lie, the rows of a manifest, joined speech, and what a process takes."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import argparse
 import json
 import os
 import shutil
+import subprocess
 import sys
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +61,42 @@ def join_clips(rows: Iterable[dict[str, Any]], seconds: float, audio: Path) -> f
                 break
     audio.with_suffix(".txt").write_text("\n".join(texts) + "\n", "utf-8")
     return samples / RATE
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What a process took: seconds of wall and of processor, and the peak of its memory in bytes."""
+
+    wall_s: float
+    processor_s: float
+    peak: int
+
+
+def timed_run(
+    arguments: Sequence[str], *, checkout: Path = ROOT, stderr: Any = subprocess.DEVNULL, **options: Any
+) -> Cost:
+    """Run Python with the package of a checkout, and exit where it fails; `options` are those of `Popen`."""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment |= {"PYTHONPATH": str(checkout)}
+    began_s = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, *arguments], env=environment, stdout=subprocess.DEVNULL, stderr=stderr, **options
+    )
+    # wait4 is about this child alone; getrusage would give the largest of all children that there have been
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode:
+        sys.exit(f"{' '.join(arguments)} of {checkout} failed with {process.returncode}")
+    scale = 1 if sys.platform == "darwin" else 1024
+    return Cost(time.perf_counter() - began_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss * scale)
+
+
+def show_machine(here: Mapping[str, Any]) -> None:
+    """Print what `ctc_align.kernels.benchmark.machine` found, and the load."""
+    versions = ", ".join(f"{name} {version}" for name, version in here["versions"].items())
+    print(f"{here['processor']}, {here['cores']} cores, {here['threads']} threads; {versions}")
+    if hasattr(os, "getloadavg"):
+        print(f"load before the start: {os.getloadavg()[0]:.1f} (ratios of a busy machine say little)")
 
 
 def chromium(playwright: Any) -> Any:
