@@ -21,24 +21,17 @@ def spikes(*spans: tuple[int, int]) -> Spans:
     return Spans(*np.array(spans, np.int64).reshape(-1, 2).T)
 
 
-def test_the_highest_posterior_over_the_spike() -> None:
-    found = spike_confidence(PROBS.log(), (1, 2), spikes((1, 3), (3, 4)))
-    np.testing.assert_allclose(found, [0.8, 0.4], rtol=1e-6)
-
-
-def test_scores_that_are_not_normalised_are_normalised_first() -> None:
-    shift = torch.tensor([[3.0], [-2.0], [100.0], [0.5]])
-    found = spike_confidence(PROBS.log() + shift, (1, 2), spikes((1, 3), (3, 4)))
-    np.testing.assert_allclose(found, [0.8, 0.4], rtol=1e-4)
+@pytest.mark.parametrize("shift", [(0.0, 0.0, 0.0, 0.0), (3.0, -2.0, 100.0, 0.5)], ids=["normalised", "not normalised"])
+def test_the_highest_posterior_over_the_spike(shift: tuple[float, ...]) -> None:
+    scores = PROBS.log() + torch.tensor(shift)[:, None]
+    found = spike_confidence(scores, (1, 2), spikes((1, 3), (3, 4)))
+    np.testing.assert_allclose(found, [0.8, 0.4], rtol=1e-4 if any(shift) else 1e-6)
+    assert spike_confidence(scores, (), spikes()).tolist() == []
 
 
 def test_impossible_and_certain_are_zero_and_one() -> None:
     x = torch.tensor([[0.0, float("-inf")], [float("-inf"), 0.0]])
     assert spike_confidence(x, (1, 1), spikes((0, 1), (1, 2))).tolist() == [0.0, 1.0]
-
-
-def test_no_tokens_have_no_confidence() -> None:
-    assert spike_confidence(PROBS.log(), (), spikes()).tolist() == []
 
 
 @pytest.mark.parametrize(("tokens", "word"), [([0.25], 0.25), ([0.9, 0.4], 0.6), ([1.0, 0.0], 0.0), ([1.0, 1.0], 1.0)])

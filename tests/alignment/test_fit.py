@@ -28,7 +28,7 @@ from ctc_align.alignment.fit import (
 )
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
-from ctc_align.files import from_dict, to_dict
+from ctc_align.files import Alignment, from_dict, to_dict
 from ctc_align.models.confidence_network import FitLimits
 from ctc_align.types import AlignedToken, AlignedWord, Emissions
 
@@ -96,16 +96,19 @@ def demo() -> tuple[np.ndarray, str]:
     return load_audio(DEMO / "demo.flac", 16000).samples, (DEMO / "demo.txt").read_text("utf-8").strip()
 
 
-def test_an_exact_transcript_fits_well(english: Aligner, demo: tuple[np.ndarray, str]) -> None:
-    alignment = english.align((demo[0], 16000), demo[1])
-    assert (alignment.fit, alignment.regions, alignment.skipped) == ("good", (), 0)
-    assert min(word.confidence or 0.0 for word in alignment.words) > 0.5
+@pytest.fixture(scope="module")
+def whole(english: Aligner, demo: tuple[np.ndarray, str]) -> Alignment:
+    return english.align((demo[0], 16000), demo[1])
+
+
+def test_an_exact_transcript_fits_well(whole: Alignment) -> None:
+    assert (whole.fit, whole.regions, whole.unexplained, whole.skipped) == ("good", (), (), 0)
+    assert min(word.confidence or 0.0 for word in whole.words) > 0.5
 
 
 def test_confidence_does_not_depend_on_the_pieces_of_a_long_recording(
-    english: Aligner, demo: tuple[np.ndarray, str], monkeypatch: pytest.MonkeyPatch
+    english: Aligner, demo: tuple[np.ndarray, str], whole: Alignment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = english.align((demo[0], 16000), demo[1])
     monkeypatch.setattr(confidence, "SUMMED_FRAMES", 64)
     assert english.align((demo[0], 16000), demo[1]).words == whole.words
 
@@ -157,9 +160,6 @@ def test_a_text_of_another_recording_is_told_where_there_are_log_probs_alone(eng
 
 # Speech that no word explains, and words that are not there.
 
-DEMO_FOLDER = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"
-DEMO_AUDIO, DEMO_TEXT = DEMO_FOLDER / "demo.flac", DEMO_FOLDER / "demo.txt"
-
 
 def emissions(speech: list[tuple[int, int]], frames: int = 200) -> Emissions:
     """States of one sound and silence, which fit as told."""
@@ -183,10 +183,13 @@ def test_only_speech_between_words_is_told() -> None:
     assert unexplained(heard, [word(0.1, 0.6), word(0.8, 1.3)]) == ((1.5, 1.85),)
     assert unexplained(heard, [word(0.1, 0.6), word(1.5, 1.85)]) == ((0.8, 1.3),)
     assert unexplained(heard, []) == ((0.1, 0.6), (0.8, 1.3), (1.5, 1.85))
+    late = replace(emissions([(50, 120)]), first_frame_s=0.1)
+    assert unexplained(late, []) == ((0.6, 1.3),)
+    assert unexplained(late, [word(0.55, 1.4)]) == ()
 
 
 def test_what_is_short_or_no_clear_speech_is_not_told() -> None:
-    assert unexplained(emissions([(50, 60)]), []) == ()
+    assert unexplained(emissions([(50, 60)]), []) == unexplained(emissions([], 0), []) == ()
     quiet = emissions([(50, 120)])
     assert quiet.states is not None
     quiet.states[:, 0].clamp_(max=1.0)
@@ -194,28 +197,16 @@ def test_what_is_short_or_no_clear_speech_is_not_told() -> None:
     assert unexplained(replace(quiet, states=None), []) == ()
 
 
-def test_times_begin_where_the_first_frame_does() -> None:
-    heard = replace(emissions([(50, 120)]), first_frame_s=0.1)
-    assert unexplained(heard, []) == ((0.6, 1.3),)
-    assert unexplained(heard, [word(0.55, 1.4)]) == ()
-
-
-def test_the_demo_without_some_of_its_words(english: Aligner) -> None:
-    text = DEMO_TEXT.read_text("utf-8")
-    whole = english.align(DEMO_AUDIO, text)
-    assert whole.unexplained == ()
-    assert min(one.confidence or 0.0 for one in whole.words) > 0.3
-    missing = english.align(DEMO_AUDIO, text.split("where")[0])
+def test_the_demo_without_some_of_its_words(english: Aligner, demo: tuple[np.ndarray, str], whole: Alignment) -> None:
+    missing = english.align((demo[0], 16000), demo[1].split("where")[0])
     (*_, last) = missing.unexplained
     assert last[1] > whole.words[-1].start_s
     back = from_dict(json.loads(json.dumps(to_dict(missing))))
     assert np.allclose(back.unexplained, missing.unexplained, atol=1e-5)
 
 
-def test_a_word_that_is_not_there_is_doubtful(english: Aligner) -> None:
-    text = DEMO_TEXT.read_text("utf-8")
-    whole = english.align(DEMO_AUDIO, text)
-    wrong = english.align(DEMO_AUDIO, text.replace("alignment", "umbrellas"))
+def test_a_word_that_is_not_there_is_doubtful(english: Aligner, demo: tuple[np.ndarray, str], whole: Alignment) -> None:
+    wrong = english.align((demo[0], 16000), demo[1].replace("alignment", "umbrellas"))
     assert (wrong.words[1].confidence or 0.0) < 0.5 * (whole.words[1].confidence or 0.0)
     marked = to_dict(replace(wrong, config={**wrong.config, "min_confidence": 0.3}))
     assert [one["text"] for one in marked["words"] if one.get("doubtful")] == ["umbrellas"]
@@ -309,8 +300,3 @@ def test_a_model_that_is_sure_of_nothing_leaves_it_to_its_states() -> None:
     states[1050:1300, 1] = 9.0
     found = unexplained_sounds(replace(emissions, log_probs=blurred, states=states), words_in(emissions))
     assert found == ((pytest.approx(21.0), pytest.approx(26.0), SPEECH),)
-
-
-def test_nothing_is_in_nothing() -> None:
-    empty = Emissions(torch.zeros(0, len(LETTERS)), LETTERS, SHIFT_S)
-    assert unexplained_sounds(empty, []) == ()

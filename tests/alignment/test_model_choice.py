@@ -62,12 +62,8 @@ def test_a_batch_is_in_several_languages_and_like_one_by_one(sound: Any) -> None
     texts = [ENGLISH, GERMAN, "Добрый вечер, как вы поживаете?", ENGLISH]
     aligner = Aligner()
     batch = aligner.align_batch([(sound, text) for text in texts])
-    assert [of(one) for one in batch] == [
-        ("english", "en"),
-        ("universal", "de"),
-        ("universal", "ru"),
-        ("english", "en"),
-    ]
+    models = [("english", "en"), ("universal", "de"), ("universal", "ru"), ("english", "en")]
+    assert [of(one) for one in batch] == models
     assert [one.loss for one in batch] == [aligner.align(sound, text).loss for text in texts]
     assert aligner.score(sound, GERMAN) == batch[1].loss
     assert aligner.score_texts(sound, [GERMAN, "Die Kinder haben gestern im Haus gespielt."])[0].error is None

@@ -15,7 +15,7 @@ import ctc_align
 from ctc_align.alignment import ctc_path, pronunciations
 from ctc_align.alignment.align_utterance import choose_tokens
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.alignment.ctc_path import CtcPath, best_ctc_path, best_word_path, token_spans
+from ctc_align.alignment.ctc_path import CtcPath, best_ctc_path, best_word_path
 from ctc_align.alignment.pronunciations import choose_pronunciations, leave_out_unspoken
 from ctc_align.cli.notes import alignment_notes
 from ctc_align.errors import EmissionsError, TooShortError
@@ -31,9 +31,14 @@ def best_path(*arguments: object, **options: object) -> CtcPath:
     return batching.run([best_ctc_path(*arguments, **options)])[0]  # type: ignore[arg-type]
 
 
-def word_path(x: torch.Tensor, tokens: Tokens, blank: int) -> CtcPath:
-    emissions = Emissions(x, VOCAB, 0.01, blank, states=torch.zeros(len(x), 1))
-    return batching.run([best_word_path(emissions, tokens)])[0]
+def word_path(x: torch.Tensor, tokens: Tokens, blank: int, **options: object) -> CtcPath:
+    vocab = VOCAB[: x.shape[1]]
+    emissions = Emissions(x, vocab, 0.01, blank, states=torch.zeros(len(x), 1))
+    return batching.run([best_word_path(emissions, tokens, **options)])[0]  # type: ignore[arg-type]
+
+
+def starts(path: CtcPath) -> list[int]:
+    return path.spans.start.tolist()
 
 
 def choose(x: torch.Tensor, words: list[WordTokens], separator: int | None = None) -> tuple[Tokens, CtcPath]:
@@ -97,12 +102,6 @@ def test_probability_zero_is_an_error_of_the_log_probs() -> None:
     x[:, 3] = float("-inf")
     with pytest.raises(EmissionsError, match="every path meets -inf"):
         best_path(x, (1, 3), 0)
-
-
-def test_runs_of_a_path() -> None:
-    token = np.array([-1, 0, -1, 1, -1])
-    spans = token_spans(np.array([0, 1, 1, 2, 3, 3, 3, 4]), token, 2)
-    assert (spans.start.tolist(), spans.end.tolist()) == ([1, 4], [3, 7])
 
 
 @pytest.mark.parametrize(("path", "chosen"), [("abf", "ab"), ("acf", "ac"), ("cbaf", "cba")])
@@ -180,30 +179,22 @@ def torn(low: float = 0.2, high: float = 0.6) -> torch.Tensor:
     return x
 
 
-def test_a_word_is_not_torn_apart() -> None:
-    tokens = Tokens(ids("abc"), tuple("abc"), (0, 0, 1))
-    plain = best_path(torn(), tokens.ids, 0)
-    whole = word_path(torn(), tokens, 0)
-    assert plain.spans.start.tolist() == [5, 150, 220]
-    assert whole.spans.start.tolist() == [5, 8, 220]
-    assert whole.spans.end.tolist() == [6, 9, 221]
-    assert whole.score == plain.score
-
-
-def test_words_may_stand_as_far_apart_as_they_like() -> None:
-    tokens = Tokens(ids("abc"), tuple("abc"), (0, 1, 2))
-    assert word_path(torn(), tokens, 0).spans.start.tolist() == [5, 150, 220]
-    separated = Tokens(ids("abc"), tuple("abc"), (0, -1, 1))
-    assert word_path(torn(), separated, 0).spans.start.tolist() == [5, 150, 220]
-
-
-def test_where_no_word_is_torn_the_spikes_are_those_of_ctc() -> None:
-    x, tokens = torn(low=0.9, high=0.01), Tokens(ids("abc"), tuple("abc"), (0, 0, 1))
+@pytest.mark.parametrize(
+    ("words", "scores", "expected"),
+    [
+        ((0, 0, 1), (0.2, 0.6), [5, 8, 220]),
+        ((0, 1, 2), (0.2, 0.6), [5, 150, 220]),  # words may stand as far apart as they like,
+        ((0, -1, 1), (0.2, 0.6), [5, 150, 220]),  # and so may separators
+        ((0, 0, 1), (0.9, 0.01), [5, 8, 220]),  # where no word is torn, the spikes are those of CTC
+    ],
+)
+def test_a_word_is_not_torn_apart(words: tuple[int, ...], scores: tuple[float, float], expected: list[int]) -> None:
+    x, tokens = torn(*scores), Tokens(ids("abc"), tuple("abc"), words)
     plain, whole = best_path(x, tokens.ids, 0), word_path(x, tokens, 0)
-    assert (plain.spans.start.tolist(), plain.spans.end.tolist()) == (
-        whole.spans.start.tolist(),
-        whole.spans.end.tolist(),
-    )
+    assert starts(plain) == ([5, 150, 220] if scores == (0.2, 0.6) else expected)
+    assert starts(whole) == expected
+    assert whole.spans.end.tolist() == [start + 1 for start in expected]
+    assert whole.score == plain.score
 
 
 @pytest.mark.parametrize("blank", [0, 3])
@@ -234,18 +225,10 @@ def torn_words(words: int = 12) -> tuple[torch.Tensor, Tokens]:
     return log_probs, Tokens(ids, tuple(map(str, ids)), tuple(owners.tolist()))
 
 
-def with_states(log_probs: torch.Tensor) -> Emissions:
-    return Emissions(log_probs, ("", *"abcd"), 0.01, BLANK, states=torch.zeros(len(log_probs), 1))
-
-
-def starts(log_probs: torch.Tensor, tokens: Tokens) -> list[int]:
-    return batching.run([ctc_path.best_word_path(with_states(log_probs), tokens)])[0].spans.start.tolist()
-
-
 @pytest.mark.parametrize("window_frames", [100, 500])
 def test_in_windows_it_is_the_same(window_frames: int, monkeypatch: pytest.MonkeyPatch) -> None:
     log_probs, tokens = torn_words()
-    everywhere = starts(log_probs, tokens)
+    everywhere = starts(word_path(log_probs, tokens, BLANK))
     assert everywhere[:3] == [120, 123, 126]
     windows: list[int] = []
     usual = ctc_path.window_from
@@ -258,7 +241,7 @@ def test_in_windows_it_is_the_same(window_frames: int, monkeypatch: pytest.Monke
     monkeypatch.setattr(ctc_path, "MOST_CELLS", 0)
     monkeypatch.setattr(ctc_path, "WINDOW_FRAMES", window_frames)
     monkeypatch.setattr(ctc_path, "NEAR_FRAMES", 400)
-    assert starts(log_probs, tokens) == everywhere
+    assert starts(word_path(log_probs, tokens, BLANK)) == everywhere
     assert len(windows) >= 3
 
 
@@ -269,8 +252,7 @@ def test_a_wildcard_among_the_tokens_keeps_its_scores() -> None:
     scores = torch.full((len(log_probs),), -9.0)
     scores[323] = -0.1
     wild = Tokens(tuple(ids), tokens.labels, tokens.words)
-    path = batching.run([ctc_path.best_word_path(with_states(log_probs), wild, wildcard=scores)])[0]
-    assert path.spans.start.tolist() == [120, 123, 126, 320, 323, 326]
+    assert starts(word_path(log_probs, wild, BLANK, wildcard=scores)) == [120, 123, 126, 320, 323, 326]
 
 
 # Parentheses and possible names of speakers: the sound decides whether they are spoken.

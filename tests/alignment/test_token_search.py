@@ -11,6 +11,7 @@ import torch
 from alignment_checks import check
 from inexact_scores import MUSIC, SPEECH, Case, Scores, Stretch, TrueWord, score
 from made_models import planted, spelt
+from sample_alignments import make_alignment
 
 from ctc_align.alignment import islands
 from ctc_align.alignment.aligner import Aligner
@@ -26,7 +27,6 @@ from ctc_align.alignment.token_search import (
     match_block,
     search,
 )
-from ctc_align.files import Alignment
 from ctc_align.kernels.batching import Steps
 from ctc_align.types import UNEXPLAINED, AlignedWord, Pronunciation, Region, WordTokens
 
@@ -38,6 +38,11 @@ def text_of(ids: np.ndarray, per_word: int = 4) -> TextTokens:
     ends = np.zeros(len(ids) + 1, np.bool_)
     ends[[0, -1]] = True
     return TextTokens(ids, words, ends)
+
+
+def words_of(text: TextTokens) -> list[WordTokens]:
+    """Return the words of four tokens each."""
+    return [WordTokens((Pronunciation(tuple(ids), ("",) * 4),)) for ids in text.ids.reshape(-1, 4).tolist()]
 
 
 def heard_of(ids: np.ndarray, frames_each: int = 8) -> HeardTokens:
@@ -145,8 +150,7 @@ def test_passages_in_another_order_are_found() -> None:
     pieces = [random_ids(rng, 400) for _ in range(4)]
     heard = heard_of(spoilt(rng, np.concatenate([pieces[0], pieces[2], pieces[1], pieces[3]]), 0.1))
     text = text_of(np.concatenate(pieces))
-    tokens = [WordTokens((Pronunciation(tuple(text.ids[a : a + 4].tolist()), ("",) * 4),)) for a in range(0, 1600, 4)]
-    found = find_words(text, tokens, heard, 0.01)
+    found = find_words(text, words_of(text), heard, 0.01)
     assert found.found.mean() > 0.98
     piece = found.words[found.in_time()] // 100
     assert [int(piece[0]), *piece[1:][np.diff(piece) != 0].tolist()] == [0, 2, 1, 3]
@@ -170,8 +174,7 @@ def test_a_passage_that_is_read_twice_is_found_in_one_reading() -> None:
     ]
     heard = heard_of(np.concatenate([before, *readings, after]))
     text = text_of(np.concatenate([before, passage, after]))
-    tokens = [WordTokens((Pronunciation(tuple(text.ids[a : a + 4].tolist()), ("",) * 4),)) for a in range(0, 200, 4)]
-    found = find_words(text, tokens, heard, 0.01)
+    found = find_words(text, words_of(text), heard, 0.01)
     in_second = found.first[16:34] >= 60 + len(readings[0])
     assert found.found.all()
     assert in_second.all() or not in_second.any()
@@ -218,30 +221,21 @@ CASE = Case(
     (FOREIGN, SONG),
     cues=((0, 2), (2, 3)),
 )
-RIGHT = Alignment(
-    utterance="made",
-    audio="",
-    duration_s=70.0,
-    model="",
-    backend="",
-    frame_shift_s=0.01,
-    loss=1.0,
-    score=-1.0,
-    text=CASE.text,
-    words=(
+RIGHT = make_alignment(
+    (
         AlignedWord("one", "one", 0, 3, "aligned", 1.05, 1.45, 0.9),
         AlignedWord("two", "two", 4, 7, "skipped"),
         AlignedWord("three", "three", 8, 13, "aligned", 3.0, 3.5, 0.9),
     ),
+    70.0,
+    text=CASE.text,
     regions=(Region(UNEXPLAINED, 19.5, 30.0, reason="speech"), Region(UNEXPLAINED, 40.0, 60.0, reason="music")),
 )
 
 
 def test_what_is_right_is_counted_as_right() -> None:
     found = score(CASE, RIGHT, (1.1, 3.2)).shares()
-    assert {name: found[name] for name in ("<100ms", "<300ms", "skipped", "found", "true", "cues")} == dict.fromkeys(
-        ("<100ms", "<300ms", "skipped", "found", "true", "cues"), 100.0
-    )
+    assert [found[name] for name in ("<100ms", "<300ms", "skipped", "found", "true", "cues")] == [100.0] * 6
     assert [found[name] for name in ("gross", "sure", "lost", "music s")] == [0.0] * 4
 
 

@@ -56,6 +56,16 @@ def planted(
     return Emissions(torch.from_numpy(np.log(probs)), tuple(vocab), frame_shift_s, **fields)  # type: ignore[arg-type]
 
 
+def random_emissions(
+    frames: int, seed: int = 0, vocab: Sequence[str] = LETTERS, parts: int = 0, **fields: object
+) -> Emissions:
+    """Random emissions with frames of 10 ms; with `parts`, with so many segmentation states of each token."""
+    generator = torch.Generator().manual_seed(seed)
+    log_probs = (2.0 * torch.randn(frames, len(vocab), generator=generator)).log_softmax(1)
+    states = torch.randn(frames, (len(vocab) - 1) * parts + 1, generator=generator) if parts else None
+    return Emissions(log_probs, tuple(vocab), 0.01, states=states, **fields)  # type: ignore[arg-type]
+
+
 def spelt(text: str, first: int = 2, each: int = 2, apart: int = 1) -> list[str]:
     """A path of letters: `first` blanks, then each letter for `each` frames, `apart` blanks after it; " " is |."""
     path = [""] * first
