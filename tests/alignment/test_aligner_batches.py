@@ -21,13 +21,14 @@ from rows import first_row_of
 from ctc_align import kernels
 from ctc_align.alignment import aligner as aligner_module
 from ctc_align.alignment.aligner import Aligner
+from ctc_align.config import Settings
 from ctc_align.errors import AudioError, CtcAlignError, LexiconError, TooShortError, TranscriptError, UsageError
 from ctc_align.files import Alignment
 from ctc_align.kernels import batching
 from ctc_align.types import Audio, Emissions
 
 plain_pad = batching.pad
-WORDS = ["a", "be", "see", "hello", "twenty-two", "—", "漢", "O'Neil", "aaa", "we", "call", "it", "bear"]
+WORDS = ["a", "be", "see", "hello", "twenty-two", "—", "漢", "beжar", "жя", "O'Neil", "aaa", "we", "call", "it", "bear"]
 PHONES = ("<blank>", "AE", "B", "D", "EY", "K", "Z")
 DICTIONARY = "cab\tK AE1 B\ncab\tK EY1 B Z\ncab\tB\nbad\tB AE1 D\nbad\tB EY1\nlaughed\tL AE F T\n"
 
@@ -75,12 +76,19 @@ utterances = st.tuples(
 )
 
 
-@given(st.lists(utterances, min_size=1, max_size=8), st.sampled_from([1, 5_000, 2**22]), st.sampled_from([1, 2]))
-@settings(max_examples=25, deadline=None)
-def test_a_batch_is_its_utterances(rows: list[tuple[str, int, int, bool]], at_once: int, threads: int) -> None:
-    """Random and tied scores, with and without states, too short, unspoken and empty: in any company."""
+@given(
+    st.lists(utterances, min_size=1, max_size=8),
+    st.sampled_from([1, 5_000, 2**22]),
+    st.sampled_from([1, 2]),
+    st.sampled_from(["spikes", "occupancy", "auto"]),
+)
+@settings(max_examples=40, deadline=None)
+def test_a_batch_is_its_utterances(
+    rows: list[tuple[str, int, int, bool]], at_once: int, threads: int, edges: str
+) -> None:
+    """Random and tied scores, with and without states, too short, unspoken, unknown and empty: in any company."""
     before, torch_before = batching.VALUES_AT_ONCE, torch.get_num_threads()
-    aligner = Aligner(model=None)
+    aligner = Aligner(model=None, settings=Settings(edges=edges))
     pairs = [(made(frames, seed, parts=3 * with_states), text) for text, frames, seed, with_states in rows]
     batching.VALUES_AT_ONCE = at_once
     torch.set_num_threads(threads)

@@ -7,7 +7,7 @@ import torch
 from alignment_checks import check
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made_models import LETTERS, planted, spelt, tiny_folder
+from made_models import LETTERS, planted, spelt
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.wildcard import LETTER_S, scores_of, with_wildcards
@@ -162,24 +162,3 @@ def test_whatever_is_lacking_every_word_comes_out(words: list[str], heard: str, 
     mine, skipped = results.values()
     if isinstance(mine, Alignment) and isinstance(skipped, Alignment):
         assert (mine.loss, mine.score) == (skipped.loss, skipped.score)
-
-
-TEXTS = ["we 7 call", "ж bear", "call bear now", "we beжar 77 ñ", "77 77 we", "bear"]
-
-
-@pytest.mark.parametrize("parts", [0, 3])
-@pytest.mark.parametrize("edges", EDGES)
-def test_alone_and_in_any_batch(tmp_path, parts: int, edges: str) -> None:
-    """Also by a segmentation, where silence stands beside the wildcard."""
-    folder = tiny_folder(tmp_path / "model", LETTERS, parts=parts)
-    own = Aligner(str(folder), settings=Settings(edges=edges, language="xx"))
-    sounds = [torch.randn(16000 + 800 * i, generator=torch.Generator().manual_seed(i)) * 0.1 for i in range(len(TEXTS))]
-    pairs = [((sound.numpy(), 16000), text) for sound, text in zip(sounds, TEXTS)]
-    together = own.align_batch(pairs)
-    for pair, one in zip(pairs, together):
-        assert isinstance(one, Alignment)
-        check(one)
-        assert {word.status for word in one.words} == {"aligned"}
-        alone = own.align(*pair)
-        assert alone.words == one.words
-        assert (alone.loss, alone.score) == (one.loss, one.score)
