@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from array import array
 from collections.abc import Callable
@@ -96,33 +95,10 @@ def test_the_setting_does_the_same_and_without_it_nothing_is_in_doubt(corpus: Co
     assert not any(marks(json.loads((tmp_path / "out" / "u0.json").read_text("utf-8"))))
 
 
-@pytest.mark.long
-def test_an_utterance_whose_doubt_is_damaged_is_done_again(
-    corpus: Corpus, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert corpus("good.jsonl", "--min-confidence", 0.999, "--quiet") == 3
-    journal, was = tmp_path / "out" / "journal.jsonl", summary(tmp_path / "out")
-    first, *others = lines(tmp_path / "out")
-    journal.write_text("".join(json.dumps(line) + "\n" for line in (first | {"doubt": {"words": "a"}}, *others)))
-    capsys.readouterr()
-    assert corpus("good.jsonl", "--min-confidence", 0.999) == 3
-    assert "journal.jsonl, line 1: its checksum does not match what it says;" in capsys.readouterr().err
-    assert lines(tmp_path / "out")[-1]["id"] == first["id"]
-    found = summary(tmp_path / "out")
-    assert (found["in_doubt"], found["doubtful"]) == (was["in_doubt"], was["doubtful"])
-
-
 def test_failures_come_first(corpus: Corpus, tmp_path: Path) -> None:
     assert corpus("bad.jsonl", "--min-confidence", 0.999) == 1
     found = summary(tmp_path / "out")
     assert (found["failed"], found["in_doubt"]) == (1, 3)
-
-
-@pytest.mark.long
-def test_shards(corpus: Corpus, tmp_path: Path) -> None:
-    assert corpus("good.jsonl", "--min-confidence", 0.999, "--layout", "shards") == 3
-    with gzip.open(tmp_path / "out" / "alignments-00000.jsonl.gz", "rt", encoding="utf-8") as file:
-        assert [marks(json.loads(line)) for line in file] == [[True, True], [True], [True]]
 
 
 def test_the_summary_counts_the_latest_lines(tmp_path: Path) -> None:

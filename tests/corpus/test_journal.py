@@ -137,14 +137,7 @@ def test_between_journals_the_run_decides_and_a_tie_is_done_again(tmp_path):
     outcomes = Outcomes(journal_paths(tmp_path))
     found = {id: outcomes.find(line_key(id)) for id in ("late", "early", "same", "tie", "old", "mended")}
     statuses = {id: None if outcome is None else outcome[0] for id, outcome in found.items()}
-    assert statuses == {
-        "late": DONE,
-        "early": DONE,
-        "same": DONE,
-        "tie": None,
-        "old": FAILED,
-        "mended": DONE,
-    }
+    assert statuses == {"late": DONE, "early": DONE, "same": DONE, "tie": None, "old": FAILED, "mended": DONE}
     assert (outcomes.last_run, outcomes.ties) == (3, 1)
 
 

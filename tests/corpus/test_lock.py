@@ -78,6 +78,8 @@ def test_other_shards_of_one_number_may_run_and_others_not(holder, tmp_path):
     holder.wait()
     with FolderLock(tmp_path, Shard(0, 2)), FolderLock(tmp_path, Shard(1, 2)):
         assert len(list(tmp_path.glob(".ctc-align.*-of-2.lock"))) == 2
+        with pytest.raises(UsageError, match=f"another run works on shard 0/2 of it: process {os.getpid()} on "):
+            FolderLock(tmp_path, Shard(0, 2)).__enter__()
     assert list(tmp_path.iterdir()) == []
 
 

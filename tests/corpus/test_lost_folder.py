@@ -38,33 +38,13 @@ def expected(run, corpus, found, tmp_path_factory) -> dict[str, dict[str, bytes]
     return found
 
 
-def rename(out_dir: Path) -> None:
-    out_dir.rename(out_dir.with_name("elsewhere"))
-
-
-def rename_and_make_anew(out_dir: Path) -> None:
-    rename(out_dir)
-    out_dir.mkdir()
-
-
-def delete(out_dir: Path) -> None:
-    """In one step for the run: what is deleted file by file may get new files meanwhile."""
-    rename(out_dir)
-    shutil.rmtree(out_dir.with_name("elsewhere"))
-
-
-def delete_journal(out_dir: Path) -> None:
-    (out_dir / "journal.jsonl").unlink()
+def rename(out_dir: Path) -> Path:
+    return out_dir.rename(out_dir.with_name("elsewhere"))
 
 
 def replace_journal(out_dir: Path) -> None:
-    copy = out_dir / "copy"
-    shutil.copyfile(out_dir / "journal.jsonl", copy)
-    os.replace(copy, out_dir / "journal.jsonl")
-
-
-def empty_journal(out_dir: Path) -> None:
-    os.truncate(out_dir / "journal.jsonl", 0)
+    shutil.copyfile(out_dir / "journal.jsonl", out_dir / "copy")
+    os.replace(out_dir / "copy", out_dir / "journal.jsonl")
 
 
 def add_to_journal(out_dir: Path) -> None:
@@ -72,27 +52,26 @@ def add_to_journal(out_dir: Path) -> None:
         file.write(b"what others write\n")
 
 
-def delete_lock(out_dir: Path) -> None:
-    (out_dir / ".ctc-align.lock").unlink()
+FILES: dict[str, Callable[[Path], object]] = {
+    "rename": rename,
+    # In one step for the run: what is deleted file by file may get new files meanwhile.
+    "rename and delete": lambda out_dir: shutil.rmtree(rename(out_dir)),
+    "rename and make anew": lambda out_dir: (rename(out_dir), out_dir.mkdir()),
+    "delete the lock": lambda out_dir: (out_dir / ".ctc-align.lock").unlink(),
+    "delete the journal": lambda out_dir: (out_dir / "journal.jsonl").unlink(),
+    "replace the journal": replace_journal,
+    "empty the journal": lambda out_dir: os.truncate(out_dir / "journal.jsonl", 0),
+    "add to the journal": add_to_journal,
+}
+SHARDS = {name: FILES[name] for name in FILES if name.startswith(("rename", "delete the j", "empty"))}
+SHARDS["delete the pending parts"] = lambda out_dir: (out_dir / ".ctc-align-spool.sqlite").unlink()
 
 
-def delete_pending_parts(out_dir: Path) -> None:
-    (out_dir / ".ctc-align-spool.sqlite").unlink()
-
-
-CASES = [
-    *(("files", what) for what in (rename, delete, rename_and_make_anew, delete_lock)),
-    *(("files", what) for what in (delete_journal, replace_journal, empty_journal, add_to_journal)),
-    *(("shards", what) for what in (rename, delete, rename_and_make_anew)),
-    *(("shards", what) for what in (delete_journal, empty_journal, delete_pending_parts)),
-]
-
-
-def require_it_stopped(out_dir: Path, disturb: Callable[[Path], None], there: object, stderr: str) -> None:
+def require_it_stopped(out_dir: Path, disturbance: str, there: object, stderr: str) -> None:
     """It says what to do, and nothing was made in a folder that is another one."""
     assert "Traceback" not in stderr
     assert "give the same command again" in stderr
-    if "rename" in disturb.__name__ or disturb is delete:
+    if "rename" in disturbance:
         assert "out" in stderr
         assert contents(out_dir) == there
 
@@ -102,9 +81,12 @@ def contents(out_dir: Path) -> dict[str, bytes] | None:
 
 
 @pytest.mark.skipif(os.name == "nt", reason="open files cannot be renamed there")
-@pytest.mark.parametrize(("layout", "disturb"), [*first_row_of(CASES[:8]), *first_row_of(CASES[8:])])
+@pytest.mark.parametrize(
+    ("layout", "disturbance"),
+    [*first_row_of(("files", name) for name in FILES), *first_row_of(("shards", name) for name in SHARDS)],
+)
 def test_a_run_that_loses_its_files_stops_and_a_rerun_completes(
-    run, layout, disturb, corpus, expected, tmp_path, monkeypatch
+    run, layout, disturbance, corpus, expected, tmp_path, monkeypatch
 ):
     out_dir = tmp_path / "out"
     options = (corpus, "--out-dir", out_dir, *LAYOUTS[layout])
@@ -114,13 +96,13 @@ def test_a_run_that_loses_its_files_stops_and_a_rerun_completes(
     def disturbed(*arguments: Any, **options: Any) -> Any:
         batches.append(arguments)
         if len(batches) == 4:
-            disturb(out_dir)
+            (FILES | SHARDS)[disturbance](out_dir)
             there.append(contents(out_dir))
         return align_batch(*arguments, **options)
 
     monkeypatch.setattr(EvenAligner, "align_batch", disturbed)
     stopped = run(*options, "--batch-seconds", 0.7, code=1)
-    require_it_stopped(out_dir, disturb, there[0], stopped.stderr)
+    require_it_stopped(out_dir, disturbance, there[0], stopped.stderr)
     run(*options, code=1)
     assert runs.outputs(out_dir) == expected[layout]
     assert runs.summary(out_dir)["utterances"] == UTTERANCES
@@ -128,15 +110,17 @@ def test_a_run_that_loses_its_files_stops_and_a_rerun_completes(
 
 @pytest.mark.long
 @pytest.mark.skipif(os.name == "nt", reason="open files cannot be renamed there")
-@pytest.mark.parametrize(("layout", "disturb"), [("files", delete_journal), ("shards", rename_and_make_anew)])
-def test_so_does_a_run_of_processes(run, layout, disturb, corpus, expected, tmp_path):
+@pytest.mark.parametrize(
+    ("layout", "disturbance"), [("files", "delete the journal"), ("shards", "rename and make anew")]
+)
+def test_so_does_a_run_of_processes(run, layout, disturbance, corpus, expected, tmp_path):
     out_dir = tmp_path / "out"
     options = (corpus, "--out-dir", out_dir, *LAYOUTS[layout])
     with runs.HeldRun(*options, "--workers", 2, "--batch-seconds", 0.7, at="append-after:3") as held:
-        disturb(out_dir)
+        (FILES | SHARDS)[disturbance](out_dir)
         there = contents(out_dir)
         _, stderr = held.ended()
     assert held.process.returncode == 1, stderr
-    require_it_stopped(out_dir, disturb, there, stderr)
+    require_it_stopped(out_dir, disturbance, there, stderr)
     run(*options, code=1)
     assert runs.outputs(out_dir) == expected[layout]

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from corpus_runs import write_clip
+from made_sources import write
 
 from ctc_align.corpus.engine.batches import WINDOW, batches_by_length, items_of, windows
 from ctc_align.corpus.engine.dispatch import length_of
@@ -64,9 +66,7 @@ def test_batches_hold_everything_once_within_their_seconds(batch_seconds):
 
 
 def test_lengths(tmp_path):
-    import corpus_runs
-
-    path = str(corpus_runs.write_clip(tmp_path / "a.wav", 2.0))
+    path = str(write_clip(tmp_path / "a.wav", 2.0))
     whole = Utterance("a", "a", path, "text", "line 1")
     assert length_of(whole) == 2.0
     assert length_of(replace(whole, offset_s=0.5)) == 1.5
@@ -81,14 +81,7 @@ class TestFingerprints:
         one = Utterance("a", "a", str(audio), "text", "line 1")
         base = Fingerprints("run").of(one)
         assert Fingerprints("run").of(replace(one, origin="line 7", id="b")) == base
-        changes = {
-            "text": "texts",
-            "offset_s": 0.1,
-            "duration_s": 1.0,
-            "channel": 1,
-            "output": "b",
-            "speaker": "s",
-        }
+        changes = {"text": "texts", "offset_s": 0.1, "duration_s": 1.0, "channel": 1, "output": "b", "speaker": "s"}
         prints = {Fingerprints("run").of(replace(one, **{name: value})) for name, value in changes.items()}
         prints |= {Fingerprints("other").of(one), Fingerprints("run").of(one, "group")}
         audio.write_bytes(b"12345")
@@ -98,40 +91,33 @@ class TestFingerprints:
         assert len(prints | {base}) == len(changes) + 5
 
     def test_runs(self, tmp_path):
-        model = tmp_path / "model"
-        model.mkdir()
-        (model / "model.toml").write_text("a")
-        (model / "model.safetensors").write_text("b")
-        lexicon = tmp_path / "lexicon.dict"
-        lexicon.write_text("a a")
-        first = run_fingerprint(str(model), str(lexicon), {"times": "utterance"}, ["json", "ctm"])
-        assert run_fingerprint(str(model), str(lexicon), {"times": "utterance"}, ["ctm", "json"]) == first
-        assert run_fingerprint(str(model), str(lexicon), {"times": "recording"}, ["json", "ctm"]) != first
-        assert run_fingerprint(str(model), None, {"times": "utterance"}, ["json", "ctm"]) != first
-        assert run_fingerprint(str(model), str(lexicon), {"times": "utterance"}, ["json"]) != first
+        model, lexicon = tmp_path / "model", tmp_path / "lexicon.dict"
+        write(tmp_path, {"model/model.toml": "a", "model/model.safetensors": "b", "lexicon.dict": "a a"})
+        call = {"lexicon": str(lexicon), "settings": {"times": "utterance"}, "formats": ["json", "ctm"]}
+
+        def found(**changes):
+            return run_fingerprint(str(model), *(call | changes).values())
+
+        first = found()
+        assert found(formats=["ctm", "json"]) == first
+        changes = [{"settings": {"times": "recording"}}, {"lexicon": None}, {"formats": ["json"]}]
+        others = [found(**change) for change in changes]
         lexicon.write_text("a b")
-        assert run_fingerprint(str(model), str(lexicon), {"times": "utterance"}, ["json", "ctm"]) != first
-        before = model_identity(str(model))
-        (model / "model.safetensors").write_text("c")
-        assert model_identity(str(model)) != before
-        before = model_identity(str(model))
-        (model / "edges.safetensors").write_text("e")
-        assert model_identity(str(model)) != before
+        others.append(found())
+        for name, content in (("model.safetensors", "c"), ("edges.safetensors", "e")):
+            (model / name).write_text(content)
+            others.append(found())
+        assert len({first, *others}) == 1 + len(others)
 
     def test_a_calibration_is_its_file_or_what_is_in_its_folder(self, tmp_path):
-        def found(place):
-            return run_fingerprint("english", None, {"calibration": str(place)}, ["json"])
-
-        (tmp_path / "calibration.toml").write_text("a")
-        constants, folder = found(tmp_path / "calibration.toml"), found(tmp_path)
-        (tmp_path / "edges.safetensors").write_text("b")
-        assert found(tmp_path / "calibration.toml") == constants
-        assert found(tmp_path) != folder
-        learnt = found(tmp_path)
-        (tmp_path / "edges.safetensors").write_text("c")
-        assert found(tmp_path) != learnt
-        (tmp_path / "calibration.toml").write_text("d")
-        assert found(tmp_path / "calibration.toml") != constants
+        file, folder = [], []
+        constants, learnt = tmp_path / "calibration.toml", tmp_path / "edges.safetensors"
+        for path, content in ((constants, "a"), (learnt, "b"), (learnt, "c"), (constants, "d")):
+            path.write_text(content)
+            for found, given in ((file, constants), (folder, tmp_path)):
+                found.append(run_fingerprint("english", None, {"calibration": str(given)}, ["json"]))
+        assert len(set(folder)) == 4
+        assert file[0] == file[1] == file[2] != file[3]
 
     def test_models(self):
         assert model_identity("english") != "english", "by the content of its weights"

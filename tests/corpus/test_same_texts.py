@@ -28,15 +28,8 @@ def test_a_transcript_of_two_recordings_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inline_corpus: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("inline_corpus.EvenAligner", Judging)
-    texts = {
-        "a": TEXT,
-        "b": f"{TEXT[:3]}\n{TEXT[4:]}",
-        "c": "yes",
-        "d": "yes",
-        "e": f"{TEXT} nine",
-        "f": f"{TEXT} nine",
-    }
-    for seed, (name, text) in enumerate(texts.items()):
+    texts = (TEXT, f"{TEXT[:3]}\n{TEXT[4:]}", "yes", "yes", f"{TEXT} nine", f"{TEXT} nine")
+    for seed, (name, text) in enumerate(zip("abcdef", texts)):
         write_clip(tmp_path / "in" / f"{name}.wav", 0.5, seed)
         (tmp_path / "in" / f"{name}.txt").write_text(text, "utf-8")
     assert run(["corpus", str(tmp_path / "in"), "--out-dir", str(tmp_path / "out")]) == 0

@@ -4,11 +4,7 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
-import signal
-import subprocess
 import sys
-import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import count, islice
@@ -25,8 +21,6 @@ from ctc_align.corpus import corpus_scores
 from ctc_align.corpus.corpus_scores import ScoreOptions, score_source
 from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import UsageError
-
-TESTS = Path(__file__).resolve().parent.parent
 
 
 @dataclass
@@ -207,49 +201,3 @@ def test_an_utterance_that_kills_its_worker_has_its_error_and_the_others_their_s
         assert f"{id}: the worker process died of this utterance ({how}" in stderr
     scored = [line.split()[0] for line in stdout.splitlines()]
     assert {row["utterance"] for row in rows} - {"u1", "u4"} <= set(scored)
-
-
-@pytest.mark.long
-@pytest.mark.skipif(os.name != "posix", reason="signals")
-def test_workers_die_with_their_parent(folder: Path, tmp_path: Path) -> None:
-    script = tmp_path / "parent.py"
-    script.write_text(
-        textwrap.dedent(
-            f"""
-            import multiprocessing, sys, time
-            sys.path[:0] = [{str(TESTS.parent)!r}, {str(TESTS / "support")!r}]
-            from pathlib import Path
-            if __name__ == "__main__":
-                from ctc_align.corpus.corpus_scores import ScoreOptions, score_source
-                from ctc_align.corpus.utterance import Utterance
-                folder = Path({str(folder)!r})
-                items = [Utterance(f"u{{i}}", "", str(folder / "u0.wav"), "no", "") for i in range(1000)]
-                results = score_source(items, ScoreOptions(str(folder / "model"), device="cpu", workers=2))
-                next(results)
-                print(*(child.pid for child in multiprocessing.active_children()), flush=True)
-                time.sleep(60)
-            """
-        )
-    )
-    with subprocess.Popen(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-    ) as parent:
-        assert parent.stdout is not None
-        children = [int(pid) for pid in parent.stdout.readline().split()]
-        assert len(children) == 2
-        os.kill(parent.pid, signal.SIGKILL)
-    runs.wait_for(lambda: not any(map(is_running, children)))
-
-
-def is_running(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        if Path("/proc/self").exists():
-            return False
-        try:
-            os.kill(pid, 0)
-        except ProcessLookupError:
-            return False
-        return True
-    return state != "Z"

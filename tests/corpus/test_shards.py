@@ -36,28 +36,6 @@ def test_shards_at_once_make_what_one_run_makes(run, layout, corpus, tmp_path):
     assert sum(runs.summary(parts, f"summary.{i}-of-3.json")["utterances"] for i in range(3)) == UTTERANCES
 
 
-@pytest.mark.long
-def test_the_summary_joins_the_journals(run, corpus, tmp_path):
-    out_dir = tmp_path / "out"
-    run(corpus, "--out-dir", out_dir, "--shard", "0/2")
-    process = runs.start("--summary", out_dir)
-    stdout, stderr = runs.ended(process)
-    assert "there is no journal of 1" in stderr
-    assert "30" in stdout
-    assert not runs.summary(out_dir)["complete"]
-    run(corpus, "--out-dir", out_dir, "--shard", "1/2")
-    process = runs.start("--summary", out_dir)
-    stdout, stderr = runs.ended(process)
-    assert process.returncode == 1
-    assert "note" not in stderr
-    assert stderr.count("ctc-align: part") == 3
-    whole = tmp_path / "whole"
-    run(corpus, "--out-dir", whole)
-    mine, other = runs.summary(out_dir), runs.summary(whole)
-    for fact in ("utterances", "done", "failed", "audio_hours", "loss_per_token", "worst", "complete", "failures"):
-        assert mine[fact] == other[fact], fact
-
-
 @pytest.mark.parametrize("layout", [pytest.param("files", marks=pytest.mark.long), "shards"])
 def test_another_number_of_shards_goes_on(run, layout, corpus, tmp_path):
     whole, parts = tmp_path / "whole", tmp_path / "parts"
@@ -80,17 +58,6 @@ def test_another_number_of_shards_goes_on(run, layout, corpus, tmp_path):
     result = run(corpus, "--out-dir", parts, *LAYOUTS[layout])
     assert runs.summary(parts)["skipped"] == 57, result.stderr
     assert runs.outputs(parts) == expected
-
-
-@pytest.mark.long
-def test_the_same_shard_twice_is_refused_and_another_is_not(run, corpus, tmp_path):
-    out_dir = tmp_path / "out"
-    options = (corpus, "--out-dir", out_dir, "--workers", 1, "--shard", "0/2")
-    with runs.HeldRun(*options, at="append-after:1") as first:
-        second = run(corpus, "--out-dir", out_dir, "--shard", "0/2")
-        assert second.code == 2
-        assert f"another run works on shard 0/2 of it: process {first.process.pid} on " in second.stderr
-        assert run(corpus, "--out-dir", out_dir, "--shard", "1/2").code == 1
 
 
 @pytest.mark.parametrize("shard", ["2/2", "-1/2", "1", "a/b", "1/0"])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_sources import read, write
+from made_sources import read, reasons, write
 
 from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.state.resume import Fingerprints
@@ -22,10 +23,6 @@ def grid(*tiers: tuple[str, list[tuple[float, float, str]]], end: float = 10.0) 
         rows.append(f'"IntervalTier" "{name}" 0 {end} {len(intervals)}')
         rows += [f'{start} {stop} "{label}"' for start, stop, label in intervals]
     return "\n".join(rows) + "\n"
-
-
-def reasons(refused):
-    return {item.origin: item.reason for item in refused}
 
 
 def test_audio_and_transcripts_beside(tmp_path):
@@ -44,25 +41,15 @@ def test_audio_and_transcripts_beside(tmp_path):
     )
     found, refused = read(root)
     assert refused == []
-    name = 'one é\'s "x"'
-    assert found == [
-        Utterance(*("top", "top", f"{root}/top.mp3", "top", "top.txt"), speaker="corpus", transcript=f"{root}/top.txt"),
-        Utterance(
-            *(f"a/{name}", f"a/{name}", f"{root}/a/{name}.flac", "One, two.\n", f"a/{name}.txt"),
-            speaker="a",
-            transcript=f"{root}/a/{name}.txt",
-        ),
-        Utterance(
-            *("a/inner/z", "a/inner/z", f"{root}/a/inner/z.opus", "z", "a/inner/z.lab"),
-            speaker="inner",
-            transcript=f"{root}/a/inner/z.lab",
-        ),
-        Utterance(
-            *("b/two", "b/two", f"{root}/b/two.WAV", "two\r\n", "b/two.Lab"),
-            speaker="b",
-            transcript=f"{root}/b/two.Lab",
-        ),
+    expected = [
+        ("top", "mp3", "top", "txt", "corpus"),
+        ('a/one é\'s "x"', "flac", "One, two.\n", "txt", "a"),
+        ("a/inner/z", "opus", "z", "lab", "inner"),
+        ("b/two", "WAV", "two\r\n", "Lab", "b"),
     ]
+    for utterance, (id, audio, text, transcript, speaker) in zip(found, expected, strict=True):
+        whole = Utterance(id, id, f"{root}/{id}.{audio}", text, f"{id}.{transcript}", speaker=speaker)
+        assert utterance == replace(whole, transcript=f"{root}/{id}.{transcript}")
     assert open_source(root).kind == "mfa"
     assert read(f"{root}/") == (found, refused)
 
@@ -209,11 +196,8 @@ def test_a_folder_that_goes_away_or_fails(tmp_path, monkeypatch):
 
 def test_names_that_are_not_utf8_are_refused(tmp_path):
     root = write(tmp_path, {"good.wav": "", "good.txt": "x"})
-    for name in (b"bad\xff.wav", b"bad\xff.txt"):
-        with open(os.path.join(os.fsencode(root), name), "w"):
-            pass
     os.mkdir(os.path.join(os.fsencode(root), b"d\xfe"))
-    for name in (b"d\xfe/x.wav", b"d\xfe/x.txt"):
+    for name in (b"bad\xff.wav", b"bad\xff.txt", b"d\xfe/x.wav", b"d\xfe/x.txt"):
         with open(os.path.join(os.fsencode(root), name), "w"):
             pass
     found, refused = read(root)

@@ -4,15 +4,11 @@ import random
 import tracemalloc
 
 import pytest
-from made_sources import read, write
+from made_sources import read, reasons, write
 
 from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
-
-
-def reasons(refused):
-    return {item.origin: item.reason for item in refused}
 
 
 def test_without_segments(tmp_path):

@@ -232,5 +232,6 @@ def test_with_real_processes(tmp_path):
     assert len(runs.lines(tmp_path / "out")) == len(found) == 60
     died = {id for id, line in found.items() if "the worker process died" in (line["reason"] or "")}
     assert died == set(killers)
+    assert any("of this utterance (killed by SIGKILL: out of memory?)" in (found[id]["reason"] or "") for id in died)
     lost = {f"{id}.{end}" for id in killers for end in ("json", "ctm", "tokens.ctm", "TextGrid")}
     assert runs.outputs(tmp_path / "out") == {name: data for name, data in expected.items() if name not in lost}

@@ -35,3 +35,8 @@ def read(path: os.PathLike[str] | str, kind: str | None = None, **options):
     outputs = [utterance.output for utterance in utterances]
     assert len(set(outputs)) == len(outputs)
     return utterances, [item for item in items if isinstance(item, Refused)]
+
+
+def reasons(refused: list[Refused]) -> dict[str, str]:
+    """The reasons of refusals by their origins."""
+    return {item.origin: item.reason for item in refused}
