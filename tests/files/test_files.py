@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ctc_align.errors import OutputError, UsageError
-from ctc_align.files import FORMATS, Alignment, OutputFiles, parse_formats, read_alignment
+from ctc_align.files import FORMATS, Alignment, OutputFiles, from_dict, parse_formats, read_alignment, to_dict
 
 try:
     import resource
@@ -77,8 +77,10 @@ def test_existing_output_is_an_error_before_anything_is_written(talk, tmp_path):
 
 
 def test_what_a_person_fixed_is_replaced_only_by_what_holds_it(talk, tmp_path, caplog):
-    words = (dataclasses.replace(talk.words[0], by="hand", tokens=()), *talk.words[1:])
-    fixed = dataclasses.replace(talk, words=words)
+    first, *others = talk.words
+    tokens = (dataclasses.replace(first.tokens[0], by="hand"), *first.tokens[1:])
+    words = (dataclasses.replace(first, by="hand", tokens=tokens), *others)
+    fixed = from_dict(to_dict(dataclasses.replace(talk, words=words)))
     files = OutputFiles(tmp_path, "a", ("json", "ctm"), force=True)
     save = functools.partial(Alignment.save, path=tmp_path / "a.json", force=True)
     for _ in range(2):

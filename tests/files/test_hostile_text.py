@@ -9,11 +9,11 @@ from dataclasses import replace
 import pytest
 from rows import over_rows
 from sample_alignments import aligned, make_alignment
+from spoken_documents import timed
 
 from ctc_align.config import Settings
 from ctc_align.files import FORMATS, Alignment, rendered
 from ctc_align.files.textgrid import read_textgrid
-from ctc_align.files.transcripts import read_transcript_file
 from ctc_align.files.writer import WRITTEN, Style
 from ctc_align.text.characters import spreadsheet_cell
 from ctc_align.types import BookPlace
@@ -85,19 +85,11 @@ def test_tags_made_of_several_words_are_none():
     assert told.count(" --> ") == told.count("\n\n")
 
 
-def source_cues(tmp_path, name: str, content: str) -> Alignment:
-    (tmp_path / name).write_text(content, "utf-8")
-    transcript = read_transcript_file(str(tmp_path / name))
-    words = [aligned(word, i + 0.1, i + 0.9, transcript.text.index(word)) for i, word in enumerate(["one", "two"])]
-    return make_alignment(
-        tuple(words), 3.0, text=transcript.text, subtitles=transcript.subtitles, config=Settings().to_dict()
-    )
-
-
-def test_tags_of_the_source_stay_and_text_that_looks_like_them_stays_text(tmp_path):
+def test_tags_of_the_source_stay_and_text_that_looks_like_them_stays_text():
     vtt = "WEBVTT\n\n00:01.000 --> 00:02.000\n<b>one</b> &lt;b&gt; <c.x>two</c>\n"
     srt = "1\n00:00:01,000 --> 00:00:02,000\n<b>one</b> {\\an8} two\n\n"
-    of_vtt, of_srt = source_cues(tmp_path, "a.vtt", vtt), source_cues(tmp_path, "a.srt", srt)
+    times, config = {"one": (0.1, 0.9), "two": (1.1, 1.9)}, Settings().to_dict()
+    of_vtt, of_srt = (timed(content, times, 3.0, config=config) for content in (vtt, srt))
     assert "\n<b>one</b> ‹b› two\n" in rendered(of_vtt, "srt").decode()
     assert "\n<b>one</b> &lt;b&gt; <c.x>two</c>\n" in rendered(of_vtt, "vtt").decode()
     assert "\n<b>one</b> {\\an8} two\n" in rendered(of_srt, "srt").decode()

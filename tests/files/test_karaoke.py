@@ -15,6 +15,7 @@ import webvtt
 from hypothesis import given, settings
 from rows import over_rows
 from sample_alignments import aligned, conversation, make_alignment, random_alignments
+from spoken_documents import timed
 
 from ctc_align.errors import OutputError
 from ctc_align.files import Alignment, OutputFiles, Style, rendered
@@ -64,11 +65,14 @@ def ass_words(data: str) -> list[tuple[str, float, float]]:
 
 
 def test_karaoke_by_pysubs2():
-    alignment = dataclasses.replace(sung(), utterance="a song\n[Events]")
+    alignment = sung(utterance="a song\n[Events]")
+    words = tuple(dataclasses.replace(word, speaker="Ann, B.") for word in alignment.words)
+    alignment = dataclasses.replace(alignment, words=words)
     subs = pysubs2.SSAFile.from_string(text_of(alignment, "ass"))
     assert subs.info["Title"] == "a song [Events]"
     lines = ["Twinkle, twinkle, little star,", "how I wonder you are!", "Up above the world so high"]
     assert [line.plaintext for line in subs] == lines
+    assert {line.name for line in subs} == {"Ann; B."}
     words = ass_words(text_of(alignment, "ass"))
     assert [word[0] for word in words] == [word for word, _ in starts(alignment)]
     for (_, start_s, end_s), word in zip(words, aligned_words(alignment)):
@@ -97,12 +101,6 @@ def test_no_text_is_a_command_of_ass(word, shown):
     (line,) = pysubs2.SSAFile.from_string(text_of(make_alignment((aligned(word, 0.1, 0.5),)), "ass"))
     assert line.plaintext == shown
     assert re.sub(r"\{\\k\d+\}", "", line.text) == shown
-
-
-def test_who_sings_is_the_name_of_the_line():
-    words = tuple(dataclasses.replace(word, speaker="Ann, B.") for word in sung().words)
-    subs = pysubs2.SSAFile.from_string(text_of(dataclasses.replace(sung(), words=words), "ass"))
-    assert {line.name for line in subs} == {"Ann; B."}
 
 
 def test_what_nobody_says_is_not_lit_and_has_no_time():
@@ -238,12 +236,7 @@ def test_cues_of_a_subtitle_file_are_lit_too():
     source = (
         "1\n00:00:01,000 --> 00:00:03,000\n<i>Call</i> me\nIshmael.\n\n2\n00:00:04,000 --> 00:00:05,000\nSome R&D\n\n"
     )
-    transcript = parse_transcript(source.encode(), "a.srt")
-    words = [
-        aligned(w, 1.1 + i / 2, 1.4 + i / 2, transcript.text.index(w))
-        for i, w in enumerate(("Call", "me", "Ishmael.", "Some", "R&D"))
-    ]
-    alignment = make_alignment(tuple(words), 6.0, text=transcript.text, subtitles=transcript.subtitles)
+    alignment = timed(source, {"Call": 1.1, "me": 1.6, "Ishmael": 2.1, "Some": 2.6, "R&D": 3.1}, 6.0)
     assert vtt_words(text_of(alignment, "vtt", LIT))[0] == ("Call", 1.1)
     assert [each.raw_text for each in webvtt.from_buffer(StringIO(text_of(alignment, "vtt", LIT)))] == [
         "Call <00:00:01.600>me\n<00:00:02.100>Ishmael.",

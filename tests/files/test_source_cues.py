@@ -8,6 +8,8 @@ from dataclasses import replace
 from itertools import pairwise
 from random import Random
 
+from spoken_documents import timed
+
 from ctc_align.errors import TranscriptError
 from ctc_align.files import Alignment, Style, from_dict, rendered
 from ctc_align.files.cue_times import cues_without_times
@@ -32,19 +34,6 @@ Rock & roll < jazz
 """
 
 
-def aligned(file: str, times: dict[str, tuple[float, float]], duration_s: float = 10.0, **more: object) -> Alignment:
-    """Return an alignment of a subtitle file whose words have the `times` of their letters."""
-    transcript = parse_transcript(file.encode(), "film")
-    words = []
-    for match in re.finditer(r"<[^>]*>|\{[^}]*\}|(\w+)", transcript.text):
-        if match[1]:
-            span = times.get(match[1])
-            place = (match[1], match[1].lower(), *match.span(1))
-            words.append(AlignedWord(*place, ALIGNED, *span, 0.9) if span else AlignedWord(*place, "unspoken"))
-    data = Alignment("film", "film.mp4", duration_s, "m", "cpu", 0.01, 1.0, -1.0, transcript.text, tuple(words))
-    return replace(data, subtitles=transcript.subtitles, **more)
-
-
 SAID = {
     "Call": (1.0, 1.2),
     "me": (1.2, 1.3),
@@ -64,7 +53,7 @@ def shown(file: bytes) -> list[tuple[float, float, str]]:
 
 
 def test_the_same_cues_come_back_with_the_times_of_their_words() -> None:
-    alignment = aligned(SRT, SAID)
+    alignment = timed(SRT, SAID)
     written = rendered(alignment, "srt").decode()
     assert shown(written.encode()) == [
         (1.0, 1.9, "<i>Call me\nIshmael.</i>"),
@@ -86,7 +75,7 @@ def test_no_overlap_none_empty_and_inside_the_recording() -> None:
         (silent + "6\n00:00:06,000 --> 00:00:07,000\nHello\n", {"Hello": (0.0, 0.02)}, 1.0),
         ("1\n00:00:06,000 --> 00:00:07,000\nHello\n\n" + silent, {"Hello": (0.5, 0.999)}, 1.0),
     ):
-        rows = shown(rendered(aligned(file, times, duration_s), "srt"))
+        rows = shown(rendered(timed(file, times, duration_s), "srt"))
         assert all(start_s < end_s for start_s, end_s, _ in rows)
         assert all(end_s <= start_s for (_, end_s, _), (start_s, _, _) in pairwise(rows))
         assert rows[-1][1] <= duration_s
@@ -95,8 +84,8 @@ def test_no_overlap_none_empty_and_inside_the_recording() -> None:
 
 def test_cues_of_no_word_keep_their_times_where_they_fit() -> None:
     file = "1\n00:00:01,000 --> 00:00:02,000\n[door]\n\n2\n00:00:03,000 --> 00:00:04,000\nHello\n\n"
-    assert shown(rendered(aligned(file, {"Hello": (3.1, 3.6)}), "srt"))[0][:2] == (1.1, 2.1)
-    assert shown(rendered(aligned(file, {}), "srt"))[0][:2] == (1.0, 2.0)
+    assert shown(rendered(timed(file, {"Hello": (3.1, 3.6)}), "srt"))[0][:2] == (1.1, 2.1)
+    assert shown(rendered(timed(file, {}), "srt"))[0][:2] == (1.0, 2.0)
 
 
 VTT = """WEBVTT - film
@@ -126,7 +115,7 @@ def test_vtt_comes_back_with_header_notes_settings_and_inner_times() -> None:
         "be": (2.5, 2.6),
         "it": (2.7, 3.0),
     }
-    alignment = aligned(VTT, times)
+    alignment = timed(VTT, times)
     expected = VTT.replace("00:01.000 --> 00:02.500", "00:00:01.100 --> 00:00:01.750")
     expected = expected.replace("00:03.000 --> 00:04.000", "00:00:02.000 --> 00:00:03.000")
     written = rendered(alignment, "vtt").decode()
@@ -136,21 +125,21 @@ def test_vtt_comes_back_with_header_notes_settings_and_inner_times() -> None:
 
 def test_srt_as_vtt_means_the_same() -> None:
     file = "1\n00:00:01,000 --> 00:00:02,000\n{\\an8}<font color=red>Rock</font> & <b>roll</b>\n\n\n"
-    written = rendered(aligned(file, {"Rock": (1.0, 1.5), "roll": (1.5, 2.0)}), "vtt").decode()
+    written = rendered(timed(file, {"Rock": (1.0, 1.5), "roll": (1.5, 2.0)}), "vtt").decode()
     assert written == "WEBVTT\n\n00:00:01.000 --> 00:00:02.000\nRock &amp; <b>roll</b>\n"
 
 
 def test_new_cues_on_demand_and_the_recordings_times() -> None:
-    alignment = aligned(SRT, SAID, config={"cues": "again"})
+    alignment = timed(SRT, SAID, config={"cues": "again"})
     assert b"X1:10" not in rendered(alignment, "srt")
-    alignment = aligned(SRT, SAID, offset_s=100.0, config={"times": "recording"})
+    alignment = timed(SRT, SAID, offset_s=100.0, config={"times": "recording"})
     assert rendered(alignment, "srt").startswith(b"1\n00:01:41,000 --> 00:01:41,900\n")
 
 
 def test_the_numbers_are_the_files_where_they_ascend() -> None:
     file = "57\n00:00:01,000 --> 00:00:02,000\na\n\n{}\n00:00:03,000 --> 00:00:04,000\nb\n"
     for second, numbers in (("60", ["57", "60"]), ("57", ["1", "2"]), ("", ["1", "2"])):
-        written = rendered(aligned(file.format(second), {}), "srt").decode()
+        written = rendered(timed(file.format(second), {}), "srt").decode()
         assert re.findall(r"^(\d+)$", written, re.MULTILINE) == numbers
 
 
@@ -159,8 +148,8 @@ def test_a_cue_without_room_shares_the_last_word_before_it() -> None:
         f"{n}\n00:00:0{n},000 --> 00:00:0{n},900\n{text}\n\n" for n, text in enumerate(["Call me", "[door]", "Rock"], 1)
     )
     times = {"Call": (1.0, 1.5), "me": (1.5, 1.8), "Rock": (1.8, 2.5)}
-    assert [row[:2] for row in shown(rendered(aligned(file, times), "srt"))] == [(1.0, 1.76), (1.76, 1.8), (1.8, 2.5)]
-    rows = shown(rendered(aligned(file, {"Call": (0.0, 0.5), "me": (0.5, 1.0)}, 1.0), "srt"))
+    assert [row[:2] for row in shown(rendered(timed(file, times), "srt"))] == [(1.0, 1.76), (1.76, 1.8), (1.8, 2.5)]
+    rows = shown(rendered(timed(file, {"Call": (0.0, 0.5), "me": (0.5, 1.0)}, 1.0), "srt"))
     assert [row[:2] for row in rows] == [(0.0, 0.96), (0.96, 0.98), (0.98, 1.0)]
 
 
@@ -255,7 +244,7 @@ def test_segments_of_other_files_become_cues_with_their_speakers() -> None:
         {"text": "Call me <i> & \nIshmael.", "start": 1, "end": 2, "speaker": "A & B"},
         {"text": "Some --> years", "start": 3, "end": 4},
     ]
-    alignment = aligned(json.dumps({"segments": segments}), {"Call": (1.0, 1.5), "Some": (2.0, 2.5)})
+    alignment = timed(json.dumps({"segments": segments}), {"Call": (1.0, 1.5), "Some": (2.0, 2.5)})
     assert rendered(alignment, "vtt").decode() == (
         "WEBVTT\n\n00:00:01.000 --> 00:00:01.500\n<v A &amp; B>Call me &lt;i&gt; &amp; \nIshmael.\n\n"
         "00:00:02.000 --> 00:00:02.500\nSome --&gt; years\n"
@@ -268,6 +257,6 @@ def test_segments_of_other_files_become_cues_with_their_speakers() -> None:
 
 
 def test_kept_cues_may_lie_on_frames() -> None:
-    rows = shown(rendered(aligned(SRT, SAID), "srt", Style(frame_rate=25.0)))
+    rows = shown(rendered(timed(SRT, SAID), "srt", Style(frame_rate=25.0)))
     assert [(row[0], row[1]) for row in rows] == [(1.0, 1.92), (2.88, 4.36), (4.76, 6.76), (7.0, 8.0)]
-    assert [row[2] for row in rows] == [row[2] for row in shown(rendered(aligned(SRT, SAID), "srt"))]
+    assert [row[2] for row in rows] == [row[2] for row in shown(rendered(timed(SRT, SAID), "srt"))]

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sample_alignments import aligned, make_alignment, random_alignments
+from spoken_documents import timed
 from subtitle_checks import Shown, faults, read_srt, read_vtt, width
 
 from ctc_align.files import Alignment, Style, rendered
-from ctc_align.files.transcripts import parse_transcript
-from ctc_align.text import split, with_cues
-from ctc_align.types import ALIGNED, UNKNOWN, UNSPOKEN, AlignedWord
+from ctc_align.text import split
+from ctc_align.types import ALIGNED, UNKNOWN, AlignedWord
 
 STORY = """We, the people of this town, have gathered here today because Dr. Brown asked us to. "Is it true?" said the
 old man who lived near the river. It was not! Nobody, however, had ever thought of asking him what he knew about the
@@ -203,19 +203,6 @@ def test_cues_begin_and_end_on_frames(rate, frame_ms):
             assert cue.end_ms > cue.start_ms
         assert all(a.end_ms <= b.start_ms for a, b in itertools.pairwise(shown))
         assert shown[-1].end_ms <= (alignment.duration_s + shift_s) * 1000
-
-
-def timed(text: str, said_s: dict[str, float], **fields: object) -> Alignment:
-    """Words of a text or file of cues, each 0.3 s from the start that it has in `said_s`; the others have no times."""
-    transcript = parse_transcript(text.encode(), "a.txt")
-    text, words = transcript.text, []
-    for word in with_cues(split(text), transcript.subtitles).words:
-        at_s = said_s.get(word.text)
-        status = ALIGNED if at_s is not None else UNSPOKEN
-        times = (None, None) if at_s is None else (at_s, at_s + 0.3)
-        where = word.char_start, word.char_end, status, *times
-        words.append(AlignedWord(word.text, word.spoken, *where, kind=word.kind, speaker=word.speaker))
-    return make_alignment(tuple(words), 20.0, text=text, subtitles=transcript.subtitles, **fields)
 
 
 TURNS = "ANNA: Hello\n\nMARY ANN: Hi,\n\n[DOOR SLAMS]\n\nANNA: [laughs] Bye."

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import sys
-import time
 import unicodedata
 
-import pytest
 from rows import over_rows
 
 from ctc_align.text import split
-from ctc_align.text.english_numbers import Context
-from ctc_align.text.spoken_english import speak
 
 
 def cases(*tables: str) -> list[tuple[str, list[str]]]:
@@ -106,16 +102,6 @@ OTHER = [
 @over_rows(("language", "written", "said"), OTHER)
 def test_other_languages(language: str, written: str, said: list[str]) -> None:
     assert [word.spoken for word in split(written, language=language).words] == said
-
-
-@pytest.mark.parametrize(
-    "word", ["\u0301" * 3000 + "\\aughs", "9," * 5_000, "a@" * 20_000, "1-" * 20_000, "x." * 20_000]
-)
-def test_a_word_without_end_is_read_in_time(word: str) -> None:
-    """Some rules take the square or the cube of a word's length: the first of these took hours."""
-    start = time.process_time()
-    assert speak(word, Context())
-    assert time.process_time() - start < 5
 
 
 NUMBERS = """

@@ -178,6 +178,23 @@ def test_long_transcripts_are_quick() -> None:
     assert seconds < 6, f"{seconds:.1f} s"
 
 
+MARKS = ("JOHN: Hi (so) [laughs]\n", "(", "[a", "<a", "♪a", "&amp;", "a:", "<b>", "{\\", "Name: a\n", "*a", "(a) ")
+
+
+@over_rows(
+    "text",
+    [
+        *[mark * (10_000 // len(mark)) for mark in MARKS],
+        *("\u0301" * 3000 + "\\aughs", "9," * 5_000, "a@" * 20_000, "1-" * 20_000, "x." * 20_000),
+    ],
+)
+def test_many_marks_and_words_without_end_are_read_in_time(text: str) -> None:
+    """Some rules could take the square or the cube of a length: one of these took hours."""
+    start = time.process_time()
+    split(text)
+    assert time.process_time() - start < 5
+
+
 @pytest.mark.long
 @over_rows(
     "run",

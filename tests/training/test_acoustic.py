@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from made_corpus import Lines, frames, make_corpus, utterances_of
-from stopped_training import StoppedError, stop_at_saves
+from small_training import CALM, StoppedError, stop_at_saves
 
 from ctc_align.errors import InputError
 from ctc_align.models.convnet.features import MELS
@@ -18,13 +18,12 @@ from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
 from ctc_align.training import acoustic_training
 from ctc_align.training.acoustic_training import HeldOutLosses, RunTarget, Training, evaluate, train
 from ctc_align.training.corpus_data import build_store
-from ctc_align.training.training_batches import Augmentation, Material
+from ctc_align.training.training_batches import Material
 
 PHONES = 39
 SHAPE = NetworkShape(MELS, PHONES + 1, PHONES * 3 + 1, stem=8, body=8, head=8, dilations=(1,))
 QUICK = Training(epochs=2, batch_s=4.0, warmup_steps=2, dropout=0.3, bfloat16=False, seed=3)
 BEST = replace(QUICK, keep_best=True, freeze_norms=True, layers="head")
-CALM = Augmentation(noise=0.0, warp=0.0, band_limit=0.0, mask_channels=0)
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,7 @@ import pytest
 import torch
 from made_letters import make_letters
 from made_models import tiny_folder
+from small_training import options
 
 from ctc_align.alignment.ctc_path import Spans
 from ctc_align.audio.loading import load_segment
@@ -22,7 +23,6 @@ from ctc_align.training.adaptation import Adaptation, adapt, more_silence
 from ctc_align.training.adaptation_check import CheckLimits, OwnSegments, SegmentComparison, compared, loud_frames
 from ctc_align.training.corpus_data import Spoken
 from ctc_align.training.frame_labels import Labels
-from ctc_align.training.run_folder import TrainOptions
 
 FRAMES, WORDS = 1000, 20
 STARTS = np.arange(WORDS) * 50
@@ -106,7 +106,7 @@ def test_a_model_of_the_phones_of_all_languages_is_checked(tmp_path: Path) -> No
     make_letters(tmp_path, 12)
     loose = CheckLimits(1e6, 1e6, 1e6, 1e6)
     quick = Adaptation(language="it", check=loose, training=replace(Adaptation().training, epochs=1))
-    result = adapt(quick, str(model), TrainOptions(str(tmp_path / "manifest.jsonl"), tmp_path / "mine"))
+    result = adapt(quick, str(model), options(tmp_path, tmp_path / "mine"))
     comparison = result.comparison
     assert result.inventory.units == "ipa"
     assert (result.folder / network.name).read_bytes() == network.read_bytes()

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 from made_corpus import make_corpus, utterances_of
+from small_training import CALM
 
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.features import MELS
 from ctc_align.training.corpus_data import FeatureStore, build_store
 from ctc_align.training.training_batches import Augmentation, Material, augment, collate, mask, plan, prefetched
 
-NONE = Augmentation(noise=0.0, warp=0.0, band_limit=0.0, mask_channels=0)
 CONTEXT = 6
 
 
@@ -89,8 +89,8 @@ def test_the_augmentation_of_an_utterance_hangs_on_seed_and_epoch_alone(store: F
 
 
 def test_no_augmentation_changes_nothing() -> None:
-    torch.testing.assert_close(augment(frames(), NONE, generator()), frames())
-    torch.testing.assert_close(mask(frames(), NONE, generator()), frames())
+    torch.testing.assert_close(augment(frames(), CALM, generator()), frames())
+    torch.testing.assert_close(mask(frames(), CALM, generator()), frames())
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -106,13 +106,13 @@ def test_augmented_frames_are_finite_and_the_given_ones_untouched(seed: int) -> 
 
 
 def test_noise_only_adds_power() -> None:
-    changed = augment(frames(), replace(NONE, noise=1.0, noise_snr_db=(10.0, 10.0)), generator())
+    changed = augment(frames(), replace(CALM, noise=1.0, noise_snr_db=(10.0, 10.0)), generator())
     assert (changed >= frames() - 1e-5).all()
     assert (changed - frames()).mean() > 0.1
 
 
 def test_a_band_limit_takes_the_upper_channels() -> None:
-    changed = augment(frames(), replace(NONE, band_limit=1.0), generator(2))
+    changed = augment(frames(), replace(CALM, band_limit=1.0), generator(2))
     gone = (changed == -40.0).all(0)
     cut = int(gone.int().argmax())
     assert 0.6 * MELS - 1 <= cut < MELS
@@ -123,14 +123,14 @@ def test_a_band_limit_takes_the_upper_channels() -> None:
 def test_a_warp_moves_a_peak_along_the_mel_axis() -> None:
     peak = torch.full((5, MELS), -10.0)
     peak[:, 40] = 0.0
-    places = {int(augment(peak, replace(NONE, warp=0.2), generator(seed))[0].argmax()) for seed in range(8)}
+    places = {int(augment(peak, replace(CALM, warp=0.2), generator(seed))[0].argmax()) for seed in range(8)}
     assert len(places) > 3
     assert min(places) >= 33
     assert max(places) <= 50
 
 
 def test_a_mask_hides_one_band() -> None:
-    hidden = (mask(frames(), replace(NONE, mask_channels=10), generator(4)) == 0.0).all(0)
+    hidden = (mask(frames(), replace(CALM, mask_channels=10), generator(4)) == 0.0).all(0)
     width = int(hidden.sum())
     assert 1 <= width <= 10
     first = int(hidden.int().argmax())
@@ -150,7 +150,7 @@ def test_a_room_adds_what_is_left_of_earlier_frames() -> None:
     """A click: nothing before it, its own frame as it was, a tail after it that falls as far as a room's does."""
     quiet = torch.full((100, MELS), -20.0)
     quiet[40] = 0.0
-    heard = augment(quiet, replace(NONE, room=1.0), generator(4))
+    heard = augment(quiet, replace(CALM, room=1.0), generator(4))
     torch.testing.assert_close(heard[40], quiet[40], atol=1e-4, rtol=0)
     torch.testing.assert_close(heard[:40], quiet[:40], atol=1.0, rtol=0)
     tail = heard[41:50, 0]
@@ -162,4 +162,4 @@ def test_a_room_adds_what_is_left_of_earlier_frames() -> None:
     assert 0.2 <= 0.01 * 6 * np.log(10) / falls[0] <= 0.8
     # Its power is that of the click, or up to 12 dB less.
     assert 0.0 <= -np.log(float(heard[41:, 0].exp().sum() - 59 * np.exp(-20.0))) <= 1.2 * np.log(10) + 0.01
-    torch.testing.assert_close(augment(quiet, replace(NONE, room=0.0), generator(4)), quiet)
+    torch.testing.assert_close(augment(quiet, replace(CALM, room=0.0), generator(4)), quiet)

@@ -10,6 +10,7 @@ import pytest
 import torch
 from made_corpus import Lines
 from made_letters import make_letters
+from small_training import SMALL, options
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.models import load_model
@@ -18,26 +19,18 @@ from ctc_align.models.convnet.convnet_model import ConvNet
 from ctc_align.models.convnet.gaussian_mixtures import Mixtures
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
 from ctc_align.training import Watch
-from ctc_align.training.acoustic_training import Training
 from ctc_align.training.adaptation import Adaptation, adapt
 from ctc_align.training.corpus_data import Corpus, FeatureStore, Spoken
 from ctc_align.training.frame_labels import Labels, StateScorer, inputs_of, learn_mixtures, resegmented
 from ctc_align.training.pipeline import train
-from ctc_align.training.recipe import NetworkSizes, Recipe, Refining, SegmenterPlan
-from ctc_align.training.run_folder import TrainOptions
-from ctc_align.training.training_batches import Augmentation
+from ctc_align.training.recipe import Refining, SegmenterPlan
 
-RECIPE = Recipe(
-    fewest=3,
-    dev_share=0.1,
-    network=NetworkSizes(24, 32, 32, (1, 2)),
+RECIPE = replace(
+    SMALL,
     segmenter=SegmenterPlan(((1, 5, 50),), 1),
-    training=Training(
-        epochs=6, learning_rate=2e-2, batch_s=4.0, warmup_steps=5, dropout=0.0, ctc_weight=2.0, bfloat16=False,
-        augmentation=Augmentation(noise=0.0, warp=0.0, band_limit=0.0, mask_channels=0),
-    ),
+    training=replace(SMALL.training, epochs=6),
     refining=Refining(epochs=4, learning_rate=1e-2, warmup_steps=2, mixtures=2, utterances=30),
-)  # fmt: skip
+)
 COLOURS, SPEAKERS = 3, 6
 
 
@@ -126,7 +119,7 @@ def test_a_refined_model_has_mixtures_is_resumable_and_can_be_adapted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = make_letters(tmp_path / "letters", 30)
-    call = TrainOptions(str(tmp_path / "letters" / "manifest.jsonl"), tmp_path / "straight" / "m", keep=True)
+    call = options(tmp_path / "letters", tmp_path / "straight" / "m", keep=True)
     lines = Lines()
     straight = train(RECIPE, call, lines)
     assert "segments: by the network and mixtures together" in lines.lines

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from made_corpus import Lines, Made, make_corpus
+from small_training import SMALL, options
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import load_config
@@ -16,22 +17,9 @@ from ctc_align.models import embedded_folder, resolve_device
 from ctc_align.models.convnet.convnet_model import load_folder
 from ctc_align.training.acoustic_training import Training
 from ctc_align.training.pipeline import train
-from ctc_align.training.recipe import NetworkSizes, Recipe, Refining, SegmenterPlan
-from ctc_align.training.run_folder import TrainOptions
-from ctc_align.training.training_batches import Augmentation
+from ctc_align.training.recipe import Recipe, Refining
 
-CALM = Augmentation(noise=0.0, warp=0.0, band_limit=0.0, mask_channels=0)
-TONES = Recipe(
-    name="tones",
-    units="arpabet",
-    language="en",
-    network=NetworkSizes(24, 32, 32, (1, 2)),
-    segmenter=SegmenterPlan(((1, 5, 50), (1, 1, 50)), 1),
-    training=Training(
-        epochs=30, learning_rate=2e-2, batch_s=4.0, warmup_steps=5, dropout=0.0, ctc_weight=2.0, bfloat16=False,
-        augmentation=CALM,
-    ),
-)  # fmt: skip
+TONES = replace(SMALL, name="tones", units="arpabet", language="en", fewest=5, dev_share=0.05)
 
 
 @pytest.fixture(scope="module")
@@ -40,15 +28,11 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Made]]:
     return folder, make_corpus(folder, utterances=50, dev=4)
 
 
-def call(folder: Path, out: Path) -> TrainOptions:
-    return TrainOptions(str(folder / "manifest.jsonl"), out, dev=str(folder / "dev.jsonl"))
-
-
 @pytest.mark.long
 def test_english_phones_from_recordings_to_a_model_that_aligns(corpus: tuple[Path, list[Made]], tmp_path: Path) -> None:
     folder, made = corpus
     lines = Lines()
-    result = train(TONES, call(folder, tmp_path / "m"), lines)
+    result = train(TONES, options(folder, tmp_path / "m", dev=str(folder / "dev.jsonl")), lines)
     assert result.corpus.dev.tolist() == [46, 47, 48, 49]
     aligner = Aligner(str(result.folder), device="cpu")
     assert aligner.model is not None

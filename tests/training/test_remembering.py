@@ -11,6 +11,7 @@ import pytest
 from inline_corpus import inline_alignment  # noqa: F401 (a fixture)
 from made_letters import WORDS, make_letters
 from made_models import tiny_folder
+from small_training import options
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.cli import run as cli
@@ -25,7 +26,6 @@ from ctc_align.training.acoustic_training import Training
 from ctc_align.training.adaptation import Adaptation, adapt
 from ctc_align.training.pipeline import train
 from ctc_align.training.recipe import NetworkSizes, Recipe, SegmenterPlan
-from ctc_align.training.run_folder import TrainOptions
 
 TINY = Recipe(
     language="de",
@@ -46,7 +46,7 @@ def sounds(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def letters(sounds: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return train(TINY, TrainOptions(str(sounds / "manifest.jsonl"), tmp_path_factory.mktemp("letters") / "m")).folder
+    return train(TINY, options(sounds, tmp_path_factory.mktemp("letters") / "m")).folder
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +54,7 @@ def phones(sounds: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("phones")
     lines = [f"{word.lower()}\t{' '.join('P' + letter for letter in word.lower())}" for word in WORDS]
     (folder / "tones.dict").write_text("\n".join([*lines, "zwei\tPt Pe", "two\tPo Po"]) + "\n", "utf-8")
-    call = TrainOptions(str(sounds / "manifest.jsonl"), folder / "m", lexicon=str(folder / "tones.dict"))
+    call = options(sounds, folder / "m", lexicon=str(folder / "tones.dict"))
     return train(TINY, call).folder
 
 
@@ -135,12 +135,12 @@ def test_emissions_of_another_vocabulary_are_not_the_lexicons(phones: Path) -> N
 def test_adapting_inherits(letters: Path, phones: Path, sounds: Path, tmp_path: Path) -> None:
     training = replace(Adaptation().training, epochs=1)
     for base, kept in ((letters, "de"), (phones, "de")):
-        call = TrainOptions(str(sounds / "manifest.jsonl"), tmp_path / base.parent.name)
+        call = options(sounds, tmp_path / base.parent.name)
         card = adapt(Adaptation(training=training), str(base), call)
         assert card.inventory.language == kept
         mine = folder_settings(str(call.out_dir))
         assert (mine.language, mine.lexicon is None) == (kept, base == letters)
-    other = TrainOptions(str(sounds / "manifest.jsonl"), tmp_path / "other")
+    other = options(sounds, tmp_path / "other")
     adapt(Adaptation(language="nl", training=training), str(letters), other)
     assert folder_settings(str(other.out_dir)).language == "nl"
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from made_corpus import Lines
 from made_letters import LETTERS, Said, make_letters
-from stopped_training import StoppedError, model_files, stop_at_saves
+from small_training import SMALL, StoppedError, model_files, options, stop_at_saves
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.errors import InputError, OutputError, UsageError
@@ -28,27 +28,12 @@ from ctc_align.training.adaptation import Adaptation, adapt
 from ctc_align.training.adaptation_check import CheckLimits
 from ctc_align.training.frame_labels import Labels
 from ctc_align.training.pipeline import train
-from ctc_align.training.recipe import NetworkSizes, Recipe, SegmenterPlan
+from ctc_align.training.recipe import Recipe
 from ctc_align.training.run_folder import TrainOptions
 from ctc_align.training.starting import learnt_edges
 from ctc_align.training.training_batches import Augmentation
 
-CALM = Augmentation(noise=0.0, warp=0.0, band_limit=0.0, mask_channels=0)
-TINY = Recipe(
-    fewest=3,
-    dev_share=0.1,
-    network=NetworkSizes(24, 32, 32, (1, 2)),
-    segmenter=SegmenterPlan(((1, 5, 50), (1, 1, 50)), 1),
-    training=Training(
-        epochs=30, learning_rate=2e-2, batch_s=4.0, warmup_steps=5, dropout=0.0, ctc_weight=2.0, bfloat16=False,
-        augmentation=CALM,
-    ),
-)  # fmt: skip
-QUICK = replace(TINY, training=replace(TINY.training, epochs=2, dropout=0.2, augmentation=Augmentation()))
-
-
-def call(folder: Path, out: Path, **more) -> TrainOptions:
-    return TrainOptions(str(folder / "manifest.jsonl"), out, **more)
+QUICK = replace(SMALL, training=replace(SMALL.training, epochs=2, dropout=0.2, augmentation=Augmentation()))
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +45,7 @@ def spoken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Said]]:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory, spoken: tuple[Path, list[Said]]) -> Path:
     folder = tmp_path_factory.mktemp("model")
-    train(TINY, call(spoken[0], folder / "tones", command="ctc-align train letters"))
+    train(SMALL, options(spoken[0], folder / "tones", command="ctc-align train letters"))
     return folder / "tones"
 
 
@@ -138,7 +123,7 @@ def test_a_model_gets_the_network_of_edges_that_fits_its_tokens(
     make_letters(tmp_path / "letters", 8, seed=3)
     for edges, said in (("english", "English edges drawn by eye"), ("none", "| edges | medians over all")):
         again = Adaptation(edges=edges, training=replace(Adaptation().training, epochs=1))
-        adapt(again, str(base), call(tmp_path / "letters", out, force=True))
+        adapt(again, str(base), options(tmp_path / "letters", out, force=True))
         assert (out / FILE).is_file() == (edges == "english")
         assert said in (out / "README.md").read_text("utf-8")
 
@@ -148,7 +133,7 @@ def test_a_run_that_was_stopped_goes_on_and_gives_the_same_model(
     spoken: tuple[Path, list[Said]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Dropout and augmentation on; stopped in the features' wake, while segmenting, and while learning."""
-    straight = train(QUICK, call(spoken[0], tmp_path / "straight" / "m"))
+    straight = train(QUICK, options(spoken[0], tmp_path / "straight" / "m"))
     often = replace(QUICK, training=replace(QUICK.training, checkpoint_s=-1.0))
     out = tmp_path / "stopped" / "m"
     real_labels = frame_labels.from_nothing
@@ -158,16 +143,16 @@ def test_a_run_that_was_stopped_goes_on_and_gives_the_same_model(
 
     monkeypatch.setattr(frame_labels, "from_nothing", broken)
     with pytest.raises(StoppedError):
-        train(often, call(spoken[0], out))
+        train(often, options(spoken[0], out))
     monkeypatch.setattr(frame_labels, "from_nothing", real_labels)
     stop_at_saves(monkeypatch, 2, 5)
     for _ in range(2):
         with pytest.raises(StoppedError):
-            train(often, call(spoken[0], out))
+            train(often, options(spoken[0], out))
         torch.rand(3)
     monkeypatch.setattr(frame_labels, "from_nothing", broken)  # not done again
     lines = Lines()
-    resumed = train(often, call(spoken[0], out), lines)
+    resumed = train(often, options(spoken[0], out), lines)
     assert any(line.startswith("goes on from step ") for line in lines.lines)
     assert model_files(resumed.folder) == model_files(straight.folder)
     assert resumed.dev == straight.dev
@@ -176,24 +161,24 @@ def test_a_run_that_was_stopped_goes_on_and_gives_the_same_model(
 @pytest.mark.long
 def test_a_folder_is_another_runs(spoken: tuple[Path, list[Said]], model: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there is a model already \(model\.toml\); give --force"):
-        train(TINY, call(spoken[0], model))
+        train(SMALL, options(spoken[0], model))
     out = tmp_path / "m"
-    kept = train(QUICK, call(spoken[0], out, keep=True))
+    kept = train(QUICK, options(spoken[0], out, keep=True))
     before = model_files(kept.folder)
     assert (out / ".training" / "labels.npz").exists()
     with pytest.raises(UsageError, match="a run with another recipe was stopped here"):
-        train(replace(QUICK, seed=2), call(spoken[0], out))
+        train(replace(QUICK, seed=2), options(spoken[0], out))
     assert model_files(out) == before
     for stale in ("calibration.toml", "confidence.safetensors", "edges.safetensors"):
         (out / stale).write_text("")
-    train(replace(QUICK, seed=2, edges="none"), call(spoken[0], out, force=True))
+    train(replace(QUICK, seed=2, edges="none"), options(spoken[0], out, force=True))
     assert model_files(out) != before
     assert sorted(path.name for path in out.iterdir()) == ["README.md", "model.safetensors", "model.toml"]
     (tmp_path / "file").write_text("")
     with pytest.raises(UsageError, match="expected a folder, got a file"):
-        train(TINY, call(spoken[0], tmp_path / "file"))
+        train(SMALL, options(spoken[0], tmp_path / "file"))
     with pytest.raises(OutputError, match="the folder cannot be made"):
-        train(TINY, call(spoken[0], tmp_path / "file" / "m"))
+        train(SMALL, options(spoken[0], tmp_path / "file" / "m"))
 
 
 def test_an_old_torch_is_refused_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -216,7 +201,7 @@ def test_bad_pairs_are_left_out_counted_and_listed(tmp_path: Path) -> None:
     (tmp_path / "u005.wav").write_bytes(b"RIFF")
     manifest.write_text("".join(json.dumps(row) + "\n" for row in rows) + "{\n")
     lines = Lines()
-    result = train(QUICK, call(tmp_path, tmp_path / "m"), lines)
+    result = train(QUICK, options(tmp_path, tmp_path / "m"), lines)
     corpus = result.corpus
     assert len(corpus.train) + len(corpus.dev) == 16
     assert sorted((one.kind, one.id) for one in corpus.left_out) == [
@@ -244,7 +229,7 @@ def test_corpora_of_which_nothing_can_be_used(tmp_path: Path) -> None:
     def error_of(**changed: object) -> str:
         manifest.write_text("".join(json.dumps(row | changed) + "\n" for row in rows))
         with pytest.raises(InputError) as caught:
-            train(TINY, call(tmp_path, tmp_path / "m"))
+            train(SMALL, options(tmp_path, tmp_path / "m"))
         return str(caught.value)
 
     assert "none of the transcripts can be used: 3 × nothing that is spoken" in error_of(text="…")
@@ -252,7 +237,7 @@ def test_corpora_of_which_nothing_can_be_used(tmp_path: Path) -> None:
     unreadable = error_of(audio="no.wav", text="salé salé salé")
     assert "two utterances or more that can be used, got 0: 3 × unreadable audio" in unreadable
     with pytest.raises(UsageError, match="there is no such"):
-        train(TINY, TrainOptions(str(tmp_path / "absent"), tmp_path / "m"))
+        train(SMALL, TrainOptions(str(tmp_path / "absent"), tmp_path / "m"))
 
 
 @pytest.mark.long
@@ -265,7 +250,7 @@ def test_phones_of_a_lexicon(tmp_path: Path) -> None:
     lines = [f"{word.lower()}\t{' '.join('P' + letter for letter in word.lower())}" for word in WORDS[1:]]
     lines.insert(0, "mola\t0.9\tPm Pé Pl Pé")
     lexicon.write_text("\n".join(lines) + "\n", "utf-8")
-    result = train(TINY, call(tmp_path, tmp_path / "m", lexicon=str(lexicon)))
+    result = train(SMALL, options(tmp_path, tmp_path / "m", lexicon=str(lexicon)))
     left = result.corpus.left_out
     assert {one.kind for one in left} == {"words that are not in the lexicon"}
     assert {one.details for one in left} <= {"salé", "salé salé", "salé salé salé"}
@@ -292,7 +277,7 @@ def test_adapting_lowers_the_loss_on_another_voice(model: Path, tmp_path: Path) 
     make_letters(tmp_path, 40, seed=3, pitch=1.07, noise=0.004)
     lines = Lines()
     before = model_files(model)
-    result = adapt(Adaptation(), str(model), call(tmp_path, tmp_path / "mine"), lines)
+    result = adapt(Adaptation(), str(model), options(tmp_path, tmp_path / "mine"), lines)
     trained = result.trained
     assert trained.before is not None
     assert trained.dev.ctc < 0.9 * trained.before.ctc
@@ -310,7 +295,7 @@ def test_adapting_never_ends_worse(model: Path, tmp_path: Path) -> None:
     make_letters(tmp_path, 12, seed=3)
     ruin = Adaptation(training=replace(Adaptation().training, learning_rate=5.0, epochs=1, warmup_steps=0))
     lines = Lines()
-    result = adapt(ruin, str(model), call(tmp_path, tmp_path / "mine"), lines)
+    result = adapt(ruin, str(model), options(tmp_path, tmp_path / "mine"), lines)
     assert "no epoch was better on what is held out" in lines.lines[-1]
     assert (result.folder / "model.safetensors").read_bytes() == (model / "model.safetensors").read_bytes()
 
@@ -328,7 +313,7 @@ def test_a_model_that_learnt_wrong_edges_is_not_written(
         labels = real(*arguments)  # type: ignore[arg-type]
         return replace(labels, states=[np.roll(row, 5) for row in labels.states])
 
-    lines, mine, limits = Lines(), call(tmp_path, tmp_path / "mine"), CheckLimits(shift_ms=5.0)
+    lines, mine, limits = Lines(), options(tmp_path, tmp_path / "mine"), CheckLimits(shift_ms=5.0)
     harmful = Adaptation(
         check=limits, training=replace(Adaptation().training, learning_rate=2e-2, batch_s=1.0, epochs=1)
     )
@@ -351,8 +336,8 @@ def test_a_model_that_learnt_wrong_edges_is_not_written(
 def test_what_cannot_be_adapted(model: Path, tmp_path: Path) -> None:
     make_letters(tmp_path, 6)
     with pytest.raises(UsageError, match="no other can be adapted"):
-        adapt(Adaptation(), "hf:some/model", call(tmp_path, tmp_path / "m"))
+        adapt(Adaptation(), "hf:some/model", options(tmp_path, tmp_path / "m"))
     with pytest.raises(UsageError, match="is the folder of the model that is adapted"):
-        adapt(Adaptation(), str(model), call(tmp_path, model, force=True))
+        adapt(Adaptation(), str(model), options(tmp_path, model, force=True))
     with pytest.raises(UsageError, match="there is a model already"):
-        adapt(Adaptation(), str(model), call(tmp_path, model))
+        adapt(Adaptation(), str(model), options(tmp_path, model))

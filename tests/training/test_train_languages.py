@@ -12,7 +12,7 @@ import torch
 from made_corpus import Lines
 from made_letters import make_letters
 from safetensors.torch import load_file
-from stopped_training import StoppedError, model_files, stop_at_saves
+from small_training import SMALL, StoppedError, model_files, options, stop_at_saves
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_segment
@@ -28,23 +28,15 @@ from ctc_align.text.phone_sets import IPA_PHONES
 from ctc_align.training.acoustic_training import Training
 from ctc_align.training.pipeline import train
 from ctc_align.training.recipe import NetworkSizes, Recipe, SegmenterPlan
-from ctc_align.training.run_folder import TrainOptions
 from ctc_align.training.starting import read_start
 from ctc_align.types import Transcript
 
-SIZES = NetworkSizes(24, 32, 32, (1, 2))
-LETTERS = Recipe(
-    fewest=3,
-    dev_share=0.1,
-    network=SIZES,
+LETTERS = replace(
+    SMALL,
     segmenter=SegmenterPlan(((1, 3, 50), (1, 1, 50)), 1),
     training=Training(epochs=1, batch_s=4.0, warmup_steps=5, bfloat16=False),
 )
 IPA = replace(LETTERS, units="ipa", language="it")
-
-
-def call(folder: Path, out: Path) -> TrainOptions:
-    return TrainOptions(str(folder / "manifest.jsonl"), out)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +56,7 @@ def spoken(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory, spoken: Path) -> Path:
     out = tmp_path_factory.mktemp("ipa") / "m"
-    train(IPA, call(spoken, out))
+    train(IPA, options(spoken, out))
     return out
 
 
@@ -87,9 +79,9 @@ def test_a_run_in_several_languages_goes_on_to_the_same_model(
     often = replace(IPA, training=replace(IPA.training, checkpoint_s=-1.0))
     stop_at_saves(monkeypatch, 1)
     with pytest.raises(StoppedError):
-        train(often, call(spoken, tmp_path / "m"))
+        train(often, options(spoken, tmp_path / "m"))
     lines = Lines()
-    train(often, call(spoken, tmp_path / "m"), lines)
+    train(often, options(spoken, tmp_path / "m"), lines)
     assert any(line.startswith("goes on from step ") for line in lines.lines)
     assert model_files(tmp_path / "m") == model_files(model)
 
@@ -150,6 +142,6 @@ def test_a_model_begins_with_the_weights_of_another_one(model: Path, spoken: Pat
     with pytest.raises(UsageError, match=r"network of the same sizes, got \(stem, body, head\) \(24, 32, 32\)"):
         ipa.weights_for(Recipe().shape(1.0, 3), ("-", "a", "b", "c"), "letters", 1)
     begun = replace(LETTERS, start=str(model), network=NetworkSizes(dilations=(1, 2)))
-    train(begun, call(spoken, tmp_path / "m"))
+    train(begun, options(spoken, tmp_path / "m"))
     assert f"begun with the weights of {model}" in (tmp_path / "m" / "README.md").read_text("utf-8")
     assert load_file(str(tmp_path / "m" / "model.safetensors"))["body.0.conv.weight"].shape == (32, 32, 3)
