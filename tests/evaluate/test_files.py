@@ -197,16 +197,17 @@ def test_names_that_meet_by_their_ends_take_no_time(tmp_path):
     assert time.process_time() - began_s < 5.0
 
 
-@pytest.mark.parametrize("times", [(1e999, 2.0), (0.5, 0.1)])
-def test_json_whose_times_are_none(tmp_path, times):
+def test_json_that_is_no_alignment_with_times(tmp_path):
     data = to_dict(alignment())
     del data["version"]  # so that nobody takes it for what ctc-align wrote
-    data["words"][0]["start_s"], data["words"][0]["end_s"] = times
-    path = put(tmp_path / "a.json", json.dumps(data).replace("Infinity", "1e999"))
-    with pytest.raises(
-        InputError, match=r"a.json: expected words and tokens with times in seconds: (words\[0\].start_s|'one' starts)"
-    ):
-        read_intervals(path)
+    for start_s, end_s, says in ((1e999, 2.0, r"words\[0\].start_s"), (0.5, 0.1, "'one' starts")):
+        data["words"][0].update(start_s=start_s, end_s=end_s)
+        path = put(tmp_path / "a.json", json.dumps(data).replace("Infinity", "1e999"))
+        with pytest.raises(InputError, match=rf"a.json: expected words and tokens with times in seconds: {says}"):
+            read_intervals(path)
+    for content in ('{"format": "ctc-align/1"}', '{"format": "ctc-align/1", "words": [{}]}', '{"words": []}', "3"):
+        with pytest.raises(InputError, match=r"a\.json: "):
+            read_intervals(put(tmp_path / "a.json", content))
 
 
 def test_labels_of_timit(tmp_path):

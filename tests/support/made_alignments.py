@@ -12,15 +12,13 @@ CTM = "".join(f"{{}} 1 {start} {end - start:.3f} {label} 0.9\n" for label, start
 
 
 def alignment(utterance: str = "a", shift_s: float = 0.0, duration_s: float = 2.0) -> Alignment:
-    words = tuple(
-        AlignedWord(
-            label, label, 0, 1, "aligned", start + shift_s, end + shift_s, 0.9,
-            (AlignedToken(label[0], start + shift_s, start + 0.1 + shift_s, 0.9),
-             AlignedToken("e", start + 0.1 + shift_s, end + shift_s, 0.9)),
-        )
-        for label, start, end in WORDS
-    )  # fmt: skip
-    return Alignment(utterance, "a.wav", duration_s, "m", "cpu", 0.01, 1.0, -1.0, "one two three", words)
+    """Return words of two tokens each, the first of 0.1 s."""
+    words = []
+    for label, start_s, end_s in WORDS:
+        edges = (start_s + shift_s, start_s + 0.1 + shift_s, end_s + shift_s)
+        tokens = (AlignedToken(label[0], *edges[:2], 0.9), AlignedToken("e", *edges[1:], 0.9))
+        words.append(AlignedWord(label, label, 0, 1, "aligned", edges[0], edges[2], 0.9, tokens))
+    return Alignment(utterance, "a.wav", duration_s, "m", "cpu", 0.01, 1.0, -1.0, "one two three", tuple(words))
 
 
 def put(path: Path, text: str) -> Path:

@@ -74,11 +74,3 @@ def test_a_second_segmentation_that_cannot_be(tmp_path: Path, line: str) -> None
     (tmp_path / "r.toml").write_text(f"[refining]\n{line}\n")
     with pytest.raises(ConfigError, match=f"refining.{line.split()[0]}"):
         load_config(Recipe, str(tmp_path / "r.toml"), {})
-
-
-def test_faults_in_a_recipe_are_told_together(tmp_path: Path) -> None:
-    path = tmp_path / "bad.toml"
-    path.write_text('units = "words"\nepoch = 3\n[training]\nlearning_rate = 0.0\n')
-    with pytest.raises(ConfigError) as caught:
-        load_config(Recipe, path, {})
-    assert len(str(caught.value).splitlines()) == 3
