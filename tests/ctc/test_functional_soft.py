@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -11,9 +10,8 @@ import torch
 from kernel_problems import target
 from oracles import ctc_paths, enumerate_all, simple_ctc_paths
 
-from ctc_align.ctc import autograd
 from ctc_align.errors import KernelError
-from ctc_align.functional import ctc_loss, forced_align, hessian, merge_tokens, occupancy, simple_ctc_loss
+from ctc_align.functional import ctc_loss, hessian, occupancy, simple_ctc_loss
 
 INF, NAN = float("inf"), float("nan")
 
@@ -63,15 +61,6 @@ def test_occupancy_is_minus_the_gradient(dtype: torch.dtype) -> None:
     leaf = scores.to(torch.float64 if dtype == torch.float64 else torch.float32).requires_grad_()
     ctc_loss(leaf, targets, frames, tokens, reduction="sum").backward()
     assert torch.equal(-leaf.grad, occupancy(scores, targets, frames, tokens))
-
-
-def test_the_differentiable_occupancy_is_the_same() -> None:
-    """It is what a gradient through soft targets needs; `occupancy` has none."""
-    scores = ragged(3)[0][:, :1].transpose(0, 1).requires_grad_()
-    topology = autograd.lattice.ctc([[1, 2]])
-    made = autograd.occupancies(scores, topology)
-    assert made.requires_grad
-    assert torch.equal(made[0], occupancy(scores[0], torch.tensor([1, 2]), [5], [2]))
 
 
 @pytest.mark.parametrize("blank", [0, 1, 2])
@@ -147,22 +136,6 @@ def test_hessian_is_two_derivatives(seed: int, blank: int) -> None:
     torch.testing.assert_close(hessian(logits.float(), *given), met.float(), rtol=0, atol=1e-6)
 
 
-def test_hessian_by_finite_differences() -> None:
-    """Of the loss itself, not of a gradient."""
-    logits = torch.as_tensor(np.random.default_rng(1).normal(size=(1, 3, 3)))
-    rest = torch.tensor([[1, 2]]), [3], [2]
-    met, step = hessian(logits, *rest).view(9, 9), 1e-4
-
-    def value(at: torch.Tensor) -> torch.Tensor:
-        return ctc_loss(at.view(3, 1, 3).log_softmax(2), *rest, reduction="sum")
-
-    units = step * torch.eye(9, dtype=torch.float64)
-    for i in range(9):
-        for j in range(9):
-            corners = [value(logits.view(9) + a * units[i] + b * units[j]) * a * b for a in (1, -1) for b in (1, -1)]
-            assert met[i, j].item() == pytest.approx(sum(corners).item() / (4 * step**2), abs=1e-6)
-
-
 def test_hessian_of_what_cannot_be_and_of_what_is_certain() -> None:
     logits = torch.zeros(3, 4, 3, dtype=torch.float64)
     logits[1] = 1e10 * torch.tensor([[1.0, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]])
@@ -208,45 +181,6 @@ def test_wrong_arguments_of_the_hessian(logits: torch.Tensor, said: str) -> None
     with pytest.raises(KernelError) as error:
         hessian(logits, torch.tensor([[1, 2]]), [4], [2])
     assert said in str(error.value)
-
-
-@pytest.mark.parametrize("function", [occupancy, simple_ctc_loss])
-@pytest.mark.parametrize(
-    ("change", "said"),
-    [
-        ({"log_probs": torch.zeros(4, 2, 3).long()}, "log_probs: expected a floating-point tensor"),
-        ({"targets": torch.tensor([[1, 2], [1, 3]])}, "target 1: token 1 is 3"),
-        ({"targets": torch.tensor([[1, 2], [-1, 1]])}, "target 1: token 0 is -1"),
-        ({"targets": torch.tensor([[1, 2], [1, 0]])}, "target 1: token 1 (0) is the blank"),
-        ({"targets": torch.tensor([[1, 2], [1, 2]]).bool()}, "expected"),
-        ({"input_lengths": [4, 5]}, "input_lengths: utterance 1 has 5 frames"),
-        ({"target_lengths": [2, 3]}, "expected 0 to 2, got [2, 3]"),
-        ({"target_lengths": [2, -2]}, "expected 0 to 2, got [2, -2]"),
-        ({"blank": 3}, "blank: expected a class from 0 to 2, got 3"),
-    ],
-)
-def test_wrong_arguments(function: Any, change: dict[str, Any], said: str) -> None:
-    arguments = {
-        "log_probs": torch.zeros(4, 2, 3),
-        "targets": torch.tensor([[1, 2], [1, 2]]),
-        "input_lengths": [4, 4],
-        "target_lengths": [2, 2],
-    }
-    assert function(**arguments).isfinite().all()
-    with pytest.raises(KernelError) as error:
-        function(**(arguments | change))
-    assert said in str(error.value)
-
-
-def test_soft_targets_and_the_best_path_of_one_utterance() -> None:
-    """Where one path is nearly certain both say the same."""
-    labels = [0, 1, 1, 0, 2, 2, 2, 0]
-    log_probs = (12 * torch.nn.functional.one_hot(torch.tensor(labels), 3).float()).log_softmax(1)
-    soft = occupancy(log_probs, torch.tensor([1, 2]), [8], [2])
-    paths, scores = forced_align(log_probs[None], torch.tensor([[1, 2]]))
-    assert soft.argmax(1).tolist() == labels == paths[0].tolist()
-    assert [(span.token, span.start, span.end) for span in merge_tokens(paths[0], scores[0])] == [(1, 1, 3), (2, 4, 7)]
-    assert math.isclose(float(soft.max(1).values.min()), 1, abs_tol=1e-3)
 
 
 @pytest.mark.parametrize(("frames", "tokens"), [([0], [0]), ([0], [1]), ([2], [0])])

@@ -177,14 +177,6 @@ def test_a_prior_is_the_mean_over_the_frames_that_count() -> None:
     assert torch.equal(prior.mean, kept), "nor is there any in evaluation"
 
 
-def test_a_prior_is_saved_with_the_network() -> None:
-    prior, other = losses.LabelPrior(2, decay=0.5), losses.LabelPrior(2, decay=0.5)
-    prior(torch.tensor([[[0.9, 0.1]]]).log(), [1])
-    other.load_state_dict(prior.state_dict())
-    assert torch.equal(other.mean, prior.mean)
-    assert list(prior.parameters()) == []
-
-
 @pytest.mark.parametrize(
     ("make", "said"),
     [

@@ -125,7 +125,9 @@ def test_what_does_not_fit_and_what_is_infinite(backend: str, dtype: torch.dtype
     leaf = x.clone().requires_grad_()
     loss = losses(leaf, *rest)
     assert loss.isinf().tolist() == [True, True, False, False, False]
+    assert loss[3] == 0
     (gradient,) = torch.autograd.grad(loss.sum(), leaf, create_graph=True)
+    assert (gradient[[0, 1, 3]] == 0).all()
     (second,) = torch.autograd.grad((gradient**2).sum(), leaf)
     assert torch.isfinite(second).all()
     assert (second[[0, 1, 3]] == 0).all()
@@ -161,21 +163,6 @@ def test_padding_is_never_read_and_has_no_second_derivative() -> None:
     met = product(poisoned, direction, lambda y: losses(y, topology, lengths))
     assert torch.equal(met, clean)
     assert (met.masked_select(~inside) == 0).all()
-
-
-def test_a_graph_may_be_used_again_and_gives_the_same_bits() -> None:
-    x, topology, lengths = problem(6, "ctc")
-    for leaf in (x, x.detach().float().requires_grad_(), x.detach().transpose(0, 1).contiguous().transpose(0, 1)):
-        leaf.requires_grad_()
-        loss = losses(leaf, topology, lengths)
-        (plain,) = torch.autograd.grad(loss.sum(), leaf, retain_graph=True)
-        (first,) = torch.autograd.grad(loss.sum(), leaf, retain_graph=True, create_graph=True)
-        (again,) = torch.autograd.grad(loss.sum(), leaf, create_graph=True)
-        assert torch.equal(plain, first)
-        assert torch.equal(plain, again)
-        seconds = [torch.autograd.grad((each**3).sum(), leaf, retain_graph=True)[0] for each in (first, again, first)]
-        assert torch.equal(seconds[0], seconds[1])
-        assert torch.equal(seconds[0], seconds[2])
 
 
 def test_posteriors_are_made_once_for_two_derivatives(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -32,50 +31,6 @@ def everything(x: torch.Tensor, given: Batch, backend: str = "cpu") -> Result:
 
 def same(one: Result, other: Result) -> bool:
     return one[0] == other[0] and one[1] == other[1] and torch.equal(one[2], other[2])
-
-
-def strided(x: torch.Tensor) -> torch.Tensor:
-    wide = torch.full((2 * x.shape[0], 3 * x.shape[1], 2 * x.shape[2]), float("nan"), dtype=x.dtype)
-    wide[::2, ::3, ::2] = x
-    return wide[::2, ::3, ::2]
-
-
-def read_only(x: torch.Tensor) -> torch.Tensor:
-    array = x.numpy().copy()
-    array.setflags(write=False)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return torch.from_numpy(array)
-
-
-LAYOUTS: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
-    "time first": lambda x: x.transpose(0, 1).contiguous().transpose(0, 1),
-    "classes first": lambda x: x.permute(2, 0, 1).contiguous().permute(1, 2, 0),
-    "strided": strided,
-    "offset": lambda x: torch.cat((x[:, :1], x), 1)[:, 1:],
-    "read-only": read_only,
-    "with gradient": lambda x: x.clone().requires_grad_(),
-}
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_layouts(layout: str, dtype: torch.dtype) -> None:
-    given = given_batch()
-    x = given.log_probs.to(dtype)
-    before = x.clone()
-    view = LAYOUTS[layout](x)
-    assert same(everything(view, given), everything(x, given))
-    assert torch.equal(torch.nan_to_num(view.detach()), torch.nan_to_num(before))
-
-
-def test_expanded() -> None:
-    row = given_batch().log_probs[:1, :20]
-    topology = lattice.ctc([[1, 2], [3], []], blank=0)
-    given = Batch(row.expand(3, -1, -1), torch.tensor([20, 20, 20]), topology)
-    assert same(everything(given.log_probs, given), everything(given.log_probs.contiguous(), given))
-    flat = torch.zeros(1, 1, 1).expand(3, 20, 7)
-    assert same(everything(flat, given), everything(flat.contiguous(), given))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -124,15 +79,6 @@ def threads() -> Iterator[Callable[[int], None]]:
     before = torch.get_num_threads()
     yield torch.set_num_threads
     torch.set_num_threads(before)
-
-
-def test_threads_do_not_change_a_bit(threads: Callable[[int], None]) -> None:
-    given = given_batch(8, 400, 60)
-    threads(1)
-    one = everything(given.log_probs, given)
-    for count in (2, 5):
-        threads(count)
-        assert same(everything(given.log_probs, given), one)
 
 
 def test_errors_leave_the_threads(threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch) -> None:

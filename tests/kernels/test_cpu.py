@@ -3,6 +3,7 @@ blocks, on any number of threads, in any memory. What batches ask of every backe
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
 import threading
@@ -12,8 +13,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from cpu_checks import best_path, memory_layouts, on_threads, one, path_faults, poison, split
-from kernel_problems import KINDS, Batch, random_bands, scores
+from cpu_checks import best_path, memory_layouts, occupancy, on_threads, one, path_faults, poison, same_sums, split
+from kernel_problems import KINDS, WALKED, Batch, random_bands, scores
 from kernel_problems import batch as random_batch
 from rows import first_row_of
 
@@ -24,8 +25,6 @@ from ctc_align.kernels.cpu import compilation, cpu_backend, long_viterbi, proble
 from ctc_align.kernels.cpu.simd import PAIR, WIDTH
 
 NEVER = float("-inf")
-WALKED = ("ctc", "simple", "segments")
-"""Topologies without detours."""
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 
@@ -224,6 +223,8 @@ def test_expanded_and_read_only_arrays() -> None:
         array.setflags(write=False)
     for (each, limits), expected in zip(plans, right):
         assert path_faults(each, limits if limits is None else frozen, expected) == []
+        dense = dataclasses.replace(each, log_probs=each.log_probs.contiguous())
+        assert same_sums(occupancy(each), occupancy(dense))
 
 
 @pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)

@@ -3,15 +3,15 @@ blocks, in any company, on any number of threads and from any memory."""
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import itertools
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import torch
 from cpu_checks import Sums, memory_layouts, occupancy, on_threads, one, poison, same_sums, sum_faults
-from kernel_problems import KINDS, Batch
+from kernel_problems import KINDS, WALKED, Batch, alone
 from kernel_problems import batch as random_batch
 from rows import first_row_of
 
@@ -21,9 +21,6 @@ from ctc_align.kernels import memory_limits
 from ctc_align.kernels.cpu import cpu_backend, general_kernels, problem
 
 NEVER = float("-inf")
-WALKED = ("ctc", "simple", "segments")
-"""Topologies without detours."""
-HALVES = [torch.float16, torch.bfloat16]
 
 
 @pytest.fixture(autouse=True)
@@ -83,18 +80,6 @@ def test_a_hundred_thousand_frames() -> None:
     assert sum_faults(given, occupancy(given, "cpu", torch.float64)) == []
 
 
-def alone(given: Batch, b: int) -> Batch:
-    """One utterance, its padding filled with what must not be read."""
-    topology = given.topology
-    rows = {name: getattr(topology, name)[b : b + 1].copy() for name in ("emit", "skip", "token", "stay")}
-    size = int(topology.states[b])
-    for name, poisoned in (("emit", 1), ("skip", True), ("token", 9), ("stay", False)):
-        rows[name][:, size:] = poisoned
-    rows |= {name: getattr(topology, name)[b : b + 1] for name in ("states", "starts", "finals", "min_frames")}
-    wildcard = None if given.wildcard is None else given.wildcard[b : b + 1]
-    return Batch(given.log_probs[b : b + 1], given.lengths[b : b + 1], lattice.Topology(**rows), wildcard)
-
-
 def test_neighbours_change_no_bit() -> None:
     """Not even those whose blanks or silences are not all of a kind, or whose tokens may not stay."""
     rng = np.random.default_rng(44)
@@ -111,7 +96,7 @@ def test_neighbours_change_no_bit() -> None:
         together = occupancy(given)
         assert together[1].isfinite().all()
         for b in range(4):
-            assert same_sums(occupancy(alone(given, b)), (together[0][b : b + 1], together[1][b : b + 1]))
+            assert same_sums(occupancy(alone(given, b, padded=True)), (together[0][b : b + 1], together[1][b : b + 1]))
 
 
 @pytest.mark.parametrize("topology", WALKED)
@@ -127,23 +112,15 @@ def test_threads_and_portions_change_no_bit(topology: str, monkeypatch: pytest.M
                 assert same_sums(occupancy(given), expected)
 
 
-def halves(given: Batch) -> Iterator[tuple[Batch, torch.dtype, Sums]]:
-    """A batch in half precision, and the sums of the very same numbers in float32."""
-    for dtype in HALVES:
-        narrow = given.log_probs.to(dtype)
-        yield (
-            Batch(narrow, given.lengths, given.topology, given.wildcard),
-            dtype,
-            occupancy(Batch(narrow.float(), given.lengths, given.topology, given.wildcard)),
-        )
-
-
 def test_every_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read as it lies, whole rows or one by one: the very bits of the same numbers as dense float32."""
     rng = np.random.default_rng(46)
     for topology, wild in (("ctc", False), ("segments", True)):
         given = random_batch(rng, 5, 60, 30, 37, "continuous", topology=topology, wild=wild)
-        for each, dtype, right in (*halves(given), (given, torch.float32, occupancy(given))):
+        for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+            each = dataclasses.replace(given, log_probs=given.log_probs.to(dtype))
+            wide = torch.float64 if dtype == torch.float64 else torch.float32
+            right = occupancy(dataclasses.replace(each, log_probs=each.log_probs.to(wide)), "cpu", wide)
             assert len(set(right[1].tolist())) > 2
             for name, x in memory_layouts(each.log_probs):
                 for classes in (0, 37):

@@ -22,24 +22,6 @@ def noise(frames: int) -> torch.Tensor:
 
 
 @everywhere
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-@pytest.mark.parametrize("bad", BAD)
-def test_a_frame_of_them(bad: float, dtype: torch.dtype, backend: str) -> None:
-    """Every path of the first utterance meets what is no number; the second is not concerned."""
-    x = noise(12).to(dtype).repeat(2, 1, 1)
-    x[0, 5] = bad
-    topology = lattice.ctc([TARGET, TARGET])
-    path = kernels.best_path(x, topology, backend=backend)
-    occupancy = kernels.occupancy(x, topology, backend=backend)
-    for scores in (path.scores, occupancy.scores, kernels.forward(x, topology, backend=backend).scores):
-        assert scores.isnan().tolist() == [True, False]
-    assert (path.states[0] == -1).all()
-    assert occupancy.posteriors[0].isnan().all()
-    assert (path.states[1] >= 0).all()
-    assert not occupancy.posteriors[1].isnan().any()
-
-
-@everywhere
 @pytest.mark.parametrize(("frames", "tokens"), [(12, 5), (12, 8), (400, 200)])
 def test_every_path_meets_them(frames: int, tokens: int, backend: str) -> None:
     """Each of them at the first, the second and the twelfth frame, in one batch."""

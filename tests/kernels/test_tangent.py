@@ -10,12 +10,14 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 import torch
-from cpu_checks import memory_layouts, on_threads, one
+from cpu_checks import memory_layouts, on_threads, one, poison
 from kernel_problems import (
     KINDS,
     TOPOLOGIES,
+    WALKED,
     Batch,
     Problem,
+    alone,
     tiny_any,
     tiny_ctc,
     tiny_segments,
@@ -39,25 +41,12 @@ from ctc_align.kernels import memory_limits
 from ctc_align.kernels.cpu import cpu_backend, general_kernels, problem
 
 NEVER = float("-inf")
-WALKED = ("ctc", "simple", "segments")
-"""Topologies without detours: those of the fast kernel."""
 F32, F64 = torch.float32, torch.float64
 
 
 @pytest.fixture(autouse=True)
 def _poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fresh memory of the kernel is full of NaN and of indices that are none."""
-    aligned = problem.aligned
-
-    def poisoned(*parts: tuple) -> list[np.ndarray]:
-        rows = aligned(*parts)
-        for row in rows:
-            row.view(np.uint8).fill(0xFF)
-        return rows
-
-    monkeypatch.setattr(cpu_backend, "aligned", poisoned)
-    monkeypatch.setattr(problem, "MOST_KEPT", 0)
-    problem._free.clear()
+    poison(monkeypatch)
 
 
 @functools.cache
@@ -157,21 +146,10 @@ def test_company_and_threads_change_no_bit(topology: str, monkeypatch: pytest.Mo
         for threads in (2, 3, 5):
             with on_threads(threads):
                 assert same(tangent(given, direction), expected)
-        for b in range(len(given.lengths)):
-            mine = _alone(given, b)
-            own = tangent(mine, direction[b : b + 1])
-            assert same(own, (expected[0][b : b + 1], expected[1][b : b + 1], expected[2][b : b + 1]))
-
-
-def _alone(given: Batch, b: int) -> Batch:
-    topology = given.topology
-    rows = {name: getattr(topology, name)[b : b + 1] for name in ("emit", "skip", "token", "stay")}
-    rows |= {name: getattr(topology, name)[b : b + 1] for name in ("states", "starts", "finals", "min_frames")}
-    if topology.detours is not None:
-        ways = (getattr(topology.detours, name)[b : b + 1] for name in ("sources", "begin", "end"))
-        rows["detours"] = lattice.Detours(*ways)
-    wildcard = None if given.wildcard is None else given.wildcard[b : b + 1]
-    return Batch(given.log_probs[b : b + 1], given.lengths[b : b + 1], lattice.Topology(**rows), wildcard)
+        for b, length in enumerate(given.lengths.tolist()):
+            own = tangent(alone(given, b), direction[b : b + 1, :length])
+            right = [expected[0][b : b + 1, :length], expected[1][b : b + 1, :length], expected[2][b : b + 1]]
+            assert same(own, (right[0], right[1], right[2]))
 
 
 def test_every_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -175,7 +176,7 @@ def one(
 
 
 def memory_layouts(x: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
-    """The same numbers in every order, with gaps, and shared."""
+    """The same numbers in every order, with gaps, shared, in a graph, and read-only."""
     for order in itertools.permutations(range(3)):
         back = [order.index(k) for k in range(3)]
         yield f"order {order}", x.permute(order).contiguous().permute(back)
@@ -184,3 +185,9 @@ def memory_layouts(x: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
         wide[:: step[0], :: step[1], :: step[2]] = x
         yield f"steps {step}", wide[:: step[0], :: step[1], :: step[2]]
     yield "offset", torch.cat((x[..., :1], x), 2)[..., 1:]
+    yield "with gradient", x.clone().requires_grad_()
+    frozen = x.contiguous().view(torch.uint8).numpy().copy()
+    frozen.setflags(write=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch warns of arrays that cannot be written
+        yield "read-only", torch.from_numpy(frozen).view(x.dtype)

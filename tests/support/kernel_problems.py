@@ -227,6 +227,8 @@ def _faults_of_batch(problems: Sequence[Problem], backend: str, dtype: torch.dty
 
 
 TOPOLOGIES = ("ctc", "simple", "optional", "segments", "optional segments")
+WALKED = ("ctc", "simple", "segments")
+"""Topologies without detours: those of the fast kernels."""
 
 
 @dataclass(frozen=True)
@@ -302,3 +304,21 @@ def random_bands(rng: np.random.Generator, given: Batch) -> np.ndarray:
         bands[b, :, 0] = np.maximum.accumulate(np.floor(line - width[0]).astype(int) + jitter[:, 0])
         bands[b, :, 1] = np.maximum.accumulate(np.ceil(line + width[1]).astype(int) + jitter[:, 1])
     return bands
+
+
+def alone(given: Batch, b: int, *, padded: bool = False) -> Batch:
+    """Return utterance `b` without padding, or with all of it: states of the padding say what must not be read."""
+    topology, size = given.topology, int(given.topology.states[b])
+    frames = given.log_probs.shape[1] if padded else int(given.lengths[b])
+    rows = {name: getattr(topology, name)[b : b + 1].copy() for name in ("emit", "skip", "token", "stay")}
+    for name, poison in (("emit", 1), ("skip", True), ("token", 9), ("stay", False)):
+        rows[name][:, size:] = poison
+        rows[name] = rows[name] if padded else rows[name][:, :size]
+    made = {name: getattr(topology, name)[b : b + 1] for name in ("states", "starts", "finals", "min_frames")}
+    if topology.detours is not None:
+        states = slice(None) if padded else slice(size)
+        made["detours"] = Detours(
+            *(getattr(topology.detours, n)[b : b + 1, states] for n in ("sources", "begin", "end"))
+        )
+    wildcard = None if given.wildcard is None else given.wildcard[b : b + 1, :frames]
+    return Batch(given.log_probs[b : b + 1, :frames], given.lengths[b : b + 1], Topology(**rows, **made), wildcard)
