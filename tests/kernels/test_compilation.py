@@ -90,9 +90,8 @@ def test_without_a_place_kernels_are_compiled_and_it_is_said_once(
     monkeypatch.setattr(logging.getLogger("ctc_align"), "propagate", True)
     compilation._tell_uncached.cache_clear()
     assert [calls(), calls()] == [(0, 1), (0, 1)]
-    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
-        "compiled kernels cannot be kept, and are compiled at each start, which takes up to a minute"
-    ]
+    (record,) = caplog.records
+    assert "kernels are compiled again at each start" in record.getMessage()
     assert str(file) in caplog.text
     assert "NUMBA_CACHE_DIR" in caplog.text
 

@@ -259,14 +259,14 @@ def _remove_former_folders(place: Path) -> None:
 @functools.cache
 def _tell_compiling() -> None:
     """Say once that a kernel is compiled, on which its first call waits."""
-    logger.info("kernels are compiled for this machine, which this once takes some seconds")
+    logger.info("compiling kernels for this machine, once: it takes from some seconds to a minute")
 
 
 @functools.cache
 def _tell_uncached() -> None:
     """Say once that compiled kernels are not kept."""
     logger.warning(
-        "compiled kernels cannot be kept, and are compiled at each start, which takes up to a minute: none of %s can "
-        "be written; set NUMBA_CACHE_DIR to a folder of your own that can",
+        "cannot write to %s, so kernels are compiled again at each start, which takes up to a minute; set "
+        "NUMBA_CACHE_DIR to a folder that you can write to",
         ", ".join(str(place) for place in cache_places() if str(place) != os.environ.get(SHARED)),
     )

@@ -198,8 +198,10 @@ def _sums_by_rows(given: GeneralKernels, scores: np.ndarray, out: np.ndarray, ow
 
 
 def _path_scratch(inputs: FlatProblem, states: np.ndarray, frames: np.ndarray, most_choices: int = 2**62) -> Scratch:
-    """Return the arrays that `viterbi.walk` needs for utterances of so many states and frames; no more choices than
-    `most_choices`."""
+    """Return the arrays that `viterbi.walk` needs for utterances with these numbers of states and frames.
+
+    The bytes for choices are at most `most_choices`.
+    """
     general = bool(np.count_nonzero(inputs.general))
     words = 2 if general else 1
     if len(states) == 1:

@@ -51,7 +51,7 @@ class PathPlan(NamedTuple):
 
 
 def plan(frames: int, states: int) -> PathPlan:
-    """Return the plan of an utterance of so many frames and states."""
+    """Return the plan for an utterance with `frames` frames and `states` states."""
     vectors = vectors_of(states)
     row, whole = (vectors + (vectors - 1) // STRIP + 2) * WIDTH, choices_bytes(frames, states)
     if whole <= WHOLE_CHOICES_BYTES:
@@ -63,7 +63,7 @@ def plan(frames: int, states: int) -> PathPlan:
 
 
 def scratch_arrays(vectors: int, choices: int, used: int, inputs: FlatProblem, frames: int = 0) -> list[np.ndarray]:
-    """Return the arrays that `viterbi.walk` needs for so many vectors, used classes, choices, and whole frames."""
+    """Return the arrays that `viterbi.walk` needs for these numbers of vectors, choices, used classes and frames."""
     classes, kind = inputs.source[1], inputs.like.dtype
     scores = STRIP * WIDTH * WIDTH
     row_of_class, *rest = aligned(

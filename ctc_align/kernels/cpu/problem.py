@@ -119,7 +119,7 @@ def _dense(array: np.ndarray, kind: np.dtype) -> np.ndarray:
 
 
 def vectors_of(states: Any) -> Any:
-    """Return how many vectors hold the lanes of so many states (a number or an array)."""
+    """Return the number of vectors that hold the lanes of `states` states (a number or an array)."""
     return ((states + 1) // 2 + WIDTH - 1) // WIDTH
 
 

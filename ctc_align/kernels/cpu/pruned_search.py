@@ -31,25 +31,24 @@ from ctc_align.kernels.cpu.sums import FAR, range_of_vectors, total
 from ctc_align.kernels.cpu.viterbi import NEVER, STRIP, place
 
 LEAST_CELLS = 2**39
-"""From so many states times frames on that a path can be in, those that cannot matter are left out."""
+"""Number of reachable (state, frame) cells above which cells that cannot matter are pruned."""
 LEAST_PATH_CELLS = 2**33
-"""Best paths are found so from so many on, as long as that leaves out most of them."""
+"""The same for best paths, which are searched with pruning only if it drops most cells."""
 MOST_KEPT_SHARE = 8
-"""There no more than one MOST_KEPT_SHARE-th is looked at: else all states are computed, by all threads."""
+"""Best paths: if more than 1 / MOST_KEPT_SHARE of the cells is left, all cells are computed, by all threads."""
 MOST_CELLS = 2**41
-"""More are refused."""
+"""Searches that would visit more cells are refused."""
 MOST_BEAM_CELLS = 2**36
-"""The most that a beam looks at for a first path."""
+"""Most cells that a beam visits for a first path."""
 CELLS_PER_S = 5e9
-"""The speed of a core, roughly, for messages."""
+"""Rough speed of a core, for messages."""
 STEP_FRAMES = 256
 """Frames after which states are dropped; a multiple of WIDTH."""
 BEAMS = (500.0, 5e3, 5e4)
 """Nats below the best state up to which the first search looks; a wider one where the path that it finds is poor."""
 LOSING, LEAST_LOSS = 3.0, 0.05
-"""The best bound falls where the sound is not what the text says. Where it falls so many times as fast as it has so
-far, and by so many nats a frame, the beam is wider by what is lost until it falls no more: the path may go on anywhere.
-"""
+"""(ratio, nats per frame): the best bound falls where the sound is not what the text says. While it falls `ratio` times
+as fast as before, and by at least `nats per frame`, the beam widens by the loss, as the path may continue anywhere."""
 TILTS = (0.0, 2.0, -2.0)
 """Nats a token, see `rest_bounds`."""
 MOST_TILTED_CLASSES = 256
@@ -181,10 +180,10 @@ class _Search:
             raise TooManyError
         every = cells(self.frames, self.size)
         raise KernelError(
-            f"{self.what} of utterance {self.b}: {self.frames} frames x {self.size} states: text and sound are so far "
-            f"apart that most of {every:.1e} pairs of a frame and a state would have to be looked at (about "
-            f"{every / CELLS_PER_S / 3600:.1f} hours), at most {MOST_CELLS:.1e} are; cut recording and transcript into "
-            "parts, or give the transcript of this recording"
+            f"{self.what} of utterance {self.b}: {self.frames} frames x {self.size} states: transcript and audio "
+            f"differ so much that the search would visit most of {every:.1e} pairs of a frame and a state (about "
+            f"{every / CELLS_PER_S / 3600:.1f} hours; the limit is {MOST_CELLS:.1e}); check that the transcript "
+            "belongs to this recording, or split both into parts"
         )
 
     def _pass(self, least: float, beam: float) -> float | None:

@@ -37,7 +37,7 @@ class Patience:
         self.spent_s = 0.0
 
     def lasts(self, frames: np.ndarray, states: np.ndarray) -> bool:
-        """Return whether utterances of so many frames and states may be done without compiled code."""
+        """Return whether utterances of this size may be computed without compiled code."""
         return self.spent_s + float((frames * (FRAME_S + CELL_S * states)).sum()) <= PATIENCE_S
 
     @property

@@ -66,8 +66,8 @@ def receive(hands, odd, even, first, lowest, t0):
     """Fill the first of two hands with the lane below the vector `first` before the tile's first frame; see
     `advance_alpha`.
 
-    It has not changed since: it is out of reach of the goal now. Below the lowest state is the beginning, 1 before
-    the first frame of all, from which the first state is stepped into.
+    That lane is no longer updated, as no path from it reaches the end in time. Below the lowest state lies the virtual
+    start, whose value is 1 before the first frame; the first state is entered from it.
     """
     nothing = zero(odd)
     for k in range(0, 4 * WIDTH, WIDTH):

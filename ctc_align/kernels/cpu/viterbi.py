@@ -49,8 +49,8 @@ from ctc_align.kernels.cpu.simd import (
 STRIP = 16
 NEVER = -np.inf
 PRUNING = 6, 2.0, 20.0, 200.0
-"""Vectors from which on states are dropped; and the first budget: so many times the loss that is to be expected, where
-so many nats were lost in so many frames before the first."""
+"""(least vectors, factor, nats, frames): utterances of at least this many vectors drop states. Their first budget is
+`factor` times the loss expected at a rate of `nats` per `frames`, the rate assumed before the first frame."""
 
 
 @compiled
