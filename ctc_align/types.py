@@ -247,10 +247,10 @@ class Tokens:
 class Emissions:
     """The output of a model: `log_probs` (T, C), natural log, one row per frame of `frame_shift_s` seconds.
 
-    `vocab` has C tokens, `blank` is an index into it. `offset_s` is the place of frame 0 in the recording.
+    `vocab` has C tokens, `blank` is an index into it. `offset_s` is the time of frame 0 in the recording.
     `states` is the optional second output, (T, K) float: scores of the segmentation states that say *where* sounds
-    begin and end (see `ctc_align.alignment.segmentation`); the loss and the score never use it. Those of a recording of
-    hours lie on disk: `len` and slices of frames are as a tensor's, all else is not.
+    begin and end (see `ctc_align.alignment.segmentation`); the loss and the score never use it. For recordings of hours
+    it is a `TensorOnDisk`, which supports only `len` and slices of frames.
     """
 
     log_probs: torch.Tensor

@@ -37,11 +37,16 @@ class EdgeSettings:
     """How edges are drawn, as far as settings and calibration decide it.
 
     Attributes:
-        method: the setting `edges`. "spikes": the frames of CTC's best path. "occupancy": the medians over all paths,
-            of the segmentation where the model has one, else of CTC. "calibrated": the best path's, with the
-            calibration's offsets, and for CTC's own path with its cost of blanks. "refined": the medians, with the
-            offsets; "calibrated" where the model has no segmentation. "auto": "refined" where it has one, else
-            "calibrated" where it has a calibration, else "spikes".
+        method: the setting `edges`; what it means depends on whether the model has a segmentation:
+
+            | method     | with segmentation                    | without                                              |
+            |------------|--------------------------------------|------------------------------------------------------|
+            | spikes     | frames of CTC's best path            | frames of CTC's best path                            |
+            | occupancy  | medians over all segmentations       | medians over all paths of CTC                        |
+            | calibrated | best segmentation + offsets          | best path of CTC with the cost of blanks + offsets   |
+            | refined    | medians over segmentations + offsets | as calibrated                                        |
+            | auto       | as refined                           | calibrated if CTC is calibrated, else spikes         |
+
         calibration: the model's.
         band_s, shortest_pause_s: see `Settings`.
         backend: of the kernels.
@@ -328,7 +333,7 @@ def among_all_tokens(spans: Spans, spoken: np.ndarray, sounds: Spans) -> Spans:
 
 
 def share_out_wildcards(edges: Spans, tokens: Tokens) -> Spans:
-    """Return the edges with the time of wildcards in a row, which no path can part, shared out by their letters."""
+    """Return the edges with the time of each run of wildcards, which no path can divide, divided by their letters."""
     spoken = indices_of_sounds(tokens)
     lacking = np.asarray(tokens.ids)[spoken] == WILDCARD
     if not (lacking[1:] & lacking[:-1]).any():

@@ -25,10 +25,11 @@ from ctc_align.types import SPEAKER, Emissions, OptionalWords, Tokens, Word, Wor
 BESIDE_FRAMES = 60
 """The pronunciations of a word are scored over its spikes and at most this many frames before and after them."""
 BIAS = -2.5
-"""Nats a token by which a passage must be likelier than without it; below 0, since most parentheses are read.
-`tests/benchmarks/optional_passages.py`, the English model, passages of 1 to 12 words, seven speakers of read sentences
-that did not choose it: of 790 that were said 0.1 % are left out, of 790 that were not none is kept. With 0 it would be
-1.4 % and none; for the eight speakers that chose it, 0.9 % (one word: 1.9 %) and none."""
+"""A passage is kept if reading it is likelier than skipping it by this many nats per token; below 0, since most
+parentheses are read. Chosen on eight speakers of read sentences and tested on seven others by
+`tests/benchmarks/optional_passages.py` (English model, passages of 1 to 12 words): of 790 spoken passages 0.1 % are
+left out, of 790 unspoken ones none is kept. With a bias of 0 it would be 1.4 % and none; for the eight speakers, 0.9 %
+(one-word passages: 1.9 %) and none."""
 MOST_CELLS = 5 * 10**7
 """Longer recordings (frames times states) are searched only near the best path through all words: a search takes 10 ns
 a cell, half a second for all of these."""

@@ -383,9 +383,9 @@ def _side_scores(
 
 # Edges that lie in the quiet of a pause, for models that no hand labels have calibrated
 #
-# A segmentation learnt without labels counts to a word what always stands beside it: a breath, the quiet before a vowel
-# that begins with a glottal stop. Where a pause is much quieter than the speech beside it, the level alone says where
-# the pause ends, and moves the edge farther than a network of edges sees.
+# A segmentation learnt without labels includes in a word what always occurs beside it: a breath, or the quiet before a
+# vowel that begins with a glottal stop. Where a pause is much quieter than the speech beside it, the level alone shows
+# where the pause ends. It can move an edge beyond the window of the network.
 
 
 def edges_out_of_pauses(emissions: Emissions, tokens: Tokens, drawn: Spans) -> Spans:

@@ -1,10 +1,9 @@
 """A search for a text among what was heard: where long stretches agree, then the best match between these.
 
 Runs of tokens that are heard as they are written are found by their hashes; those that follow each other at the pace of
-speech are a fragment, as reads are chained in genome assembly (Li 2018, doi 10.1093/bioinformatics/bty191). Of the
-fragments the best chain that ascends on both sides is taken. What lies between its runs is matched token by token
-(`ctc_align.alignment.token_search`), small pieces at a time, so that the memory grows with the text and not with its
-square.
+speech are a fragment, as reads are chained in genome assembly (Li 2018, doi 10.1093/bioinformatics/bty191). The
+best chain of fragments that ascends in both text and recording is used. What lies between its runs is matched token by
+token (the second half of this module), in small pieces, so that the memory grows with the text and not with its square.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ def not_regular(mode: int) -> str:
 
 
 def kind_of_content(name: str, head: bytes) -> str | None:
-    """Return what a file is that is no recording, with what to do about it; None where that is not known."""
+    """Return the kind of a file that is not a recording, with what to do about it; None if the kind is unknown."""
     kind = silent_kind(head)
     if kind is None and not head.strip(b"\0") and _is_zeros(name):
         return "nothing but zeros (a download or a copy that failed?)"

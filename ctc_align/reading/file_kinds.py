@@ -1,7 +1,8 @@
 """Kinds of files by their content: what a file is, and what to do where something else was expected.
 
-One table for all who ask: readers of recordings, of transcripts and of alignments, and the checks of a call. The
-extension never decides: a PDF called talk.txt is a PDF, and a text called talk.doc is a text.
+They name files of the wrong kind in error messages. Transcripts are recognised in `ctc_align.files.transcripts`,
+log-probs in `ctc_align.models.log_probs`, and corpora in `ctc_align.corpus.sources`. The extension never decides: a PDF
+called talk.txt is a PDF, and a text called talk.doc is a text.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def is_sound_file(head: bytes) -> bool:
 
 
 def binary_kind(data: bytes) -> FileKind | None:
-    """Return what a file is that is no text; None where it may be one, in whatever encoding.
+    """Return the kind of a file that is not text; None if it may be text in some encoding.
 
     >>> binary_kind(b"%PDF-1.7 ...").name
     'a PDF document'
@@ -142,7 +143,7 @@ def binary_kind(data: bytes) -> FileKind | None:
 
 
 def silent_kind(head: bytes) -> FileKind | None:
-    """Return what a file is that is no recording; None where `head`, its first bytes, does not say.
+    """Return the kind of a file that is not a recording; None if `head`, its first bytes, does not tell.
 
     >>> silent_kind(b"GIF89a").name, silent_kind(b"Once upon a time").name, silent_kind(bytes([0, 1]))
     ('a picture (GIF)', 'a text file', None)
@@ -316,7 +317,7 @@ _MARKED = (
 
 
 def written_kind(text: str) -> FileKind | None:
-    """Return what a decoded file is that is not written for readers; None for a text, tags and all.
+    """Return the kind of a decoded file that is markup or data; None for running text, with tags or not.
 
     >>> written_kind("<!DOCTYPE html><p>Hello").name, written_kind("She said <i>hello</i>.")
     ('an HTML page', None)

@@ -312,10 +312,10 @@ class Engine:
         self.tally.failed += len(refused)
 
     def settle_entries(self, file: str) -> None:
-        """Record, at the end of the whole source, which earlier lines about its entries are no longer true.
+        """Mark as gone, at the end of the whole source, the earlier lines about its entries that are no longer true.
 
-        Those are the outcomes of utterances that are refused now, whose files are removed (a duplicate of an
-        utterance's id is refused, too: that one keeps its files), and the refusals of what has been mended or moved.
+        These are outcomes of utterances that are refused now, and refusals of entries that have been mended or moved.
+        The files of the former are removed. If the refused entry only repeats an utterance's id, the files stay.
 
         Args:
             file: the name of the source where it is one file: refusals of its lines belong to it, whatever their ids.

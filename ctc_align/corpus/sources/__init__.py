@@ -66,10 +66,10 @@ def open_source(
         kind: one of KINDS ("folder" is another name for "mfa"); None: detected.
         exclude: folders that are no part of it although they may lie in it: the output folder.
         fold_case: the output folder does not tell "A" from "a" (see `UsedIds`).
-        parts: in a folder of recordings with one text for all of them each reads a part of it (`Utterance.book`);
-            without this they are refused, for who takes `text` for what is said.
-        text: path of the text that all recordings of a folder, and of those below it, read parts of, but for those that
-            have a transcript of their own.
+        parts: accept a folder of recordings that share one text, where each recording reads a part of it
+            (`Utterance.book`). Without this such recordings are refused: all of the text would count as spoken.
+        text: path of the text of which each recording in the folder and its subfolders reads a part. Recordings with
+            a transcript beside them use that.
 
     Raises:
         TranscriptError: `text` cannot be read.

@@ -171,7 +171,7 @@ class _Table:
     says: array[int] = field(default_factory=lambda: array("q"))
     """Hashes of what lines say."""
     breaks: list[tuple[int, int]] = field(default_factory=list)
-    """By journal: the row before which lines may be lost, and the run that the last of them may have been of, + 1."""
+    """For each journal: the row before which lines may be lost, and 1 + the last run that may have written them."""
     last_lines: list[int] = field(default_factory=list)
     torn: list[int] = field(default_factory=list)
     last_run: int = 0
