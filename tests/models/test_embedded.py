@@ -19,7 +19,6 @@ from ctc_align.evaluate import evaluate_intervals, read_intervals
 from ctc_align.files import Alignment
 from ctc_align.models import embedded_folder
 from ctc_align.models.catalogue import model_languages
-from ctc_align.models.convnet import convnet_model
 from ctc_align.text.phone_sets import IPA_PHONES
 from ctc_align.types import Interval
 
@@ -100,11 +99,6 @@ def test_other_rates_align_nearly_alike(english: Aligner, demo: Alignment, sampl
     assert median(moved_ms(demo, there)) <= (20.0 if rate < 16000 else 0.0)
 
 
-def test_stereo_is_taken(english: Aligner, demo: Alignment, samples: np.ndarray, tmp_path: Path) -> None:
-    soundfile.write(tmp_path / "two.wav", np.stack((samples, samples), 1), 16000, subtype="FLOAT")
-    assert max(moved_ms(demo, english.align(tmp_path / "two.wav", TEXT))) == 0.0
-
-
 def test_silence_around_the_speech_moves_nothing_much(english: Aligner, demo: Alignment, samples: np.ndarray) -> None:
     second = np.zeros(16000, np.float32)
     there = english.align((np.concatenate((second, samples, second)), 16000), TEXT)
@@ -121,16 +115,6 @@ def test_the_length_of_a_chunk_changes_no_bit(
     monkeypatch.setattr(english.model, "pieces_at_once", 1)
     pieces = english.emissions((long, 16000))
     assert torch.equal(pieces.log_probs, whole.log_probs)
-
-
-def test_chunks_are_one_pass(english: Aligner, samples: np.ndarray, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = english.emissions((samples, 16000))
-    monkeypatch.setattr(convnet_model, "PIECE_FRAMES", 94)
-    pieces = english.emissions((samples, 16000))
-    assert whole.states is not None
-    assert pieces.states is not None
-    torch.testing.assert_close(pieces.log_probs, whole.log_probs, atol=1e-5, rtol=1e-5)
-    torch.testing.assert_close(pieces.states, whole.states, atol=1e-5, rtol=1e-5)
 
 
 @pytest.mark.parametrize("text", ["$3.50 for 22 e-mails in 1999 …", "“Quoted” — and (bracketed), Mr. O'Neil's 3rd!"])

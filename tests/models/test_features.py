@@ -78,10 +78,7 @@ def test_very_short_sounds_have_finite_frames(samples: int) -> None:
     frames = normalised(sound)
     assert frames.shape == (-(-samples // HOP_SAMPLES), MELS)
     assert torch.isfinite(frames).all()
-
-
-def test_nothing_but_zeros_has_finite_frames() -> None:
-    assert torch.isfinite(normalised(np.zeros(1000, np.float32))).all()
+    assert torch.isfinite(normalised(np.zeros(samples, np.float32))).all(), "nothing but zeros"
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 1000])

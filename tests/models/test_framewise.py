@@ -107,27 +107,8 @@ def test_progress_grows_to_one(tmp_path: Path) -> None:
     assert shares[-1] == 1.0
 
 
-@pytest.mark.parametrize("kind", ["wav2vec2-group", "wav2vec2-bert"])
-def test_no_pass_is_longer_than_a_chunk_and_its_context(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    model = loaded(checkpoint(tmp_path, kind), chunk_s=1.0, context_s=0.5)
-    seen: list[int] = []
-    heard = model._logits
-
-    def logits(inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
-        found = heard(inputs, lengths)
-        seen.append(found.shape[1])
-        return found
-
-    monkeypatch.setattr(model, "_logits", logits)
-    model.emissions(sound(60.0))
-    assert len(seen) >= 59
-    assert max(seen) <= 102
-
-
-def test_no_pass_of_a_batch_is_longer_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = loaded(checkpoint(tmp_path, "wav2vec2-layer"), chunk_s=1.0, context_s=0.5)
+def watched_passes(model: FrameModel, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return a list that gets the frames of each pass through the network, all rows together."""
     seen: list[int] = []
     heard = model._logits
 
@@ -136,9 +117,26 @@ def test_no_pass_of_a_batch_is_longer_either(tmp_path: Path, monkeypatch: pytest
         seen.append(found.shape[0] * found.shape[1])
         return found
 
+    monkeypatch.setattr(model, "_logits", logits)
+    return seen
+
+
+@pytest.mark.parametrize("kind", ["wav2vec2-group", "wav2vec2-bert"])
+def test_no_pass_is_longer_than_a_chunk_and_its_context(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = loaded(checkpoint(tmp_path, kind), chunk_s=1.0, context_s=0.5)
+    seen = watched_passes(model, monkeypatch)
+    model.emissions(sound(60.0))
+    assert len(seen) >= 59
+    assert max(seen) <= 102
+
+
+def test_no_pass_of_a_batch_is_longer_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = loaded(checkpoint(tmp_path, "wav2vec2-layer"), chunk_s=1.0, context_s=0.5)
     audios = [sound(0.2 + 0.05 * (seed % 7), seed) for seed in range(20)]
     expected = [model.emissions(audio).log_probs for audio in audios]
-    monkeypatch.setattr(model, "_logits", logits)
+    seen = watched_passes(model, monkeypatch)
     for emissions, log_probs in zip(model.emissions_batch(audios), expected):
         torch.testing.assert_close(emissions.log_probs, log_probs, atol=1e-4, rtol=0)
     assert 4 <= len(seen) < 10
@@ -256,16 +254,6 @@ def test_a_grid_is_its_convolutions(layers: list[tuple[int, ...]]) -> None:
         first, end = grid.inputs(last, last + 1)
         assert int(felt.min()) == max(0, first + grid.start)
         assert int(felt.max()) + 1 == min(end, inputs)
-
-
-def test_times_do_not_drift_as_duration_by_frames_does() -> None:
-    """Ten seconds and a bit: the last frame's place by its own samples, and by the share of the duration."""
-    grid = FrameGrid.of([(10, 5), (3, 2), (3, 2), (3, 2), (3, 2), (2, 2), (2, 2)])
-    samples = 160000 + 390
-    frames = grid.frames(samples)
-    centre_s = ((frames - 1) * grid.stride + grid.field / 2) / 16000
-    assert grid.first_frame_s(16000) + (frames - 0.5) * grid.frame_shift_s(16000) == pytest.approx(centre_s, abs=1e-9)
-    assert abs((frames - 0.5) * (samples / 16000 / frames) - centre_s) > 0.01
 
 
 @pytest.mark.parametrize("first_frame_s", [0.0025, -0.01])

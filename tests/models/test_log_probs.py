@@ -204,32 +204,31 @@ def test_emissions_in_memory_are_checked(field: str, value: Any, error: type[Exc
         check_emissions(Emissions(**fields))
 
 
-@pytest.mark.parametrize("shift", [0, -0.02, float("nan"), float("inf"), "x", None])
-def test_frame_shifts_that_are_none(shift: Any) -> None:
-    with pytest.raises(UsageError, match="frame shift: expected a positive number of seconds"):
-        load("unread.npy", vocab_path="unread.txt", frame_shift_s=shift)
-
-
-def test_a_frame_shift_in_milliseconds() -> None:
-    with pytest.raises(UsageError, match=r"expected seconds, got 20: milliseconds\? 0\.02 then"):
-        load("unread.npy", vocab_path="unread.txt", frame_shift_s=20)
-
-
-@pytest.mark.parametrize("suffix", CONTAINERS)
-@pytest.mark.parametrize("content", [b"", b"hello", b"\x93NUMPY\x01\x00", b"PK\x03\x04" + bytes(30), bytes(64)])
-def test_files_that_cannot_be_read(tmp_path: Path, vocab_path: Path, suffix: str, content: bytes) -> None:
-    path = tmp_path / f"a{suffix}"
-    path.write_bytes(content)
-    with pytest.raises(EmissionsError, match=rf"a{suffix}: expected log-probs, got a file that cannot be read"):
-        load(path, vocab_path)
+@pytest.mark.parametrize(
+    ("shift", "message"),
+    [
+        *(
+            (shift, "expected a positive number of seconds")
+            for shift in (0, -0.02, float("nan"), float("inf"), "x", None)
+        ),
+        (20, r"expected seconds, got 20: milliseconds\? 0\.02 then"),
+        (1e-9, r"at least 0\.0001, got 1e-09"),
+    ],
+)
+def test_frame_shifts_that_are_none(shift: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        load("unread.npy", vocab_path=Path("unread.txt"), frame_shift_s=shift)
 
 
 @pytest.mark.parametrize("suffix", CONTAINERS)
-def test_files_cut_short(tmp_path: Path, vocab_path: Path, suffix: str) -> None:
+def test_files_that_cannot_be_read(tmp_path: Path, vocab_path: Path, suffix: str) -> None:
     path = save(tmp_path / f"a{suffix}", some_log_probs(400))
-    path.write_bytes(path.read_bytes()[:3000])
-    with pytest.raises(EmissionsError, match="cannot be read"):
-        load(path, vocab_path)
+    cut = path.read_bytes()[:3000]
+    for content in (cut, b"", b"hello", b"\x93NUMPY\x01\x00", b"PK\x03\x04" + bytes(30), bytes(64)):
+        path.write_bytes(content)
+        with pytest.raises(EmissionsError, match=rf"a{suffix}: expected log-probs, got a file that cannot") as caught:
+            load(path, vocab_path)
+        assert not re.search("weights_only|allow_pickle|unsafe", str(caught.value)), "in our words"
 
 
 def test_no_code_is_ever_run(tmp_path: Path, vocab_path: Path) -> None:
@@ -284,21 +283,6 @@ def test_extensions() -> None:
         False,
         False,
     ]
-
-
-@pytest.mark.parametrize("name", ["bad.pt", "bad.npz", "bad.npy", "bad.safetensors"])
-def test_a_damaged_file_is_told_in_our_words(tmp_path: Path, vocab_path: Path, name: str) -> None:
-    (tmp_path / name).write_bytes(b"xx")
-    with pytest.raises(EmissionsError) as caught:
-        load(tmp_path / name, vocab_path)
-    assert name in str(caught.value)
-    assert not re.search("weights_only|allow_pickle|unsafe", str(caught.value))
-
-
-def test_a_frame_shift_that_would_make_words_empty(tmp_path: Path, vocab_path: Path) -> None:
-    np.save(tmp_path / "x.npy", np.log(np.full((5, 4), 0.25, np.float32)))
-    with pytest.raises(UsageError, match=r"at least 0\.0001, got 1e-09"):
-        load(tmp_path / "x.npy", vocab_path=vocab_path, frame_shift_s=1e-9)
 
 
 # Log-probs that ask for more than they are, and what is no file: refused at once, before memory is touched.

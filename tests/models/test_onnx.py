@@ -13,7 +13,6 @@ import torch
 from made_onnx import KINDS, LETTERS, METADATA, Made, write, write_tokens
 from made_sounds import babble
 
-from ctc_align import Aligner
 from ctc_align.config import Settings
 from ctc_align.errors import AudioError, BackendError, ConfigError, UsageError
 from ctc_align.models import load_model
@@ -190,15 +189,6 @@ def test_half_precision_goes_in_as_the_file_wants_it(tmp_path: Path) -> None:
     found = load_model(checkpoint(tmp_path / "half", replace(KINDS["nemo"], half=True), METADATA["nemo"]), device="cpu")
     expected = loaded(tmp_path / "plain", "nemo").emissions(audio(1.0))
     np.testing.assert_allclose(found.emissions(audio(1.0)).log_probs, expected.log_probs, atol=0.05)
-
-
-def test_a_file_is_aligned_end_to_end_by_flag(tmp_path: Path) -> None:
-    name = checkpoint(tmp_path, KINDS["icefall"], METADATA["icefall"])
-    alignment = Aligner(name, device="cpu").align((babble(3.0), RATE), "We call it bear.")
-    assert [word.text for word in alignment.words] == ["We", "call", "it", "bear."]
-    assert all(word.status == "aligned" for word in alignment.words)
-    assert alignment.model == name
-    assert alignment.unknown == 0
 
 
 def test_the_word_separator_is_named(tmp_path: Path) -> None:

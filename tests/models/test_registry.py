@@ -13,6 +13,7 @@ import torch
 from ctc_align.config import Settings
 from ctc_align.errors import BackendError, UsageError
 from ctc_align.models import FAMILIES, FOLDER_FILES, embedded_folder, load_model, resolve_device
+from ctc_align.models.catalogue import FolderSettings, folder_settings
 
 SETTINGS = Settings(language="nl")
 
@@ -68,6 +69,7 @@ def test_unknown_names_are_helped(tmp_path: Path) -> None:
         load_model("englsh")
     with pytest.raises(UsageError, match=r"no such model or folder; there is english"):
         load_model("klingon")
+    assert folder_settings(str(tmp_path)) == FolderSettings()
     (tmp_path / "model.pt").touch()
     with pytest.raises(UsageError, match="got a file"):
         load_model(str(tmp_path / "model.pt"))
