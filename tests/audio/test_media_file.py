@@ -18,10 +18,8 @@ from made_sounds import babble
 from rows import over_rows
 
 import ctc_align
-from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import estimated_duration_s, header_duration_s, load_audio, load_segment
 from ctc_align.audio.media_file import ByteRange, Conversion, DecodedPiece, place_pieces, with_channels
-from ctc_align.config import Settings
 from ctc_align.errors import AudioError
 
 PIECE_RATE, SIZE = 1000, 20
@@ -488,22 +486,3 @@ def test_parts_are_what_the_whole_has_there(tmp_path: Path, name: str, coding: C
         np.testing.assert_allclose(part.samples, whole[first:last], atol=0.05 if "aac" in coding.codec else 2e-3)
     with pytest.raises(AudioError, match=rf"which is {len(whole) / rate:.3f} s long; got 60.000 s to 61.000 s"):
         load_segment(path, rate, offset_s=60.0, duration_s=1.0)
-
-
-def word_edges(aligner: Aligner, audio: object) -> np.ndarray:
-    """Return the edges of the demo's words in seconds, (words, 2)."""
-    words = aligner.align(audio, DEMO.with_suffix(".txt").read_text("utf-8")).words  # type: ignore[arg-type]
-    return np.array([[word.start_s, word.end_s] for word in words if word.start_s is not None])
-
-
-@pytest.mark.long
-@over_rows(("name", "coding", "rate", "channels", "delay"), [row for row in KINDS if can_encode(row[1])])
-def test_word_times_are_those_of_the_wav(
-    tmp_path: Path, name: str, coding: Coding, rate: int, channels: int, delay: int
-) -> None:
-    # The clock is tested: what a coder does to the sound at one edge, at which a network would look, is not.
-    english = Aligner("english", settings=Settings(edges="occupancy"))
-    samples = load_audio(DEMO).samples
-    path = write_media(tmp_path / name, [(0.0, at_rate(samples, rate, channels))], rate, coding)
-    off_s = word_edges(english, path) - delay / rate - word_edges(english, (at_rate(samples, rate), rate))
-    assert np.abs(off_s).max() <= TOLERANCE_S
