@@ -221,7 +221,7 @@ def test_the_checks_would_notice(setting: str, value: float, monkeypatch: pytest
 
 # Speech, music and silence where no word is: of made emissions, for any vocabulary and rate of frames.
 #
-# On recordings: `tests/benchmarks/sound_kinds_study.py`.
+# On recordings: `tests/benchmarks/inexact_transcripts.py`.
 
 LETTERS = ("<blank>", "|", *"abcdefghijklmnop")
 SHIFT_S = 0.02

@@ -30,12 +30,11 @@ Strings (public domain) from librosa/data, `The Courtyard` and `The Laundry Room
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import resource
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -146,10 +145,9 @@ def seeds_of(given: str) -> Iterator[int]:
         yield from range(int(first), int(last or first) + 1)
 
 
-def case_options(text: str | None, kinds: Iterable[str]) -> argparse.ArgumentParser:
-    """Return a parser of the options that say which cases there are, and what listens to them."""
-    parser = parser_of(text)
-    parser.add_argument("--kinds", default=",".join(kinds))
+def main() -> int:
+    parser = parser_of(__doc__)
+    parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--group", default="choose", choices=(*GROUPS, "all"))
     parser.add_argument("--seeds", default="1")
     parser.add_argument("--minutes", type=float, default=20.0)
@@ -157,11 +155,6 @@ def case_options(text: str | None, kinds: Iterable[str]) -> argparse.ArgumentPar
     parser.add_argument("--letters", action="store_true", help="made log-probs of letters instead of the model's")
     parser.add_argument("--music", help="folder of recordings of music")
     parser.add_argument("--emissions-cache", type=Path, help="folder for the model's emissions")
-    return parser
-
-
-def main() -> int:
-    parser = case_options(__doc__, KINDS)
     parser.add_argument("--match", default="auto")
     parser.add_argument("--without-states", action="store_true", help="log-probs alone, as of other models")
     parser.add_argument("--without-exact", action="store_true", help="do not align by exact for the processor time")
