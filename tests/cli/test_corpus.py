@@ -81,7 +81,6 @@ def test_end_to_end(cli, model, manifest, tmp_path):
         (["{manifest}", "--out-dir", "{out}", "--batch-seconds", "nan"], "--batch-seconds: expected"),
         (["{manifest}", "--out-dir", "{out}", "--layout", "boxes"], "--layout: expected"),
         (["{manifest}", "--out-dir", "{out}", "--format", "smil"], "--format smil: names the elements of an EPUB"),
-        (["{manifest}", "--out-dir", "{out}", "--format", "docx"], "expected formats out of"),
         (["{manifest}", "--out-dir", "{out}", "--backend", "tpu"], "--backend: expected"),
         (["{manifest}", "--out-dir", "{out}", "--lexicon", "nowhere.dict"], "--lexicon nowhere.dict: expected a file"),
         (["{manifest}", "--out-dir", "{out}", "--source", "tape"], "tape"),

@@ -112,7 +112,6 @@ def test_against_another_hypothesis(cli, here):
         (["--tolerance", "0"], 2, "tolerance: expected milliseconds above 0, got 0.0"),
         (["--tolerance", "inf"], 2, "tolerance: expected milliseconds above 0"),
         (["--tier", "words", "--tier", "word"], 2, "--tier: words are asked for twice"),
-        (["--tier", "syllables"], 2, "words=NAME where a TextGrid calls it otherwise"),
         (["--tier", "words", "--tier", "phones", "--reference-tier", "x"], 2, "go with one --tier"),
         (["--map", "nowhere"], 2, "nowhere: cannot be read"),
         (["--format", "xml"], 2, "--format: expected table or json, got 'xml'"),

@@ -86,27 +86,6 @@ def test_log_probs_end_to_end(cli, here):
         assert float(row[2]) == pytest.approx(word["start_s"], abs=0.0005)
 
 
-def test_standard_output_is_one_json_object_only(cli, here, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"hello big world")))
-    result = cli("talk.npy", "-", *OPTIONS, "--stdout")
-    assert result.code == 0, result.stderr
-    assert [word["text"] for word in json.loads(result.stdout)["words"]] == ["hello", "big", "world"]
-    assert sorted(path.name for path in here.iterdir()) == ["talk.npy", "talk.txt", "vocab.txt"]
-
-
-@pytest.mark.parametrize(
-    ("transcript", "code", "says"),
-    [("", 1, "empty"), ("world " * 40, 1, "frames"), ("☃", 1, ""), ("日本", 1, "vocabulary"), ("NaN", 1, "nan")],
-)
-def test_transcripts_and_log_probs_that_cannot_be_aligned(cli, here, transcript, code, says):
-    if transcript == "NaN":
-        np.save(here / "talk.npy", np.full((110, len(VOCAB)), np.nan, np.float32))
-    result = cli("talk.npy", "--text", transcript, *OPTIONS, "--match", "exact")
-    assert result.code == code
-    assert says in result.error.casefold()
-    assert not (here / "talk.json").exists()
-
-
 @needs_model
 def test_subtitles_of_the_demo_come_back_with_its_times(cli, here):
     """Cues with old times of another cut, with tags and one without a word: the same cues, at the words' times."""
@@ -136,16 +115,6 @@ def test_subtitles_of_the_demo_come_back_with_its_times(cli, here):
     assert abs(shown[4].end_s - words["1999."]["end_s"]) < 0.002
     assert all(cue.start_s < cue.end_s for cue in shown)
     assert all(cue.end_s <= following.start_s for cue, following in pairwise(shown))
-
-
-@needs_model
-def test_demo(cli, here):
-    result = cli("demo")
-    assert result.code == 0, result.stderr
-    data = json.loads((here / "ctc-align-demo" / "demo.json").read_text("utf-8"))
-    assert [word["status"] for word in data["words"]] == ["aligned"] * 17
-    assert "twenty-two" in result.stdout
-    assert all(str(Path("ctc-align-demo", f"demo.{extension}")) in result.stdout for extension in ("json", "TextGrid"))
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")

@@ -310,13 +310,3 @@ def test_an_interruption_says_how_far_it_came(cli, corpus, monkeypatch):
     result = cli("score", "m.jsonl", "--model", "model")
     assert (result.code, result.stderr) == (130, "ctc-align: interrupted; 6 transcripts were printed\n")
     assert len(tsv(result.stdout)) == 6
-
-
-def test_what_is_printed_holds_nothing_that_a_terminal_obeys(cli, talk):
-    for format in ("tsv", "table"):
-        assert "\x1b" not in cli("score", *LOG_PROBS, "--text", "cab\x1b[31m abe", "--format", format).stdout
-    Path("\x1b[2J.txt").write_text("", "utf-8")
-    result = cli("score", *LOG_PROBS, "\x1b[2J.txt")
-    assert result.code == 1
-    assert result.stderr.startswith("ctc-align: error: \\x1b[2J.txt: the transcript is empty")
-    assert "\x1b" not in result.stdout

@@ -46,14 +46,6 @@ def test_faults_are_told_together_and_nothing_is_done(call: str, cli: Callable[.
     assert sorted(here.rglob("*")) == before
 
 
-@pytest.mark.parametrize("value", ["-1", "2", "nan", "inf"])
-@pytest.mark.parametrize("call", ["align", "corpus"])
-def test_a_confidence_that_is_no_share_is_refused(call: str, value: str, cli: Callable[..., Any]) -> None:
-    result = cli(*CALLS[call], "--min-confidence", value)
-    assert result.code == 2
-    assert result.error == f"--min-confidence: expected a number from 0 to 1, got {float(value)}"
-
-
 @pytest.mark.parametrize(
     ("language", "vocab", "text", "notes"),
     [

@@ -66,7 +66,6 @@ def test_train_then_adapt_then_align(cli, corpus, tmp_path):
         (["train", "letters", "--out-dir", "m", "--device", "tpu"], "device: expected auto, cpu, cuda"),
         (["train", "letters", "--out-dir", "m", "--epochs", "0"], "--epochs"),
         (["train", "letters", "--out-dir", "file"], "expected a folder, got a file"),
-        (["adapt", "letters"], "--out-dir: a model needs a folder"),
     ],
 )
 def test_wrong_calls_are_one_line(cli, corpus, tmp_path, monkeypatch, arguments, says):

@@ -91,26 +91,3 @@ def test_cues_as_they_are_wanted(cli):
     ):
         assert told + end in cli(*files, "--force", *wanted[2:]).stderr
     assert "without effect" not in cli("talk.wav", "talk.txt", "--force", "--format", "vtt", *wanted).stderr
-
-
-def test_cues_without_a_word_are_told(cli):
-    Path("talk.srt").write_text(SRT + "3\n00:00:09,000 --> 00:00:10,000\n♪ ♪\n")
-    result = cli("talk.wav", "talk.srt")
-    assert "note: 1 cue has no word that is spoken (number 3)" in result.stderr
-
-
-def test_swapped_arguments_are_told_with_the_right_line(cli, fake_aligner):
-    Path("my talk.wav").write_bytes(Path("talk.wav").read_bytes())
-    for command, files, right in (
-        ((), ("talk.txt", "talk.wav"), "ctc-align talk.wav talk.txt"),
-        (("align",), ("talk.txt", "my talk.wav"), "ctc-align 'my talk.wav' talk.txt"),
-        (("score",), ("talk.txt", "talk.wav"), "ctc-align score talk.wav talk.txt"),
-        (("score",), ("talk.txt", "talk.txt", "talk.wav"), "ctc-align score talk.wav talk.txt talk.txt"),
-    ):
-        result = cli(*command, *files)
-        assert result.code == 2
-        assert result.error.endswith(f"these look swapped; did you mean: {right}")
-    for command in ((), ("score",)):
-        assert "got a text file; the transcript comes after it" in cli(*command, "talk.txt", "talk.txt").error
-        assert "got a recording, as talk.wav is one already" in cli(*command, "talk.wav", "my talk.wav").error
-    assert fake_aligner.calls == []
