@@ -15,7 +15,6 @@ from pathlib import Path
 import corpus_runs as runs
 import pytest
 from inline_corpus import inline_corpus  # noqa: F401 (a fixture)
-from rows import over_rows
 
 from ctc_align.corpus.outputs.layout import OutputSettings
 from ctc_align.corpus.run import CorpusRun, run_corpus
@@ -112,7 +111,7 @@ def attacked(tmp_path: Path, name: str, target: str) -> Iterator[Path]:
     (out_dir / name).symlink_to(Path("../" * name.count("/"), "..", "victim", target))
     before = contents(tmp_path / "victim")
     yield out_dir
-    assert contents(victim) == before
+    assert contents(victim) == before, f"{name} to {target}"
     assert {path.name for path in tmp_path.iterdir()} == {"out", "victim"}
 
 
@@ -122,17 +121,11 @@ def run_twice(layout: str, source: Path, out_dir: Path) -> None:
             run_corpus(CorpusRun(str(source), str(out_dir), outputs=replace(SETTINGS[layout]), force=True), Silent())
 
 
-@over_rows(("layout", "name", "target"), SOME)
-def test_no_link_in_an_output_folder_is_followed(layout, name, target, sources, tmp_path, inline_corpus):  # noqa: F811
-    with attacked(tmp_path, name, target) as out_dir:
-        run_twice(layout, sources[layout], out_dir)
-
-
-@pytest.mark.long
-@over_rows(("layout", "name", "target"), EVERY)
-def test_no_link_of_many_is_followed(layout, name, target, sources, tmp_path, inline_corpus):  # noqa: F811
-    with attacked(tmp_path, name, target) as out_dir:
-        run_twice(layout, sources[layout], out_dir)
+@pytest.mark.parametrize("links", [SOME, pytest.param(EVERY, marks=pytest.mark.long)], ids=("some", "every"))
+def test_no_link_in_an_output_folder_is_followed(links, sources, tmp_path, inline_corpus):  # noqa: F811
+    for layout, name, target in links:
+        with attacked(tmp_path, name, target) as out_dir:
+            run_twice(layout, sources[layout], out_dir)
 
 
 def test_an_output_folder_that_is_a_link_is_the_users_choice(sources, tmp_path, inline_corpus):  # noqa: F811
