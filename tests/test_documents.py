@@ -107,6 +107,7 @@ def test_commands_and_options_that_are_named_exist(document: str) -> None:
         "--long",
         "--all",
         "--planted",
+        "--kernels",
         "--out",
         "--words",
         "--music",

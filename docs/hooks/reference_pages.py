@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 SEE_ALSO = {
-    "align": "[What can be a transcript](../../transcripts.md) · [Formats](../../formats.md) · "
+    "align": "[What can be aligned](../../transcripts.md) · [Formats](../../formats.md) · "
     "[Transcripts that are not exact](../../inexact.md)",
-    "calibrate": "[Correct and align again](../../correcting.md#learn-from-corrections)",
+    "calibrate": "[Learn from corrections](../../correcting.md#learn-from-corrections)",
     "convert": "[Formats](../../formats.md)",
-    "corpus": "[What a corpus run promises](../../corpora.md)",
+    "corpus": "[Corpora](../../corpora.md)",
     "realign": "[Correct and align again](../../correcting.md)",
-    "report": "[What a corpus run promises](../../corpora.md)",
+    "report": "[Corpora](../../corpora.md#the-report-of-a-run)",
     "serve": "[The app and the HTTP API](../../server.md)",
     "view": "[The page of an alignment](../../page.md)",
     "models": "[The model english](../../models/english.md)",
     "book": "[Books](../../formats.md#books)",
 }
-"""Pages that tell more of a command."""
+"""Pages that say more about a command."""
 
 
 def pages(root: Path) -> dict[str, str]:
@@ -41,9 +41,9 @@ def phones_page() -> str:
 
     about = (
         f"The tokens of the model `universal`, {len(IPA_PHONES)} broad phones of the International Phonetic Alphabet. "
-        "`ctc-align models show universal` lists them, too. In a lexicon for it write these, parted by spaces; marks "
-        "of length, tone, stress, aspiration and palatalisation are left out (`e` for eː), and a diphthong is two "
-        "vowels (`ɔ ʏ` is `ɔ y`)."
+        "`ctc-align models show universal` lists them, too. In a lexicon for the model, separate phones by spaces, "
+        "omit marks of length, tone, stress, aspiration and palatalisation (`e` for eː), and write a diphthong as two "
+        "vowels (`ɔ y` for ɔʏ)."
     )
     rows = [f"| {name} | {' '.join(f'`{phone}`' for phone in phones)} |" for name, phones in IPA_CLASSES.items()]
     return "\n".join(["# Phones of universal", "", about, "", "| class | phones |", "|---|---|", *rows]) + "\n"
@@ -62,7 +62,7 @@ def commands_page() -> str:
     lines = ["# Commands", "", "`ctc-align AUDIO TRANSCRIPT` is short for `ctc-align align AUDIO TRANSCRIPT`.", ""]
     lines += ["| command | |", "|---|---|"]
     lines += [f"| [`{name}`](commands/{name}.md) | {_first(command.help)} |" for name, command in _commands().items()]
-    lines += ["", "`ctc-align help COMMAND` says the same. [Exit codes](exit-codes.md) are those of all."]
+    lines += ["", "`ctc-align help COMMAND` prints the same. All commands share their [exit codes](exit-codes.md)."]
     return "\n".join(lines) + "\n"
 
 
@@ -112,9 +112,9 @@ def settings_page(configs: Path) -> str:
 
     lines = [
         *("# Settings", ""),
-        "`--config FILE.toml` reads them from a file, `--set KEY=VALUE` sets one, and an option of the same name wins.",
-        "From Python they are `ctc_align.config.Settings`; the JSON of an alignment has them in `config`.",
-        "A request to `ctc-align serve` may have those that are marked.",
+        "`--config FILE.toml` reads settings from a file, and `--set KEY=VALUE` sets one. Options override both.",
+        "In Python, use `ctc_align.config.Settings`. The JSON of an alignment has its settings in `config`.",
+        "A request to `ctc-align serve` may set those marked in the column request.",
         *("", "| key | default | values | request | |", "|---|---|---|---|---|"),
     ]
     types = get_type_hints(Settings)
@@ -124,7 +124,7 @@ def settings_page(configs: Path) -> str:
         request = "yes" if field.metadata["api"] else ""
         lines.append(f"| `{field.name}` | `{json.dumps(field.default)}` | {values} | {request} | {about} |")
     lines += ["", "## Files of settings in the package", ""]
-    lines += ["`--config NAME` finds them: `default` for alignments, the others for models and training.", ""]
+    lines += ["`--config NAME` reads them: `default` for alignments, the others for models and training.", ""]
     files = {path.stem: path.read_text(encoding="utf-8") for path in configs.glob("*.toml")}
     for name, text in sorted({"default": settings_toml(), **files}.items()):
         lines += [f"### {name}", "", f'??? note "{name}.toml"', "", "    ```toml"]
@@ -137,8 +137,13 @@ def schema_page() -> str:
     from ctc_align.files import json_schema
 
     schema = json_schema()
-    lines = ["# JSON, field by field", "", "What `NAME.json`, `--format json --stdout` and a line of shards hold.", ""]
-    lines += [schema["description"], "", "The schema itself, for a validator:", ""]
+    lines = [
+        "# JSON, field by field",
+        "",
+        "The fields of `NAME.json`, of `--format json --stdout` and of each line of a shard.",
+        "",
+    ]
+    lines += [schema["description"], "", "For a validator, this prints the schema:", ""]
     command = "import json, ctc_align.files as f; print(json.dumps(f.json_schema()))"
     lines += ["```sh", f'python -c "{command}" > schema.json', "```"]
     lines += ["", "## The alignment", "", *_fields(schema)]
