@@ -91,6 +91,9 @@ def test_cues_of_no_word_keep_their_times_where_they_fit() -> None:
 VTT = """WEBVTT - film
 Kind: captions
 
+NOTE who did it
+--> is no cue
+
 STYLE
 ::cue { color: lime }
 
@@ -100,8 +103,8 @@ intro
 
 NOTE in between
 
-00:03.000 --> 00:04.000
-so<00:03.500><c> be</c> it
+01:00:03.000 --> 01:00:04.000
+so<01:00:03.500><c> be</c> it
 
 NOTE the end
 """
@@ -117,9 +120,10 @@ def test_vtt_comes_back_with_header_notes_settings_and_inner_times() -> None:
     }
     alignment = timed(VTT, times)
     expected = VTT.replace("00:01.000 --> 00:02.500", "00:00:01.100 --> 00:00:01.750")
-    expected = expected.replace("00:03.000 --> 00:04.000", "00:00:02.000 --> 00:00:03.000")
+    expected = expected.replace("01:00:03.000 --> 01:00:04.000", "00:00:02.000 --> 00:00:03.000")
+    assert [(cue.start_s, cue.end_s) for cue in alignment.subtitles.cues] == [(1.0, 2.5), (3603.0, 3604.0)]
     written = rendered(alignment, "vtt").decode()
-    assert written == expected.replace("<00:03.500>", "<00:00:02.500>")
+    assert written == expected.replace("<01:00:03.500>", "<00:00:02.500>")
     assert shown(rendered(alignment, "srt")) == [(1.1, 1.75, "Rock & <i>roll</i>"), (2.0, 3.0, "so be it")]
 
 

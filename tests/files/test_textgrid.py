@@ -27,59 +27,60 @@ from ctc_align.files.tiers import LabelTier, sentence_tiers
 from ctc_align.files.transcripts import parse_transcript
 from ctc_align.types import AlignedWord, Interval, aligned_words
 
-LONG = """File type = "ooTextFile"
+DOCUMENT = '''\ufeffFile type = "ooTextFile"
 Object class = "TextGrid"
 
 xmin = 0
-xmax = 2.5
+xmax = 5.0000001234 ! of the recording
 tiers? <exists>
 size = 2
 item []:
     item [1]:
-        class = "IntervalTier"
-        name = "words"
+        class = "TextTier"
+        name = "size = 7"
         xmin = 0
-        xmax = 2.5
+        xmax = 5.0000001234
+        points: size = 1
+        points [1]:
+            number = 0.25
+            mark = "a ""click"""
+    item [2]:
+        class = "IntervalTier"
+        name = "Ann"
+        xmin = 0
+        xmax = 5.0000001234
         intervals: size = 2
         intervals [1]:
             xmin = 0
-            xmax = 1e0
-            text = "say ""xmax = 3"" né"
+            xmax = 1
+            text = "So be it."
         intervals [2]:
-            xmin = 1.0
-            xmax = 2.5
+            xmin = 1
+            xmax = 5.0000001234
             text = ""
-    item [2]:
-        class = "TextTier"
-        name = "points"
-        xmin = 0
-        xmax = 2.5
-        points: size = 1
-        points [1]:
-            number = 0.5
-            mark = "here"
-"""
+'''
+LONG = DOCUMENT.removeprefix("\ufeff").replace("So be it.", 'say ""xmax = 3"" né').replace("xmax = 1\n", "xmax = 1e0\n")
 SHORT = """File type = "ooTextFile short"
 "TextGrid"
 
 0
-2.5
+5.0000001234
 <exists>
 1
 "IntervalTier"
-"words"
+"Ann"
 0
-2.5
+5.0000001234
 2
 0
 1
 "say ""xmax = 3"" né"
 ! a comment with 3 numbers "and a string"
 1
-2.5
+5.0000001234
 ""
 """
-WORDS = (Interval(0.0, 1.0, 'say "xmax = 3" né'), Interval(1.0, 2.5, ""))
+END_S = 5.0000001234
 
 
 @over_rows(
@@ -94,9 +95,9 @@ def test_both_formats_in_every_encoding(tmp_path, text, encoding, newline):
     path = tmp_path / "a.TextGrid"
     path.write_bytes(text.replace("\n", newline).encode(encoding))
     grid = read_textgrid(path)
-    assert (grid.start_s, grid.end_s) == (0.0, 2.5)
-    assert [tier.name for tier in grid.tiers] == ["words"]
-    assert grid.tiers[0].intervals == WORDS
+    assert (grid.start_s, grid.end_s) == (0.0, END_S)
+    assert [tier.name for tier in grid.tiers] == ["Ann"]
+    assert grid.tiers[0].intervals == (Interval(0.0, 1.0, 'say "xmax = 3" né'), Interval(1.0, END_S, ""))
     path.write_text('"ooTextFile"\n"TextGrid"\n0\n1\n<absent>\n')
     assert read_textgrid(path).tiers == ()
 
@@ -242,38 +243,6 @@ def test_an_unknown_tier_is_named():
 ANN = (("So be it.", 0.0, 1.0), ("", 1.0, 2.0), ('He said ""no"".', 2.0, 3.5), ("", 3.5, 5.0))
 BEN = (("", 0.0, 0.8), ("Yes!", 0.8, 1.4), ("", 1.4, 5.0))
 NOTES = (("noise", 0.0, 5.0),)
-DOCUMENT = '''\ufeffFile type = "ooTextFile"
-Object class = "TextGrid"
-
-xmin = 0
-xmax = 5.0000001234 ! of the recording
-tiers? <exists>
-size = 2
-item []:
-    item [1]:
-        class = "TextTier"
-        name = "size = 7"
-        xmin = 0
-        xmax = 5.0000001234
-        points: size = 1
-        points [1]:
-            number = 0.25
-            mark = "a ""click"""
-    item [2]:
-        class = "IntervalTier"
-        name = "Ann"
-        xmin = 0
-        xmax = 5.0000001234
-        intervals: size = 2
-        intervals [1]:
-            xmin = 0
-            xmax = 1
-            text = "So be it."
-        intervals [2]:
-            xmin = 1
-            xmax = 5.0000001234
-            text = ""
-'''
 
 
 def labels(data: bytes) -> dict[str, list[str]]:

@@ -160,42 +160,6 @@ def test_a_number_that_is_all_the_text_of_a_cue_without_a_number_is_text() -> No
     assert parse_transcript(file, "film.vtt").text == "2\nthere"
 
 
-VTT = """WEBVTT - a title
-Kind: captions
-
-NOTE who did it
---> is no cue
-
-STYLE
-::cue { color: lime }
-
-intro
-00:01.000 --> 00:02.500 line:0 align:start
-<v Mary>Rock &amp; <i>roll</i>
-
-NOTE in between
-
-01:00:03.000 --> 01:00:04.000
-there
-"""
-
-
-def test_vtt_with_all_that_stands_around_its_cues() -> None:
-    transcript = parse_transcript(VTT.encode(), "-")
-    subtitles = transcript.subtitles
-    assert subtitles is not None
-    assert transcript.text == "<v Mary>Rock & <i>roll</i>\nthere"
-    assert (subtitles.format, subtitles.header) == ("vtt", "WEBVTT - a title\nKind: captions")
-    first, second = subtitles.cues
-    assert (first.name, first.settings, first.payload) == (
-        "intro",
-        "line:0 align:start",
-        "<v Mary>Rock &amp; <i>roll</i>",
-    )
-    assert first.before.startswith("NOTE who did it\n--> is no cue\n\nSTYLE")
-    assert (second.name, second.before, second.payload, second.end_s) == ("", "NOTE in between", None, 3604.0)
-
-
 BROKEN = [
     ("film.srt", f"1\n{TIMES}\nHello\n\n2\n00:00:03,000 --> soon\nthere\n", "film.srt, line 6: expected the times"),
     ("film.srt", f"1\n{TIMES}\nHello\n\n2\n00:00:xx --> 00:00:04,000\nthere\n", "film.srt, line 6: expected the times"),
