@@ -109,6 +109,9 @@ KINDS = r"""
 > ♪ la la ♪\n♪ happy birthday\nto you ♪\nHe spoke.\n♪ one line\nand speech
 = direction<♪> direction<la> direction<la> direction<♪> direction<♪> direction<happy> direction<birthday>
 = direction<to> direction<you> direction<♪> He spoke. direction<♪> direction<one> direction<line> and speech
+# notes without words, and several that close
+> ♪\n♪ la ♪♪ he spoke
+= direction<♪> direction<♪> direction<la> direction<♪♪> he spoke
 # sounds in other languages
 > Ja (lacht) das [Gelächter] ist so (笑) да (смех)
 = Ja direction<(lacht)> das direction<[Gelächter]> ist so direction<(笑)> да direction<(смех)>

@@ -87,7 +87,7 @@ SAID = {
     "yue": "廣東話=ɡwɔŋdʊŋwa 你好=neɪhoʊ 㗎=ɡa",
     "ja": "学校=ɡako 食べます=tabemasu 読んで=jonde 東京タワー=tokjotawaa 水を=mizuo これは=korewa はな=hana"
     " 人々=hitobito 発表=hapjo 私は=wataʃiwa",
-    "ko": "한국어=hanɡuɡə 독립=toŋnip 같이=katʃi 좋아=tʃoa 大韓民國=tehanminɡuk",
+    "ko": "한국어=hanɡuɡə 좋다=tʃota 독립=toŋnip 같이=katʃi 좋아=tʃoa 大韓民國=tehanminɡuk",
 }
 """Words and how they are said, alternatives separated by |, phones that would be read as one by a dot."""
 LETTERS = {

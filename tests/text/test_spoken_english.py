@@ -91,6 +91,7 @@ OTHER = [
     ("ca", "col·legi", ["collegi"]),
     ("ar", "مـشـغولاً. ٣", ["مشغولاً", "ثلاثة"]),
     ("fa", "می‌توانم", ["میتوانم"]),
+    ("fa", "0.5", ["صفر پنج"]),  # num2words has no decimals there: the parts are read
     ("hi", "सुलाना है।", ["सुलाना", "है"]),
     ("vi", "Sâu mắt", ["sâu", "mắt"]),
     ("xx", "Abc 12 -", ["abc", "12", ""]),
