@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -193,13 +192,6 @@ def test_a_picture(cli, here):
     assert Path("errors.png").read_bytes() != before
     result = cli("evaluate", "ours", "theirs", "--plot", "errors.txt")
     assert (result.code, result.error) == (2, "--plot: expected a file that ends in .png, .svg, .pdf, got errors.txt")
-
-
-def test_a_picture_without_matplotlib(cli, here, monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    result = cli("evaluate", "ours", "theirs", "--plot", "errors.png")
-    assert result.code == 2
-    assert "pip install 'ctc-align[plot]'" in result.error
 
 
 def test_the_output_in_the_guide_is_what_comes_out(cli, tmp_path, monkeypatch):

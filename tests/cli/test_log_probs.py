@@ -147,16 +147,6 @@ def test_a_folder_of_log_probs_with_their_texts_is_aligned(
     assert [word for word, *_ in words(out / "one.json")] == TEXTS["one"].split()
 
 
-def test_a_blank_that_is_not_token_0_has_to_be_named(run: Callable[..., Any], corpus: Path, tmp_path: Path) -> None:
-    np.save(corpus / "last.npy", np.roll(np.load(corpus / "two.npy"), -1, axis=1))
-    (corpus / "last.txt").write_text("\n".join((*VOCAB[1:], VOCAB[0])), encoding="utf-8")
-    given = ["score", corpus / "last.npy", "--text", TEXTS["two"], *READING, corpus / "last.txt", "--format", "jsonl"]
-    assert "token 27 is called '<blk>': say which it is, --blank 27" in run(*given, code=2).stderr
-    named = json.loads(run(*given, "--blank", "27").stdout)
-    first = ["score", corpus / "two.npy", "--text", TEXTS["two"], *READING, corpus / "vocab.txt", "--format", "jsonl"]
-    assert named["loss"] == pytest.approx(json.loads(run(*first).stdout)["loss"])
-
-
 def test_a_blank_that_the_transcript_needs_is_doubted(run: Callable[..., Any], corpus: Path, tmp_path: Path) -> None:
     given = (corpus / "two.npy", "--text", TEXTS["two"], *READING, corpus / "vocab.txt", "--blank", TEXTS["two"][0])
     for command in (("align", *given, "--out-dir", tmp_path), ("score", *given)):

@@ -83,6 +83,7 @@ MISTAKES = [
     ("talk.wav 'my talk.wav'", 2, "my talk.wav: expected a transcript", "give the text of what is said in it"),
     ("talk.txt other.txt", 2, "talk.txt: expected a recording as AUDIO, got a text file"),
     ("empty.wav talk.txt", 1, "empty.wav: expected audio, got an empty file"),
+    ("score empty.wav talk.txt", 1, "empty.wav: expected audio, got an empty file"),
     ("talk.wav empty.txt", 1, "empty.txt: the transcript is empty; expected at least one word"),
     ("talk.wav --text '— … —'", 1, "--text: nothing in the transcript is spoken", "expected at least one word"),
     ("talk.wav paper.txt", 2, "paper.txt: expected a transcript", "got a PDF document; save its text", "pdftotext"),

@@ -248,12 +248,6 @@ def test_rows_of_a_table_appear_utterance_by_utterance(capsys):
     assert capsys.readouterr().out.split()[0] == "c"
 
 
-def test_losses_of_an_utterance_are_those_of_its_audio(cli, corpus):
-    rows = {row["utterance"]: row for row in tsv(cli("score", "m.jsonl", "--model", "model").stdout)}
-    alone = tsv(cli("score", "u3.wav", "--text", "hello", "--model", "model").stdout)[0]
-    assert float(alone["loss"]) == pytest.approx(float(rows["u3"]["loss"]), rel=1e-5)
-
-
 @pytest.mark.parametrize("named", [False, True])
 def test_the_kind_of_a_source_is_recognised_or_named(cli, corpus, named):
     Path("t.tsv").write_text("audio\ttext\nu0.wav\tno\nu1.wav\twe call\n", "utf-8")
@@ -288,13 +282,6 @@ def test_wrong_calls(cli, talk, arguments, says):
     result = cli("score", *arguments)
     assert result.code == 2
     assert says in result.error
-
-
-def test_an_audio_that_cannot_be_used(cli, talk):
-    Path("bad.wav").write_bytes(b"RIFF")
-    result = cli("score", "bad.wav", "right.txt")
-    assert result.code == 1
-    assert result.error.startswith("bad.wav: expected audio")
 
 
 def test_an_interruption_says_how_far_it_came(cli, corpus, monkeypatch):
