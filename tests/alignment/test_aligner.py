@@ -63,13 +63,6 @@ def test_words_that_cannot_be_said_are_there_without_times(unknown: str, status:
     assert alignment.unknown == 2
 
 
-def test_separators_are_no_sounds_of_a_word() -> None:
-    alignment = ALIGNER.align(planted(spelt("twenty two be")), "twenty-two be")
-    check(alignment)
-    assert "".join(token.token for token in alignment.words[0].tokens) == "twentytwo"
-    assert alignment.words[0].end_s == pytest.approx((2 + 3 * 10 - 1) * 0.02)
-
-
 def test_a_vocabulary_without_separator() -> None:
     vocab = ("_", *"abcde")
     alignment = ALIGNER.align(planted(spelt("abbe"), vocab), "ab be")
@@ -96,7 +89,6 @@ def test_the_blank_may_stand_anywhere(blank: int, with_states: bool) -> None:
 def test_emissions_as_they_come(kind: str) -> None:
     plain = random_emissions(100, parts=PARTS)
     x, states = plain.log_probs, plain.states
-    assert states is not None
     given: dict[str, Emissions] = {
         "numpy": replace(plain, log_probs=x.numpy(), states=states.numpy()),  # type: ignore[arg-type]
         "double": replace(plain, log_probs=x.double(), states=states.double()),

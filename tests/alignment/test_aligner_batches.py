@@ -225,7 +225,6 @@ def test_what_is_wrong_with_one_concerns_no_other(listener: Aligner, tmp_path: P
 
 def test_a_model_that_refuses_one_refuses_no_other(listener: Aligner, monkeypatch: pytest.MonkeyPatch) -> None:
     model = listener.model
-    assert model is not None
     real = type(model).emissions_batch
 
     def picky(self: object, audios: list[Audio]) -> list[Emissions]:
@@ -262,7 +261,6 @@ def test_a_long_batch_is_read_in_groups(listener: Aligner, monkeypatch: pytest.M
     monkeypatch.setattr(aligner_module, "GROUP_S", 3.0)
     sizes: list[int] = []
     model = listener.model
-    assert model is not None
     real = type(model).emissions_batch
     monkeypatch.setattr(
         type(model), "emissions_batch", lambda self, audios: sizes.append(len(audios)) or real(self, audios)

@@ -224,7 +224,6 @@ def test_a_part_has_the_frames_and_times_of_the_whole() -> None:
     whole = emissions()
     part = whole.part(3, 7)
     assert part.log_probs.data_ptr() == whole.log_probs[3:].data_ptr()
-    assert part.states is not None
     assert part.states.tolist() == whole.states[3:7].tolist()  # type: ignore[index]
     assert (part.first_frame_s, part.duration_s) == (0.03, 0.07)
     again = part.part(1, 2)

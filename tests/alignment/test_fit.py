@@ -191,7 +191,6 @@ def test_only_speech_between_words_is_told() -> None:
 def test_what_is_short_or_no_clear_speech_is_not_told() -> None:
     assert unexplained(emissions([(50, 60)]), []) == unexplained(emissions([], 0), []) == ()
     quiet = emissions([(50, 120)])
-    assert quiet.states is not None
     quiet.states[:, 0].clamp_(max=1.0)
     assert unexplained(quiet, []) == ()
     assert unexplained(replace(quiet, states=None), []) == ()

@@ -42,20 +42,23 @@ def test_english_is_aligned_as_by_its_own_model() -> None:
 
 
 @pytest.mark.parametrize(
-    ("language", "text", "expected"),
+    ("model", "language", "text", "expected"),
     [
-        ("", GERMAN, ("universal", "de")),
-        ("", "mi vidis grandan hundon kiu kuris rapide tra la ĝardeno de nia najbaro", ("universal", "und")),
-        ("nl", GERMAN, ("universal", "nl")),
-        ("nl", ENGLISH, ("universal", "nl")),
-        ("en-GB", GERMAN, ("english", "en-GB")),
-        ("", Transcript("Ja, nein!", language="de"), ("universal", "de")),
-        ("de", Transcript("Yes, no!", language="en"), ("english", "en")),
-        ("", "Ja, nein!", ("english", "en")),
+        ("english", "", GERMAN, ("english", "en")),  # a model that was named stays
+        ("universal", "", GERMAN, ("universal", "de")),
+        ("universal", "", ENGLISH, ("universal", "en")),
+        ("auto", "", GERMAN, ("universal", "de")),
+        ("auto", "", "mi vidis grandan hundon kiu kuris rapide tra la ĝardeno de nia najbaro", ("universal", "und")),
+        ("auto", "nl", GERMAN, ("universal", "nl")),
+        ("auto", "nl", ENGLISH, ("universal", "nl")),
+        ("auto", "en-GB", GERMAN, ("english", "en-GB")),
+        ("auto", "", Transcript("Ja, nein!", language="de"), ("universal", "de")),
+        ("auto", "de", Transcript("Yes, no!", language="en"), ("english", "en")),
+        ("auto", "", "Ja, nein!", ("english", "en")),
     ],
 )
-def test_the_model_is_chosen(sound: Any, language: str, text: Any, expected: tuple[str, str]) -> None:
-    assert of(Aligner(settings=Settings(language=language)).align(sound, text)) == expected
+def test_the_model_is_chosen(sound: Any, model: str, language: str, text: Any, expected: tuple[str, str]) -> None:
+    assert of(Aligner(model, settings=Settings(language=language)).align(sound, text)) == expected
 
 
 def test_a_batch_is_in_several_languages_and_like_one_by_one(sound: Any) -> None:
@@ -67,12 +70,6 @@ def test_a_batch_is_in_several_languages_and_like_one_by_one(sound: Any) -> None
     assert [one.loss for one in batch] == [aligner.align(sound, text).loss for text in texts]
     assert aligner.score(sound, GERMAN) == batch[1].loss
     assert aligner.score_texts(sound, [GERMAN, "Die Kinder haben gestern im Haus gespielt."])[0].error is None
-
-
-def test_a_model_that_was_named_stays(sound: Any) -> None:
-    assert of(Aligner("english").align(sound, GERMAN)) == ("english", "en")
-    assert of(Aligner("universal").align(sound, GERMAN)) == ("universal", "de")
-    assert of(Aligner("universal").align(sound, ENGLISH)) == ("universal", "en")
 
 
 def test_other_settings_of_one_aligner_share_its_models(sound: Any) -> None:

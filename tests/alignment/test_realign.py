@@ -87,8 +87,6 @@ def test_labels_of_sounds_that_the_model_lacks_stay(english: Aligner, aligned: A
 def test_neighbours_go_to_the_edges_that_were_moved(english: Aligner, aligned: Alignment) -> None:
     at = timed(aligned)[5]
     word = aligned.words[at]
-    assert word.start_s is not None
-    assert word.end_s is not None
     assert aligned.words[at - 1].end_s == word.start_s
     moved = by_hand(
         aligned, {at: {"start_s": word.start_s - 0.04, "end_s": word.end_s - 0.015, "tokens": (), "confidence": None}}
@@ -100,7 +98,6 @@ def test_neighbours_go_to_the_edges_that_were_moved(english: Aligner, aligned: A
     assert [token.token for token in own.tokens] == [token.token for token in word.tokens]
     assert own.confidence is not None
     assert before.end_s == own.start_s, "it followed at once before"
-    assert after.start_s is not None
     assert after.start_s >= own.end_s
     untouched = [index for index in timed(aligned) if abs(index - at) > 3]
     assert [again.words[index].start_s for index in untouched] == pytest.approx(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ctc_align import kernels, lattice
@@ -64,7 +64,6 @@ def test_planted_edges_are_found(blank: int, band_frames: int) -> None:
     spikes = spikes_at((9, 10), (17, 18), (33, 34), (38, 39))
     tokens = row((0, 1, 2, 0), (0, 0, 1, 1), blank)
     spans = from_states(emissions(states_of(SPOKEN, 3), 3, blank), tokens, spikes, band_frames)
-    assert spans is not None
     assert (spans.start.tolist(), spans.end.tolist()) == SPANS
 
 
@@ -74,7 +73,6 @@ def test_sounds_touch_without_a_pause_between_words(pause: int, words: tuple[int
     path = sound(0, 6) + [-1] * pause + sound(1, 6)
     spikes = spikes_at((2, 3), (8 + pause, 9 + pause))
     spans = from_states(emissions(states_of(path, 2), 2), row((0, 1), words), spikes, 100)
-    assert spans is not None
     assert spans.end[0] == spans.start[1]
     assert 6 <= spans.end[0] <= 6 + pause
     assert (spans.start[0], spans.end[1]) == (0, 12 + pause)
@@ -84,7 +82,6 @@ def test_separators_have_no_states_and_no_span() -> None:
     spikes = spikes_at((9, 10), (17, 18), (24, 26), (33, 34), (38, 39))
     tokens = row((0, 1, 3, 2, 0), (0, 0, -1, 1, 1))
     spans = from_states(emissions(states_of(SPOKEN, 4), 4), tokens, spikes, 20)
-    assert spans is not None
     assert (spans.start[[0, 1, 3, 4]].tolist(), spans.end[[0, 1, 3, 4]].tolist()) == SPANS
     assert spans.start[2] == spans.end[2]
 
@@ -102,23 +99,11 @@ def test_states_without_any_path_leave_the_spikes() -> None:
     assert from_states(emissions(states, 2), row((0, 1), (0, 1)), spikes_at((3, 4), (12, 13)), 4) is None
 
 
-def test_a_crowd_of_spikes_widens_the_band() -> None:
-    """Ten tokens spike in ten frames; their parts need thirty, and the band of one frame gives way."""
-    spikes = spikes_at(*((t, t + 1) for t in range(45, 55)))
-    units = [k % 2 for k in range(10)]
-    spans = from_states(emissions(torch.zeros(100, 7), 2), row(units, [0] * 10), spikes, 1)
-    assert spans is not None
-    assert (spans.end - spans.start >= PARTS).all()
-    assert (spans.start[1:] == spans.end[:-1]).all()
-
-
 def test_the_band_holds_an_edge_near_its_spike() -> None:
     """The states would put the token at the far end, CTC heard it at the start: it stays there."""
     path = [-1] * 80 + sound(0, 20)
     near = from_states(emissions(states_of(path, 1), 1), row((0,), (0,)), spikes_at((10, 11)), 15)
     far = from_states(emissions(states_of(path, 1), 1), row((0,), (0,)), spikes_at((10, 11)), 100)
-    assert near is not None
-    assert far is not None
     assert far.start.tolist() == [80]
     assert near.start[0] <= 26
 
@@ -161,7 +146,12 @@ def test_bands_are_sound(made: tuple[list[int], list[int], Spans, int], width: i
         assert own[-1] < limits[t, 1]
 
 
+# A crowd of spikes: their parts need thirty frames, and the band of one frame gives way.
+CROWD = ([0, 1] * 5, [0] * 10, spikes_at(*((t, t + 1) for t in range(45, 55))), 100)
+
+
 @given(utterances(), st.integers(1, 30), st.integers(0, 99))
+@example(CROWD, 1, 0)
 @settings(max_examples=100, deadline=None)
 def test_spans_ascend_and_hold_all_their_parts(
     made: tuple[list[int], list[int], Spans, int], width: int, seed: int
@@ -169,7 +159,6 @@ def test_spans_ascend_and_hold_all_their_parts(
     units, owners, spikes, frames = made
     states = torch.randn(frames, 4 * PARTS + 1, generator=torch.Generator().manual_seed(seed))
     spans = from_states(emissions(states, 4), row(units, owners), spikes, width)
-    assert spans is not None
     assert (spans.end - spans.start >= PARTS).all()
     assert (spans.start[1:] >= spans.end[:-1]).all()
     assert spans.start[0] >= 0
@@ -187,7 +176,6 @@ def test_a_wide_band_is_no_band(made: tuple[list[int], list[int], Spans, int], s
     topology = lattice.segmentation([units], [owners], PARTS, 4 * PARTS)
     free = kernels.best_path(states[None], topology)
     best = token_spans(free.states[0].numpy(), topology.token[0], len(units))
-    assert spans is not None
     assert (spans.start.tolist(), spans.end.tolist()) == (best.start.tolist(), best.end.tolist())
 
 
@@ -295,12 +283,3 @@ def test_the_company_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
         (alone,) = soft_places([each], 0.4)
         for name in ("start", "end", "start_sd", "end_sd"):
             assert getattr(alone, name).tolist() == getattr(met, name).tolist()
-
-
-def test_edges_are_near_the_best_path_and_in_order() -> None:
-    given = long_utterance(3, 60)
-    (places,) = soft_places([given], 0.5)
-    assert np.abs(places.start - given.spans.start).mean() < 2
-    assert (np.diff(places.start) > 0).all()
-    assert (places.end >= places.start).all()
-    assert (places.end[:-1] <= places.start[1:] + 1e-6).all()

@@ -50,7 +50,6 @@ def test_regions_places_and_cues_are_those_of_the_part():
         regions[3],
     )
     assert part.places == (BookPlace(0, 23, "a.xhtml", "p2"),)
-    assert part.subtitles is not None
     assert [(cue.name, cue.char_start, cue.char_end) for cue in part.subtitles.cues] == [("2", 0, 23)]
 
 

@@ -75,7 +75,6 @@ def test_a_book_is_the_text_of_the_recording_of_its_name_too(tmp_path: Path) -> 
     write_clip(tmp_path / "one.wav")
     write_epub(tmp_path / "one.epub", {"a.xhtml": "<p id='p'>All of it</p>"})
     (found,) = open_source(tmp_path)
-    assert isinstance(found, Utterance)
     assert (found.text, found.book) == ("All of it", None)
     assert isinstance(found.spoken, Transcript)
     assert [place.id for place in found.spoken.places] == ["p"]

@@ -17,11 +17,6 @@ UTTERANCES = 40
 MEGABYTES = 1
 
 
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory) -> Path:
-    return runs.make_corpus(tmp_path_factory.mktemp("corpus"), UTTERANCES)
-
-
 @pytest.fixture
 def run_of(run):
     """Runs of rows as a manifest in a folder."""

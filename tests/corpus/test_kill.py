@@ -33,11 +33,6 @@ LAYOUTS = {
 }
 
 
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory) -> Path:
-    return runs.make_corpus(tmp_path_factory.mktemp("corpus"), UTTERANCES)
-
-
 def planned_faults(layout: str) -> list[str | float]:
     """Points in the code, each passed a random number of times before, and moments: ten in all."""
     chance = random.Random(layout)

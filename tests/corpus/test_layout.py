@@ -6,9 +6,7 @@ import json
 import pickle
 from pathlib import Path
 
-import numpy as np
 import pytest
-import soundfile
 from layout_runs import contents, died, made_alignment, made_utterances, run, settings_of
 
 from ctc_align.corpus.outputs.assembly import Assembly
@@ -16,16 +14,6 @@ from ctc_align.corpus.outputs.layout import OutputSettings, layout_for
 from ctc_align.errors import OutputError, UsageError
 from ctc_align.files import read_alignment, rendered, to_dict
 from ctc_align.files.textgrid import read_textgrid
-
-RATE = 8000
-
-
-@pytest.fixture(scope="module")
-def audio(tmp_path_factory) -> Path:
-    path = tmp_path_factory.mktemp("sound") / "r.wav"
-    samples = np.random.default_rng(0).integers(-3000, 3000, (int(2.25 * RATE), 2)).astype(np.int16)
-    soundfile.write(path, samples, RATE)
-    return path
 
 
 def lines_of(path: Path) -> list[dict]:
@@ -67,7 +55,6 @@ def test_ten_thousand_utterances_are_few_files(audio, tmp_path):
     utterances = made_utterances(audio, 2)
     alignment = made_alignment(utterances[0])
     row = layout.place(0, utterances[0], alignment).pending
-    assert row is not None
     with Assembly(layout) as assembly:
         for first in range(0, 10_000, 500):
             ids = [f"{index:05d}" for index in range(first, first + 500)]

@@ -18,11 +18,6 @@ LAYOUTS = {"files": [], "shards": ["--layout", "shards", "--shard-size", 7, "--m
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory) -> Path:
-    return runs.make_corpus(tmp_path_factory.mktemp("corpus"), UTTERANCES)
-
-
-@pytest.fixture(scope="module")
 def found() -> dict[str, dict[str, bytes]]:
     """What `expected` made for an earlier test."""
     return {}

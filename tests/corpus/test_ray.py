@@ -28,11 +28,6 @@ with_ray = [
 
 
 @pytest.fixture(scope="module")
-def corpus(tmp_path_factory) -> Path:
-    return runs.make_corpus(tmp_path_factory.mktemp("corpus"), UTTERANCES)
-
-
-@pytest.fixture(scope="module")
 def expected(corpus, tmp_path_factory) -> dict[str, bytes]:
     """What the local engine writes."""
     folder = tmp_path_factory.mktemp("local")

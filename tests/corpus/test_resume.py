@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -19,17 +20,10 @@ OF_NOW = ("run", "line", "crc", "files", "row")
 """Fields of the journal that earlier versions did not have."""
 
 
-@pytest.fixture(scope="module")
-def original(tmp_path_factory) -> Path:
-    return runs.make_corpus(tmp_path_factory.mktemp("corpus"), UTTERANCES)
-
-
 @pytest.fixture
-def corpus(original, tmp_path) -> Path:
+def corpus(corpus, tmp_path) -> Path:
     """A copy of the manifest, of the same audio."""
-    path = Path(tmp_path / "corpus.jsonl").resolve()
-    path.write_bytes(original.read_bytes())
-    return path
+    return Path(shutil.copyfile(corpus, (tmp_path / "corpus.jsonl").resolve()))
 
 
 def ids_after(out_dir: Path, before: int) -> list[str]:

@@ -6,7 +6,7 @@ import json
 import multiprocessing
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from itertools import count, islice
 from pathlib import Path
 
@@ -23,21 +23,6 @@ from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import UsageError
 
 
-@dataclass
-class ListSource:
-    """A source in memory."""
-
-    items: list[Utterance | Refused]
-    kind: str = "list"
-    name: str = "list"
-    read: list[int] = field(default_factory=list)
-
-    def __iter__(self) -> Iterator[Utterance | Refused]:
-        for i, item in enumerate(self.items):
-            self.read.append(i)
-            yield item
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     """A tiny model, and noise of different lengths: u0.wav … u9.wav."""
@@ -50,7 +35,7 @@ def folder(tmp_path_factory) -> Path:
     return folder
 
 
-def utterances(folder: Path) -> list[Utterance | Refused]:
+def utterances(folder: Path) -> list[Utterance]:
     return [
         Utterance(f"u{i}", f"u{i}", str(folder / f"u{i}.wav"), text, f"line {i}")
         for i, text in enumerate(["no", "we call", "it bear", "hello", "world", "ab", "cab", "abe", "bear it", "call"])
@@ -71,7 +56,7 @@ def options(folder: Path, **more: object) -> ScoreOptions:
 def test_every_utterance_in_its_place_as_alone(folder: Path, more: dict[str, object], monkeypatch) -> None:
     monkeypatch.setattr(corpus_scores, "WINDOW", 4)
     aligner = Aligner(str(folder / "model"), device="cpu")
-    results = list(score_source(ListSource(utterances(folder)), options(folder, **more)))
+    results = list(score_source(utterances(folder), options(folder, **more)))
     assert [one.id for one in results] == [f"u{i}" for i in range(10)]
     for i, one in enumerate(results):
         alone = aligner.score_texts(folder / f"u{i}.wav", [one.text])
@@ -84,8 +69,7 @@ def test_every_utterance_in_its_place_as_alone(folder: Path, more: dict[str, obj
 
 def test_alternatives_are_ranked_and_the_text_beside_them_is_not_one(folder: Path) -> None:
     one = utterances(folder)[3]
-    assert isinstance(one, Utterance)
-    results = list(score_source(ListSource([replace(one, texts=("hello", "no", "hello", ""))]), options(folder)))
+    results = list(score_source([replace(one, texts=("hello", "no", "hello", ""))], options(folder)))
     scored = results[0].scored
     assert [it.rank for it in scored] == [1, 2, 3, 4]
     assert sorted(it.index for it in scored) == [0, 1, 2, 3]
@@ -97,9 +81,8 @@ def test_alternatives_are_ranked_and_the_text_beside_them_is_not_one(folder: Pat
 
 def test_parts_of_recordings(folder: Path) -> None:
     one = utterances(folder)[6]
-    assert isinstance(one, Utterance)
     part = replace(one, offset_s=0.25, duration_s=0.5)
-    (found,) = score_source(ListSource([part]), options(folder))
+    (found,) = score_source([part], options(folder))
     assert found.duration_s == 0.5
     samples = soundfile.read(one.audio, dtype="float32")[0][4000:12000]
     aligner = Aligner(str(folder / "model"), device="cpu")
@@ -115,7 +98,7 @@ def test_what_cannot_be_scored_is_told_and_the_others_scored(folder: Path, worke
     items.insert(3, Utterance("cut", "cut", str(folder / "no.flac"), "no", "line 4"))
     items.insert(4, Utterance("far", "far", str(folder / "u0.wav"), "no", "line 5", offset_s=99.0))
     items.append(Utterance("empty", "empty", str(folder / "u0.wav"), " ", "line 9"))
-    results = {one.id: one for one in score_source(ListSource(items), options(folder, workers=workers))}
+    results = {one.id: one for one in score_source(items, options(folder, workers=workers))}
     assert list(results) == ["u0", "line 2", "gone", "cut", "far", "u1", "u2", "u3", "empty"]
     assert results["line 2"].error == "expected a JSON object"
     assert "no such audio file" in (results["gone"].error or "")
@@ -134,7 +117,7 @@ def test_what_breaks_a_batch_is_one_utterance(folder: Path, monkeypatch) -> None
         return right(aligner, emissions, texts, *more)
 
     monkeypatch.setattr(Aligner, "score_emissions", breaking)
-    results = list(score_source(ListSource(utterances(folder)), options(folder, workers=1)))
+    results = list(score_source(utterances(folder), options(folder, workers=1)))
     assert [one.error for one in results] == [None] * 3 + ["MemoryError: too much"] + [None] * 6
 
 
@@ -142,25 +125,21 @@ def test_a_source_is_streamed(folder: Path, monkeypatch) -> None:
     """Of an endless source no more is read than two windows beyond what was asked for."""
     monkeypatch.setattr(corpus_scores, "WINDOW", 4)
     first = utterances(folder)[0]
-    assert isinstance(first, Utterance)
     read = []
 
-    class Endless:
-        kind = name = "endless"
+    def endless() -> Iterator[Utterance]:
+        for i in count():
+            read.append(i)
+            yield replace(first, id=f"u{i}")
 
-        def __iter__(self) -> Iterator[Utterance | Refused]:
-            for i in count():
-                read.append(i)
-                yield replace(first, id=f"u{i}")
-
-    results = score_source(Endless(), options(folder, workers=1))
+    results = score_source(endless(), options(folder, workers=1))
     assert [one.id for one in islice(results, 10)] == [f"u{i}" for i in range(10)]
     assert len(read) <= 10 + 3 * 4
     results.close()  # type: ignore[attr-defined]
 
 
 def test_nothing_to_score(folder: Path) -> None:
-    assert list(score_source(ListSource([]), options(folder))) == []
+    assert list(score_source([], options(folder))) == []
 
 
 @pytest.mark.parametrize(
@@ -169,17 +148,17 @@ def test_nothing_to_score(folder: Path) -> None:
 )
 def test_options_that_cannot_be(folder: Path, more: dict[str, object], says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        score_source(ListSource([]), options(folder, **more))
+        score_source([], options(folder, **more))
     with pytest.raises(UsageError, match="no such model"):
-        score_source(ListSource([]), ScoreOptions("no-such-model"))
+        score_source([], ScoreOptions("no-such-model"))
 
 
 @pytest.mark.long
 def test_what_dead_workers_had_is_done_again(folder: Path, monkeypatch) -> None:
     monkeypatch.setattr(corpus_scores, "WINDOW", 2)
     items = utterances(folder) * 10
-    expected = list(score_source(ListSource(items), options(folder, workers=1)))
-    results = score_source(ListSource(items), options(folder, workers=2))
+    expected = list(score_source(items, options(folder, workers=1)))
+    results = score_source(items, options(folder, workers=2))
     first = next(results)
     for child in multiprocessing.active_children():
         child.kill()

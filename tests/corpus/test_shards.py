@@ -11,11 +11,6 @@ UTTERANCES = 60
 LAYOUTS = {"files": [], "shards": ["--layout", "shards", "--shard-size", 7]}
 
 
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory) -> Path:
-    return runs.make_corpus(tmp_path_factory.mktemp("corpus"), UTTERANCES)
-
-
 def start(corpus: Path, out_dir: Path, shard: str, *options, **environment):
     return runs.start(corpus, "--out-dir", out_dir, "--workers", 1, "--shard", shard, *options, **environment)
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 import os
 import random
-from pathlib import Path
 
-import pytest
-from corpus_runs import journal_line, write_clip
+from corpus_runs import journal_line
 from layout_runs import made_alignment, made_utterances, run, settings_of
 from rows import over_rows
 
@@ -21,11 +19,6 @@ from ctc_align.corpus.utterance import Utterance
 FAILING = "r1/u5"
 FLIPS = int(os.environ.get("FLIPS", "1"))
 """Bits that are flipped in each file."""
-
-
-@pytest.fixture(scope="module")
-def audio(tmp_path_factory) -> Path:
-    return write_clip(tmp_path_factory.mktemp("audio") / "clip.wav", 2.25)
 
 
 def recorded(layout: Layout, utterances: list[Utterance]) -> dict[str, Line]:
