@@ -1,4 +1,4 @@
-"""The picture of a soft alignment: what it draws, and that matplotlib is asked for only then."""
+"""Pictures of boundary errors and of a soft alignment: what they draw, and that matplotlib is asked for only then."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import torch
 from rows import over_rows
 
 from ctc_align.errors import KernelError, UsageError
-from ctc_align.evaluate import occupancy_figure
+from ctc_align.evaluate import WITHIN_MS, error_figure, evaluate_intervals, occupancy_figure
 from ctc_align.functional import forced_align, occupancy
+from ctc_align.types import Interval
 
 TARGET = torch.tensor([3, 1, 1])
 
@@ -87,3 +88,41 @@ def test_wrong_arguments(change: dict, said: str) -> None:
     with pytest.raises(KernelError) as error:
         occupancy_figure(**({"log_probs": torch.zeros(4, 3), "target": torch.tensor([1, 2])} | change))
     assert said in str(error.value)
+
+
+def evaluated(errors_ms: np.ndarray):
+    reference = [Interval(float(i), i + 0.5, f"w{i}") for i in range(len(errors_ms))]
+    ours = [Interval(i.start_s + ms / 1000, i.end_s + ms / 2000, i.label) for i, ms in zip(reference, errors_ms)]
+    return evaluate_intervals([("a", ours, reference)])
+
+
+def test_curves_and_bars_are_the_figures():
+    pytest.importorskip("matplotlib")
+    found = evaluated(np.random.default_rng(0).normal(5, 60, 400))
+    figure = error_figure({"words": found, "again": found})
+    assert len(figure.axes) == 4
+    left, right = figure.axes[:2]
+    assert left.get_title(loc="left") == f"words: mean absolute error {found.both.mae_ms:.1f} ms"
+    for curve, stairs, legend, errors in zip(
+        right.get_lines(), left.patches, left.get_legend().get_texts(), (found.onset, found.offset)
+    ):
+        ms, percent = curve.get_data()
+        for limit in WITHIN_MS:
+            reached = percent[np.searchsorted(ms, limit, side="right") - 1]
+            assert reached == pytest.approx(errors.within_ms[limit])
+        beyond = float(legend.get_text().split("(")[1].split(" %")[0])
+        assert stairs.get_data().values.sum() + beyond == pytest.approx(100, abs=0.06)
+
+
+def test_an_error_of_a_bins_edge_is_in_the_upper_bin():
+    pytest.importorskip("matplotlib")
+    figure = error_figure({"words": evaluated(np.array([-100.0, 0.0, 5.0, 100.0]))})
+    counts, edges, _ = figure.axes[0].patches[0].get_data()
+    assert edges[np.flatnonzero(counts)].tolist() == [-100.0, 0.0, 5.0]
+    assert "25.0 % beyond" in figure.axes[0].get_legend().get_texts()[0].get_text()
+
+
+def test_nothing_paired_can_be_drawn():
+    pytest.importorskip("matplotlib")
+    figure = error_figure({"words": evaluate_intervals([("a", [], [])])})
+    assert figure.axes[0].get_title(loc="left") == "words: mean absolute error – ms"
