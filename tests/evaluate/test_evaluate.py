@@ -5,23 +5,16 @@ import json
 from pathlib import Path
 
 import pytest
+from sample_alignments import aligned, make_alignment
 
 from ctc_align.errors import InputError, UsageError
 from ctc_align.evaluate import evaluate, evaluate_intervals, read_intervals
 from ctc_align.files import Alignment, OutputFiles, Style
-from ctc_align.types import AlignedToken, AlignedWord, Interval
+from ctc_align.types import AlignedWord, Interval
 
 
-def alignment(*rows: tuple[str, float, float], **changes) -> Alignment:
-    words = tuple(
-        AlignedWord(
-            text, text, 0, len(text), "aligned", start_s, end_s, 0.9, (AlignedToken(text[:1], start_s, end_s, 0.9),)
-        )
-        for text, start_s, end_s in rows
-    )
-    fields = {"audio": "a.wav", "duration_s": 3.0, "model": "m", "backend": "cpu", "frame_shift_s": 0.01}
-    fields |= {"loss": 1.0, "score": -1.0, "text": "", "words": words, "utterance": "a"} | changes
-    return Alignment(**fields)
+def alignment(*rows: tuple[str, float, float]) -> Alignment:
+    return make_alignment(tuple(aligned(text, start_s, end_s, 0, text[:1]) for text, start_s, end_s in rows), 3.0)
 
 
 OURS = alignment(("Hello,", 0.13, 0.5), ("big", 0.5, 0.9), ("world!", 1.0, 1.46))
