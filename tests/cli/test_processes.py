@@ -6,13 +6,11 @@ import fcntl
 import io
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
 import termios
 import time
-from itertools import pairwise
 from pathlib import Path
 from typing import IO
 
@@ -20,7 +18,6 @@ import numpy as np
 import pytest
 
 import ctc_align
-from ctc_align.files.transcripts import read_transcript_file
 
 ROOT = Path(__file__).resolve().parents[2]
 VOCAB = ["<blank>", "|", *"abcdefghijklmnopqrstuvwxyz'"]
@@ -28,10 +25,6 @@ SPOKEN = "hello|big|world"
 FIRST_FRAME, FRAMES_EACH = 10, 6
 TEXTGRID = '"ooTextFile" "TextGrid" 0 1 <exists> 1 "IntervalTier" "words" 0 1 1 0 1 "hello"'
 OPTIONS = ["--vocab", "vocab.txt", "--frame-shift", "0.02"]
-
-needs_model = pytest.mark.skipif(
-    not (ROOT / "ctc_align" / "models" / "english" / "model.safetensors").exists(), reason="no embedded model yet"
-)
 
 
 @pytest.fixture
@@ -84,37 +77,6 @@ def test_log_probs_end_to_end(cli, here):
     assert [row[4] for row in rows] == ["Hello", "big", "wörld"]
     for row, word in zip(rows, words):
         assert float(row[2]) == pytest.approx(word["start_s"], abs=0.0005)
-
-
-@needs_model
-def test_subtitles_of_the_demo_come_back_with_its_times(cli, here):
-    """Cues with old times of another cut, with tags and one without a word: the same cues, at the words' times."""
-    folder = Path(ctc_align.__file__).parent / "demo"
-    shutil.copy(folder / "demo.flac", here / "film.flac")
-    texts = [
-        "<i>Forced alignment</i> finds\nwhere every word begins",
-        "[MUSIC]",
-        "- and ends, in twenty-two",
-        "lines of text,",
-    ]
-    texts += ["or in 1999."]
-    times = [f"00:01:{10 + i}.000 --> 00:01:{10 + i}.900" for i in range(5)]
-    cues = [f"{i}\n{time}\n{text}\n" for i, (time, text) in enumerate(zip(times, texts), 1)]
-    (here / "film.vtt").write_text("\n".join(["WEBVTT\n", *cues]))
-    result = cli("film.flac", "film.vtt", "--format", "json")
-    assert result.code == 0, result.stderr
-    again = read_transcript_file(here / "film.aligned.vtt")
-    assert again.subtitles is not None
-    shown = again.subtitles.cues
-    assert [again.text[cue.char_start : cue.char_end] for cue in shown] == texts
-    words = {word["text"]: word for word in json.loads((here / "film.json").read_text())["words"]}
-    assert abs(shown[0].start_s - words["Forced"]["start_s"]) < 0.002
-    # The cue of music, which no word times, takes a frame of a film where it has no room.
-    assert abs(shown[0].end_s - words["begins"]["end_s"]) < 0.042
-    assert abs(shown[2].start_s - words["and"]["start_s"]) < 0.002
-    assert abs(shown[4].end_s - words["1999."]["end_s"]) < 0.002
-    assert all(cue.start_s < cue.end_s for cue in shown)
-    assert all(cue.end_s <= following.start_s for cue, following in pairwise(shown))
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
