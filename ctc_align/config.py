@@ -329,13 +329,13 @@ class Settings:
             int(self.channel) if self.channel.isdigit() else None
         )
 
-    def for_language(self, models: str = "") -> Settings:
-        """Return the settings with their language, else the model's (`models`), else English.
+    def for_language(self, default: str = "") -> Settings:
+        """Return the settings with their language, else `default` (the model's), else English.
 
         >>> Settings(language="de").for_language("fr").language, Settings().for_language("fr").language
         ('de', 'fr')
         """
-        return self if self.language else dataclasses.replace(self, language=models or ENGLISH)
+        return self if self.language else dataclasses.replace(self, language=default or ENGLISH)
 
     def in_language(self, language: str) -> Settings:
         """Return the settings for a transcript that names its language; "" where it does not."""

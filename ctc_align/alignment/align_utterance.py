@@ -1,8 +1,8 @@
 """The alignment of one utterance, from top to bottom: emissions + tokens → path → spans → edges → words.
 
-    align_utterance   spell → find_islands → align_whole, or align_islands → build_alignment
+    align_utterance   tokenize_words → find_islands → align_whole, or align_islands → build_alignment
     align_whole       choose_tokens → place_words
-    place_words       place_tokens → confidences → draw_finely → aligned_words
+    place_words       place_tokens → confidences → adjust_edges → aligned_words
 
 `align_utterance` is a generator that asks for kernel work (`ctc_align.kernels.batching`);
 `ctc_align.kernels.batching.run` runs many of them together. An utterance's alignment is the same, to the bit, alone and
@@ -26,17 +26,17 @@ from ctc_align.alignment.fit import assess_fit, mostly_likely
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.islands import Island, find_islands
 from ctc_align.alignment.pronunciations import (
-    check_spelled,
+    check_word_tokens,
     choose_pronunciations,
     leave_out_unspoken,
-    spell_words,
+    prepared_word_tokens,
     without_passages,
 )
 from ctc_align.alignment.refined_edges import edges_out_of_pauses, refine_edges
 from ctc_align.alignment.wildcard import place_wildcards
 from ctc_align.errors import InputError
 from ctc_align.files import Alignment
-from ctc_align.kernels.batching import Steps
+from ctc_align.kernels.batching import KernelSteps
 from ctc_align.tokens.tokenizer import missing_letters
 from ctc_align.types import (
     ALIGNED,
@@ -57,7 +57,7 @@ OTHER_SPEECH = "*"
 
 
 @dataclass(frozen=True)
-class SpelledWords:
+class TokenizedWords:
     """Words, the tokens of the pronunciations that fit best, and their best path.
 
     Attributes:
@@ -96,14 +96,14 @@ class PlacedWords:
     assessed: bool
 
 
-def align_utterance(inputs: UtteranceInputs) -> Steps[Alignment]:
+def align_utterance(inputs: UtteranceInputs) -> KernelSteps[Alignment]:
     """Align one utterance with its transcript: all of it, or the islands of it that are in the recording.
 
     Raises:
         InputError: the transcript cannot be spoken or spelled, or it does not fit the emissions.
     """
     inputs.progress.begin("pronunciations")
-    word_tokens = yield from spell(inputs)
+    word_tokens = yield from tokenize_words(inputs)
     inputs.progress.begin("search")
     islands = None
     if inputs.settings.match != "exact":
@@ -115,14 +115,14 @@ def align_utterance(inputs: UtteranceInputs) -> Steps[Alignment]:
     return build_alignment(inputs, word_tokens, placed)
 
 
-def spell(inputs: UtteranceInputs) -> Steps[list[WordTokens]]:
+def tokenize_words(inputs: UtteranceInputs) -> KernelSteps[list[WordTokens]]:
     """Return the tokens of each word. Raises TranscriptError where none has any, InputError where one is the blank."""
-    word_tokens = yield from spell_words(inputs.words, inputs.tokenizer, inputs.settings)
-    check_spelled(word_tokens, inputs.emissions, inputs.settings, inputs.name)
+    word_tokens = yield from prepared_word_tokens(inputs.words, inputs.tokenizer, inputs.settings)
+    check_word_tokens(word_tokens, inputs.emissions, inputs.settings, inputs.name)
     return word_tokens
 
 
-def align_whole(inputs: UtteranceInputs, word_tokens: list[WordTokens]) -> Steps[PlacedWords]:
+def align_whole(inputs: UtteranceInputs, word_tokens: list[WordTokens]) -> KernelSteps[PlacedWords]:
     """Align a transcript whose every word is spoken. Raises as `align_utterance`."""
     chosen = yield from choose_tokens(inputs, word_tokens)
     inputs.progress.begin("edges")
@@ -130,50 +130,54 @@ def align_whole(inputs: UtteranceInputs, word_tokens: list[WordTokens]) -> Steps
     return PlacedWords(words, chosen.loss, chosen.path.score, chosen.tokens.ids, chosen.path.backend, assessed)
 
 
-def choose_tokens(inputs: UtteranceInputs, word_tokens: list[WordTokens] | None = None) -> Steps[SpelledWords]:
+def choose_tokens(inputs: UtteranceInputs, word_tokens: list[WordTokens] | None = None) -> KernelSteps[TokenizedWords]:
     """Choose the pronunciations that the audio prefers, and compute their CTC loss. Raises as `align_utterance`."""
     emissions, words = inputs.emissions, inputs.words
-    word_tokens = word_tokens or (yield from spell(inputs))
+    word_tokens = word_tokens or (yield from tokenize_words(inputs))
     if words.optional and inputs.settings.match != "exact":
         words, word_tokens = yield from leave_out_unspoken(
             emissions, words, word_tokens, inputs.tokenizer.separator, inputs.backend
         )
-    spelled = yield from choose_spelling(inputs, words, word_tokens)
-    ids, path = spelled.tokens.ids, spelled.path
+    tokenized = yield from choose_pronounced_tokens(inputs, words, word_tokens)
+    ids, path = tokenized.tokens.ids, tokenized.path
     loss = yield from ctc_loss(emissions.log_probs, ids, emissions.blank, path, inputs.backend)
-    return replace(spelled, loss=loss)
+    return replace(tokenized, loss=loss)
 
 
-def choose_spelling(inputs: UtteranceInputs, words: Words, word_tokens: Sequence[WordTokens]) -> Steps[SpelledWords]:
+def choose_pronounced_tokens(
+    inputs: UtteranceInputs, words: Words, word_tokens: Sequence[WordTokens]
+) -> KernelSteps[TokenizedWords]:
     """Choose the pronunciations that the audio prefers. Raises InputError where they do not fit into the emissions."""
     separator = inputs.tokenizer.separator
     tokens, path = yield from choose_pronunciations(inputs.emissions, word_tokens, separator, inputs.backend)
     # A word of two spoken parts holds a separator, which is not a sound of it.
     owners = tuple(-1 if token == separator else word for token, word in zip(tokens.ids, tokens.words))
-    return SpelledWords(words, word_tokens, replace(tokens, words=owners), path)
+    return TokenizedWords(words, word_tokens, replace(tokens, words=owners), path)
 
 
-def place_words(inputs: UtteranceInputs, spelled: SpelledWords) -> Steps[tuple[tuple[AlignedWord, ...], bool]]:
+def place_words(
+    inputs: UtteranceInputs, tokenized: TokenizedWords
+) -> KernelSteps[tuple[tuple[AlignedWord, ...], bool]]:
     """Return the words with times and confidences, and whether a confidence network has assessed them."""
     emissions = inputs.emissions
-    tokens, spikes, edges = yield from place_tokens(inputs, spelled)
+    tokens, spikes, edges = yield from place_tokens(inputs, tokenized)
     confidence = confidences(emissions, tokens, spikes, edges, inputs.calibration, inputs.confidence_network)
-    edges = yield from draw_finely(inputs, tokens, edges)
-    return aligned_words(spelled.words, tokens, edges, confidence, emissions), confidence.assessed
+    edges = yield from adjust_edges(inputs, tokens, edges)
+    return aligned_words(tokenized.words, tokens, edges, confidence, emissions), confidence.assessed
 
 
-def place_tokens(inputs: UtteranceInputs, spelled: SpelledWords) -> Steps[tuple[Tokens, Spans, Spans]]:
+def place_tokens(inputs: UtteranceInputs, tokenized: TokenizedWords) -> KernelSteps[tuple[Tokens, Spans, Spans]]:
     """Return the tokens with wildcards for the letters that the vocabulary lacks, their spikes, and their edges."""
-    emissions, tokens, spikes = inputs.emissions, spelled.tokens, spelled.path.spans
+    emissions, tokens, spikes = inputs.emissions, tokenized.tokens, tokenized.path.spans
     if inputs.settings.unknown == "wildcard":
         tokens, spikes = yield from place_wildcards(
-            emissions, tokens, spikes, spelled.word_tokens, inputs.tokenizer.separator, inputs.backend
+            emissions, tokens, spikes, tokenized.word_tokens, inputs.tokenizer.separator, inputs.backend
         )
     edges = yield from place_edges(emissions, tokens, spikes, inputs.edge_settings)
     return tokens, spikes, share_out_wildcards(edges, tokens)
 
 
-def draw_finely(inputs: UtteranceInputs, tokens: Tokens, edges: Spans) -> Steps[Spans]:
+def adjust_edges(inputs: UtteranceInputs, tokens: Tokens, edges: Spans) -> KernelSteps[Spans]:
     """Return the edges of all tokens as the network of edges draws them from the sound; as they are without one."""
     if inputs.edge_network is None or not inputs.refines_edges:
         return edges
@@ -287,7 +291,7 @@ def _one_by_one(numbers: np.ndarray) -> Iterator[float]:
 
 def align_islands(
     inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], islands: Sequence[Island]
-) -> Steps[PlacedWords]:
+) -> KernelSteps[PlacedWords]:
     """Align the words of each island with its part of the recording."""
     found: dict[int, AlignedWord] = {}
     ids: list[int] = []
@@ -297,17 +301,17 @@ def align_islands(
         inputs.progress.begin(f"edges, part {number} of {len(islands)}")
         part, tokens, positions = _part_of_island(inputs, word_tokens, island)
         try:
-            spelled = yield from choose_spelling(part, part.words, tokens)
-            aligned, assessed_here = yield from place_words(part, spelled)
+            tokenized = yield from choose_pronounced_tokens(part, part.words, tokens)
+            aligned, assessed_here = yield from place_words(part, tokenized)
         except InputError:  # more sounds than fit there, or no path: something else is said there
             continue
-        assessed, backend = assessed_here, spelled.path.backend
+        assessed, backend = assessed_here, tokenized.path.backend
         words = [aligned[position] for position in positions]
         if assessed and len(islands) > 1 and not mostly_likely(words):
             continue  # the search has found it by chance
         if ids and separator is not None:
             ids.append(separator)
-        ids += spelled.tokens.ids
+        ids += tokenized.tokens.ids
         found.update(zip(island.words.tolist(), words))
     loss, score = yield from losses(inputs, ids)
     return PlacedWords(_in_text_order(inputs.words, word_tokens, found), loss, score, ids, backend, assessed)
@@ -329,10 +333,10 @@ def _part_of_island(
             words.append(Word("", OTHER_SPEECH, 0, 0))
             tokens.append(WordTokens((), (OTHER_SPEECH,)))
         if number < len(island.words):
-            spelled = word_tokens[island.words[number]]
+            tokenized = word_tokens[island.words[number]]
             positions.append(len(words))
             words.append(inputs.words.words[island.words[number]])
-            tokens.append(replace(spelled, missing=()) if known_only and spelled.missing else spelled)
+            tokens.append(replace(tokenized, missing=()) if known_only and tokenized.missing else tokenized)
     part = replace(
         inputs,
         words=Words(inputs.words.text, tuple(words)),
@@ -342,7 +346,7 @@ def _part_of_island(
     return part, tokens, positions
 
 
-def losses(inputs: UtteranceInputs, ids: Sequence[int]) -> Steps[tuple[float, float]]:
+def losses(inputs: UtteranceInputs, ids: Sequence[int]) -> KernelSteps[tuple[float, float]]:
     """Return the loss and the best path's score of tokens over the whole recording; infinite without a path."""
     log_probs, blank = inputs.emissions.log_probs, inputs.emissions.blank
     try:

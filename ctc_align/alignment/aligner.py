@@ -36,7 +36,7 @@ from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.files import Alignment
 from ctc_align.files.json_files import is_fixed
 from ctc_align.kernels import batching
-from ctc_align.kernels.batching import Steps
+from ctc_align.kernels.batching import KernelSteps
 from ctc_align.models import AUTO
 from ctc_align.models.calibration import Calibration, file_in, read_calibration
 from ctc_align.models.catalogue import folder_settings
@@ -352,7 +352,7 @@ class Aligner:
         source: str,
         report: StepProgress,
         corrected: Sequence[AlignedWord] | None = None,
-    ) -> Steps[Alignment]:
+    ) -> KernelSteps[Alignment]:
         with error_context(name, source):
             emissions = yield from self._emit(loaded, report.of_model(seconds_of(loaded)))
         del loaded  # three hours of samples are 700 MB; they stay only where a network of edges needs them
@@ -362,19 +362,23 @@ class Aligner:
                 return (yield from realign_utterance(inputs, corrected))
             return (yield from align_utterance(inputs))
 
-    def _listen(self, audio: AudioLike, progress: Progress | None = None) -> Steps[Emissions]:
+    def _listen(self, audio: AudioLike, progress: Progress | None = None) -> KernelSteps[Emissions]:
         return (yield from self._emit(self._load(audio), progress))
 
-    def _emit(self, loaded: Audio | Emissions, progress: Progress | None, keep_sound: bool = False) -> Steps[Emissions]:
+    def _emit(
+        self, loaded: Audio | Emissions, progress: Progress | None, keep_sound: bool = False
+    ) -> KernelSteps[Emissions]:
         if isinstance(loaded, Emissions):
             return loaded
         emissions = yield ModelEmissions(self._loaded_model(), loaded, progress)
         keep_sound = keep_sound or may_refine(self.settings.edges, self._edge_network)
         return replace(emissions, sound=loaded) if keep_sound else emissions
 
-    def _groups(self, pairs: Sequence[tuple[AudioLike, str | Transcript, str]]) -> Iterator[list[Steps[Alignment]]]:
+    def _groups(
+        self, pairs: Sequence[tuple[AudioLike, str | Transcript, str]]
+    ) -> Iterator[list[KernelSteps[Alignment]]]:
         """Yield the stages of pairs in their order, their audio loaded, in groups of `GROUP_S` seconds."""
-        group: list[Steps[Alignment]] = []
+        group: list[KernelSteps[Alignment]] = []
         seconds = 0.0
         for audio, text, name in pairs:
             source = names_of(audio, name)[1]
@@ -422,33 +426,33 @@ class Aligner:
     def _inputs(
         self, emissions: Emissions, words: Words, name: str, source: str, report: StepProgress | None = None
     ) -> UtteranceInputs:
-        may_be_models = self._may_be_models(emissions)
-        calibration = self._calibration or (self._model_calibration if may_be_models else None) or Calibration()
+        has_model_vocab = self._has_model_vocab(emissions)
+        calibration = self._calibration or (self._model_calibration if has_model_vocab else None) or Calibration()
         tokenizer, settings = self._tokenizer(emissions), self.settings.in_language(words.language)
         return UtteranceInputs(
             name,
             source,
             said_words(words, emissions, tokenizer, settings.language),
             emissions,
-            self.model.name if self.model and may_be_models else "log-probs",
+            self.model.name if self.model and has_model_vocab else "log-probs",
             tokenizer,
             calibration.at(emissions.frame_shift_s, emissions.vocab),
             settings,
             self.backend,
-            self.model.confidence_network if self.model and may_be_models else None,
-            self._edge_network if may_be_models else None,
+            self.model.confidence_network if self.model and has_model_vocab else None,
+            self._edge_network if has_model_vocab else None,
             report or StepProgress(),
         )
 
     def _tokenizer(self, emissions: Emissions) -> Tokenizer:
         key = (emissions.vocab, emissions.blank)
         if key not in self._tokenizers:
-            uses_lexicon = self._may_be_models(emissions) or not self._has_model_lexicon
+            uses_lexicon = self._has_model_vocab(emissions) or not self._has_model_lexicon
             lexicon = self._lexicon if uses_lexicon else None
             self._tokenizers[key] = tokenizer_for(emissions.vocab, emissions.blank, lexicon)
         return self._tokenizers[key]
 
-    def _may_be_models(self, emissions: Emissions) -> bool:
+    def _has_model_vocab(self, emissions: Emissions) -> bool:
         """Return whether the emissions may come from the model: they have its vocabulary."""
         return self.model is not None and self.model.vocab == emissions.vocab
 

@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 import torch
 
-from ctc_align.alignment.ctc_path import PIECE_FRAMES, Spans, indices_of_sounds
+from ctc_align.alignment.ctc_path import PIECE_FRAMES, Spans, spoken_indices
 from ctc_align.alignment.segmentation import parts_of
 from ctc_align.errors import ConfigError
 from ctc_align.lattice import WILDCARD
@@ -137,7 +137,7 @@ def geometric_means(confidence: np.ndarray, begins: Sequence[int]) -> list[float
 
 def word_begins(tokens: Tokens) -> tuple[np.ndarray, np.ndarray]:
     """Return the indices (L,) of tokens that belong to words, and where each word begins among these (W + 1,)."""
-    words, spoken = np.asarray(tokens.words), indices_of_sounds(tokens)
+    words, spoken = np.asarray(tokens.words), spoken_indices(tokens)
     return spoken, np.append(np.flatnonzero(np.diff(words[spoken], prepend=-1)), len(spoken))
 
 
@@ -176,7 +176,7 @@ def sound_fits(emissions: Emissions, tokens: Tokens, edges: Spans, spread: float
     """
     if emissions.states is None or edges.start_sd is None or edges.end_sd is None:
         return None
-    spoken = indices_of_sounds(tokens)
+    spoken = spoken_indices(tokens)
     ids, placed = np.asarray(tokens.ids)[spoken], edges.of(spoken)
     lacking = ids == WILDCARD
     sounds = np.where(lacking, 0, ids - (ids > emissions.blank))

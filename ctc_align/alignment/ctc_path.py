@@ -13,7 +13,7 @@ import torch
 
 from ctc_align import lattice
 from ctc_align.errors import EmissionsError, TooShortError
-from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, Steps
+from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, KernelSteps
 from ctc_align.types import Emissions, Tokens
 
 GAP_FRAMES = 50
@@ -63,7 +63,7 @@ class CtcPath:
     backend: str
 
 
-def indices_of_sounds(tokens: Tokens) -> np.ndarray:
+def spoken_indices(tokens: Tokens) -> np.ndarray:
     """Return the indices of the tokens that belong to words: all but separators."""
     return np.flatnonzero(np.asarray(tokens.words) >= 0)
 
@@ -85,7 +85,7 @@ def best_ctc_path(
     *,
     wildcard: torch.Tensor | None = None,
     backend: str = "auto",
-) -> Steps[CtcPath]:
+) -> KernelSteps[CtcPath]:
     """Find the best CTC path.
 
     Args:
@@ -119,7 +119,7 @@ def best_ctc_path(
 
 def best_word_path(
     emissions: Emissions, tokens: Tokens, *, wildcard: torch.Tensor | None = None, backend: str = "auto"
-) -> Steps[CtcPath]:
+) -> KernelSteps[CtcPath]:
     """Find the best CTC path; for a model with segmentation states, one that does not tear words apart.
 
     To CTC a second of blanks is as likely inside a word as outside. In long pauses with noise, and where something is
@@ -148,7 +148,7 @@ def best_word_path(
     else:
         wildcard = costly
 
-    def part(first: int, last: int, token: int, stop: int) -> Steps[Spans | None]:
+    def part(first: int, last: int, token: int, stop: int) -> KernelSteps[Spans | None]:
         """Return the spans of the tokens [token, stop) in the frames [first, last); None without a path."""
         topology = lattice.ctc([ids[token:stop]], blank)
         emit = topology.emit.copy()
@@ -173,8 +173,8 @@ def best_word_path(
 
 
 def _in_windows(
-    part: Callable[[int, int, int, int], Steps[Spans | None]], spikes: Spans, word_starts: np.ndarray, frames: int
-) -> Steps[Spans | None]:
+    part: Callable[[int, int, int, int], KernelSteps[Spans | None]], spikes: Spans, word_starts: np.ndarray, frames: int
+) -> KernelSteps[Spans | None]:
     """Return the spans of all tokens, window by window; None where a window has no path.
 
     Args:
@@ -243,7 +243,9 @@ def token_spans(states: np.ndarray, token_of_state: np.ndarray, tokens: int) -> 
     return Spans(start, end)
 
 
-def ctc_loss(log_probs: torch.Tensor, ids: Sequence[int], blank: int, path: CtcPath, backend: str) -> Steps[float]:
+def ctc_loss(
+    log_probs: torch.Tensor, ids: Sequence[int], blank: int, path: CtcPath, backend: str
+) -> KernelSteps[float]:
     """Return the exact CTC loss -log p(ids | audio), natural log, over all paths; `path` is the best of them."""
     score = yield Forward(log_probs, CtcTargets(ids, blank), backend=backend)
     # One path is never likelier than all together; where it is the only one, rounding may say so.

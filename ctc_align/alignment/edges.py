@@ -14,11 +14,11 @@ from itertools import pairwise
 import numpy as np
 
 from ctc_align import units
-from ctc_align.alignment.ctc_path import Spans, best_ctc_path, indices_of_sounds, runs_of
-from ctc_align.alignment.segmentation import Sounds, segment, segmented_sounds, soft_edges
+from ctc_align.alignment.ctc_path import Spans, best_ctc_path, runs_of, spoken_indices
+from ctc_align.alignment.segmentation import SpokenTokens, segment, segmented_sounds, soft_edges
 from ctc_align.alignment.wildcard import scores_of
 from ctc_align.errors import InputError
-from ctc_align.kernels.batching import Steps
+from ctc_align.kernels.batching import KernelSteps
 from ctc_align.lattice import WILDCARD
 from ctc_align.models.calibration import SILENCE, SOUND, Calibration
 from ctc_align.models.edge_network import EdgeNetwork
@@ -93,7 +93,7 @@ def refines_edges(method: str, network: EdgeNetwork | None, emissions: Emissions
     return may_refine(method, network) and emissions.sound is not None
 
 
-def place_edges(emissions: Emissions, tokens: Tokens, spikes: Spans, settings: EdgeSettings) -> Steps[Spans]:
+def place_edges(emissions: Emissions, tokens: Tokens, spikes: Spans, settings: EdgeSettings) -> KernelSteps[Spans]:
     """Return where the tokens of an utterance begin and end, between frames.
 
     Args:
@@ -116,30 +116,32 @@ def place_edges(emissions: Emissions, tokens: Tokens, spikes: Spans, settings: E
         calibration = replace(calibration, offsets_ms={})
     if segments is not None:
         pauses = PauseRule(settings.shortest_pause_s / emissions.frame_shift_s)
-        return draw(segments, medians, tokens, calibration, frames_in(emissions), pauses)
+        return correct_edges(segments, medians, tokens, calibration, frames_in(emissions), pauses)
     if segmented:
         calibration = Calibration(ipa=calibration.ipa)  # its constants are those of segments
     elif method == "calibrated" and calibration.blank_cost:
         spikes = yield from _spikes_with_costly_blanks(emissions, tokens, spikes, settings)
     gap_frames = calibration.spike_gap_s / emissions.frame_shift_s if method == "calibrated" else 0.0
-    return draw(spikes, medians, tokens, calibration, frames_in(emissions), PauseRule(gap_frames, spikes=True))
+    return correct_edges(spikes, medians, tokens, calibration, frames_in(emissions), PauseRule(gap_frames, spikes=True))
 
 
-def _medians(emissions: Emissions, tokens: Tokens, spans: Spans, settings: EdgeSettings) -> Steps[Spans]:
+def _medians(emissions: Emissions, tokens: Tokens, spans: Spans, settings: EdgeSettings) -> KernelSteps[Spans]:
     """Return medians over all paths, of the tokens that belong to words."""
     if emissions.states is not None:
         _, sounds = segmented_sounds(emissions, tokens, spans)
         return (yield from soft_edges(sounds, settings.calibration.scale, settings.backend))
     # Scores of CTC are used as they are: its peaks leave no edge to draw more softly.
     words, wildcard = np.asarray(tokens.words), scores_of(emissions) if WILDCARD in tokens.ids else None
-    sounds = Sounds(emissions.log_probs, np.asarray(tokens.ids), words, spans, blank=emissions.blank, wildcard=wildcard)
+    sounds = SpokenTokens(
+        emissions.log_probs, np.asarray(tokens.ids), words, spans, blank=emissions.blank, wildcard=wildcard
+    )
     medians = yield from soft_edges(sounds, 1.0, settings.backend)
-    return medians.of(indices_of_sounds(tokens))
+    return medians.of(spoken_indices(tokens))
 
 
 def _spikes_with_costly_blanks(
     emissions: Emissions, tokens: Tokens, spikes: Spans, settings: EdgeSettings
-) -> Steps[Spans]:
+) -> KernelSteps[Spans]:
     """Return CTC's best path where each frame of blank costs what the calibration says; `spikes` where none fits."""
     log_probs = emissions.log_probs.clone()
     log_probs[:, emissions.blank] -= settings.calibration.blank_cost
@@ -153,7 +155,7 @@ def _spikes_with_costly_blanks(
     return path.spans
 
 
-def draw(
+def correct_edges(
     spans: Spans,
     medians: Spans | None,
     tokens: Tokens,
@@ -171,7 +173,7 @@ def draw(
         frames: length of the audio, in frames.
         pauses: which gaps between the spans are pauses.
     """
-    spoken = indices_of_sounds(tokens)
+    spoken = spoken_indices(tokens)
     path = spans.of(spoken)
     edges = path if medians is None else medians
     start, end = edges.start.astype(np.float64), edges.end.astype(np.float64)
@@ -334,7 +336,7 @@ def among_all_tokens(spans: Spans, spoken: np.ndarray, sounds: Spans) -> Spans:
 
 def share_out_wildcards(edges: Spans, tokens: Tokens) -> Spans:
     """Return the edges with the time of each run of wildcards, which no path can divide, divided by their letters."""
-    spoken = indices_of_sounds(tokens)
+    spoken = spoken_indices(tokens)
     lacking = np.asarray(tokens.ids)[spoken] == WILDCARD
     if not (lacking[1:] & lacking[:-1]).any():
         return edges

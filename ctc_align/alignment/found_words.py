@@ -15,7 +15,7 @@ import torch
 
 from ctc_align import lattice, units
 from ctc_align.alignment.token_search import UNHEARD_NATS, HeardTokens, TextTokens, search, with_whole_readings
-from ctc_align.kernels.batching import CtcTargets, Forward, Steps
+from ctc_align.kernels.batching import CtcTargets, Forward, KernelSteps
 from ctc_align.types import Words, WordTokens
 
 PAUSE_S = 0.25
@@ -385,7 +385,9 @@ class _Run:
     last_frame: int
 
 
-def present_words(speech: HeardSpeech, found: FoundWords, gaps: Gaps, *, loose: bool = False) -> Steps[np.ndarray]:
+def present_words(
+    speech: HeardSpeech, found: FoundWords, gaps: Gaps, *, loose: bool = False
+) -> KernelSteps[np.ndarray]:
     """Return which of the words in the order of time (N,) are in the recording.
 
     Args:
@@ -414,7 +416,7 @@ def _chunks(runs: Iterator[_Run]) -> Iterator[list[_Run]]:
 
 def _absent_in(
     speech: HeardSpeech, found: FoundWords, in_time: np.ndarray, runs: list[_Run]
-) -> Steps[dict[int, float]]:
+) -> KernelSteps[dict[int, float]]:
     """Return the words of runs that are hardly there, and by how many nats leaving them out is likelier.
 
     The least likely word of each run is taken out, then that of the rest, as long as there is one.
@@ -460,7 +462,7 @@ def _labels_in_place(found: FoundWords, in_time: np.ndarray) -> np.ndarray:
     return np.maximum(ends - begins - 1, 0)
 
 
-def _best_ways(speech: HeardSpeech, words: np.ndarray, runs: Sequence[_Run]) -> Steps[dict[int, int]]:
+def _best_ways(speech: HeardSpeech, words: np.ndarray, runs: Sequence[_Run]) -> KernelSteps[dict[int, int]]:
     """Return the pronunciation of each doubtful word that is likeliest beside the first ones of the others."""
     tried: list[tuple[int, int]] = []
     requests = []

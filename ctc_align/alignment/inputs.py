@@ -15,7 +15,7 @@ from ctc_align import units
 from ctc_align.alignment.edges import EdgeSettings, duration_of, refines_edges
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, EmissionsError, LexiconError, UsageError
-from ctc_align.kernels.batching import Steps
+from ctc_align.kernels.batching import KernelSteps
 from ctc_align.models import AcousticModel
 from ctc_align.models.calibration import Calibration
 from ctc_align.models.confidence_network import ConfidenceNetwork
@@ -315,7 +315,7 @@ def seconds_of(loaded: Audio | Emissions) -> float:
     return loaded.duration_s
 
 
-def failed_steps(error: CtcAlignError) -> Steps[NoReturn]:
+def failed_steps(error: CtcAlignError) -> KernelSteps[NoReturn]:
     """Return the stages of an utterance that failed before its first one."""
     raise error
     yield

@@ -24,9 +24,9 @@ from ctc_align.alignment.found_words import (
     text_tokens,
 )
 from ctc_align.alignment.inputs import UtteranceInputs
-from ctc_align.alignment.token_search import HeardTokens, hear
+from ctc_align.alignment.token_search import HeardTokens, greedy_decode
 from ctc_align.alignment.wildcard import scores_of, soundless
-from ctc_align.kernels.batching import Steps
+from ctc_align.kernels.batching import KernelSteps
 from ctc_align.types import WordTokens
 
 LONGEST_S = 600.0
@@ -49,10 +49,10 @@ class Island:
     wildcards: np.ndarray
 
 
-def find_islands(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens]) -> Steps[list[Island] | None]:
+def find_islands(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens]) -> KernelSteps[list[Island] | None]:
     """Return the islands of a recording by time; None if all words are spoken and nothing else, or no word is found."""
     emissions = inputs.emissions
-    heard = hear(emissions.log_probs, emissions.blank, soundless(emissions))
+    heard = greedy_decode(emissions.log_probs, emissions.blank, soundless(emissions))
     found = find_words(text_tokens(inputs.words, word_tokens), word_tokens, heard, emissions.frame_shift_s)
     in_time = found.in_time()
     if not len(in_time):

@@ -13,10 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from ctc_align import lattice
-from ctc_align.alignment.ctc_path import NEAR_FRAMES, CtcPath, Spans, best_word_path, indices_of_sounds, token_spans
+from ctc_align.alignment.ctc_path import NEAR_FRAMES, CtcPath, Spans, best_word_path, spoken_indices, token_spans
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, EmissionsError, InputError, TranscriptError
-from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, Steps
+from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, KernelSteps
 from ctc_align.text.languages import script_of
 from ctc_align.text.speaker_labels import named_in_cues
 from ctc_align.tokens.tokenizer import PrepareWords, Tokenizer, join, refuse_missing, tokenize
@@ -35,7 +35,7 @@ MOST_CELLS = 5 * 10**7
 a cell, half a second for all of these."""
 
 
-def spell_words(words: Words, tokenizer: Tokenizer, settings: Settings) -> Steps[list[WordTokens]]:
+def prepared_word_tokens(words: Words, tokenizer: Tokenizer, settings: Settings) -> KernelSteps[list[WordTokens]]:
     """Return the tokens of each word; the words of many utterances are prepared together.
 
     Raises:
@@ -48,7 +48,7 @@ def spell_words(words: Words, tokenizer: Tokenizer, settings: Settings) -> Steps
     return word_tokens
 
 
-def check_spelled(word_tokens: Sequence[WordTokens], emissions: Emissions, settings: Settings, name: str) -> None:
+def check_word_tokens(word_tokens: Sequence[WordTokens], emissions: Emissions, settings: Settings, name: str) -> None:
     """Check that a transcript can be aligned; `name` is what the message calls it.
 
     Raises:
@@ -78,7 +78,7 @@ def check_spelled(word_tokens: Sequence[WordTokens], emissions: Emissions, setti
 
 def choose_pronunciations(
     emissions: Emissions, word_tokens: Sequence[WordTokens], separator: int | None, backend: str = "auto"
-) -> Steps[tuple[Tokens, CtcPath]]:
+) -> KernelSteps[tuple[Tokens, CtcPath]]:
     """Choose the pronunciation of each word that the audio prefers; return the tokens and their `best_word_path`.
 
     Every word starts with its first pronunciation. All pronunciations of a word that has several are scored by CTC over
@@ -95,7 +95,7 @@ def choose_pronunciations(
         EmissionsError: every path has probability zero.
     """
 
-    def path_of(choice: list[int]) -> Steps[tuple[Tokens, CtcPath]]:
+    def path_of(choice: list[int]) -> KernelSteps[tuple[Tokens, CtcPath]]:
         tokens = join(word_tokens, choice, separator)
         return tokens, (yield from best_word_path(emissions, tokens, backend=backend))
 
@@ -155,7 +155,7 @@ Passage = tuple[OptionalWords, int, int]
 
 def leave_out_unspoken(
     emissions: Emissions, words: Words, word_tokens: list[WordTokens], separator: int | None, backend: str = "auto"
-) -> Steps[tuple[Words, list[WordTokens]]]:
+) -> KernelSteps[tuple[Words, list[WordTokens]]]:
     """Return words and tokens without the optional passages that are not in the recording.
 
     Their words stay among the words, unspoken and of a kind. Where nothing can be decided, all passages stay.
@@ -181,7 +181,7 @@ def leave_out_unspoken(
 
 def passage_gains(
     emissions: Emissions, words: Words, word_tokens: Sequence[WordTokens], separator: int | None, backend: str = "auto"
-) -> Steps[list[tuple[OptionalWords, float]]]:
+) -> KernelSteps[list[tuple[OptionalWords, float]]]:
     """Return by how many nats a token the audio is likelier with each passage than without it.
 
     Arguments as `leave_out_unspoken`.
@@ -210,7 +210,7 @@ def passage_gains(
 
 def _passages(optional: Sequence[OptionalWords], tokens: Tokens) -> Iterator[Passage]:
     """Yield the passages that have tokens, each with the separator after it, or at the end the one before it."""
-    owners, spoken = np.asarray(tokens.words, np.int64), indices_of_sounds(tokens)
+    owners, spoken = np.asarray(tokens.words, np.int64), spoken_indices(tokens)
     for words in optional:
         low, high = np.searchsorted(owners[spoken], [words.first, words.last]).tolist()
         if low == high:
@@ -225,7 +225,7 @@ def _passages(optional: Sequence[OptionalWords], tokens: Tokens) -> Iterator[Pas
 
 def _path_with_passages(
     emissions: Emissions, tokens: Tokens, passages: Sequence[Passage], backend: str
-) -> Steps[Spans]:
+) -> KernelSteps[Spans]:
     """Return the frames of the tokens on the best path that uses or leaves out whole passages; -1 where left out."""
     log_probs, blank = emissions.log_probs, emissions.blank
     topology = lattice.ctc_passages(tokens.ids, [(first, last) for _, first, last in passages], blank)

@@ -18,19 +18,19 @@ import numpy as np
 
 from ctc_align.alignment.align_utterance import (
     PlacedWords,
+    adjust_edges,
     align_islands,
     align_whole,
     aligned_words,
     build_alignment,
-    choose_spelling,
-    draw_finely,
+    choose_pronounced_tokens,
     losses,
     place_tokens,
-    spell,
+    tokenize_words,
     word_without_times,
 )
 from ctc_align.alignment.confidence import confidences
-from ctc_align.alignment.ctc_path import Spans, best_ctc_path, indices_of_sounds
+from ctc_align.alignment.ctc_path import Spans, best_ctc_path, spoken_indices
 from ctc_align.alignment.edges import duration_of, in_order, shortest_pause
 from ctc_align.alignment.fit import mostly_likely
 from ctc_align.alignment.inputs import UtteranceInputs
@@ -42,7 +42,7 @@ from ctc_align.config import Settings
 from ctc_align.errors import AudioError, InputError, TooShortError, UsageError
 from ctc_align.files import Alignment
 from ctc_align.files.json_files import SLACK_S, fixed_name, is_fixed
-from ctc_align.kernels.batching import Steps
+from ctc_align.kernels.batching import KernelSteps
 from ctc_align.lattice import WILDCARD
 from ctc_align.models.calibration import Calibration
 from ctc_align.text import require_words, words_of
@@ -102,7 +102,7 @@ class PlacedTokens:
     fixed: bool = False
 
 
-def realign_utterance(inputs: UtteranceInputs, corrected: Sequence[AlignedWord]) -> Steps[Alignment]:
+def realign_utterance(inputs: UtteranceInputs, corrected: Sequence[AlignedWord]) -> KernelSteps[Alignment]:
     """Align one utterance again.
 
     Args:
@@ -115,7 +115,7 @@ def realign_utterance(inputs: UtteranceInputs, corrected: Sequence[AlignedWord])
     """
     _check_order(corrected)
     inputs.progress.begin("pronunciations")
-    word_tokens = yield from spell(inputs)
+    word_tokens = yield from tokenize_words(inputs)
     realignment = _Realignment(inputs, corrected, word_tokens)
     stretches = list(stretches_of(corrected, duration_of(inputs.emissions)))
     # Words by hand come first: the others are placed beside their sounds.
@@ -180,7 +180,7 @@ class _Realignment:
             for said in word.pronunciations:
                 self.known_ids |= zip(said.labels, said.ids)
 
-    def align(self, stretch: Stretch) -> Steps[None]:
+    def align(self, stretch: Stretch) -> KernelSteps[None]:
         """Align the words of a stretch in its time."""
         words, tokens = self.corrected[stretch.first : stretch.last], self._tokens(stretch)
         ids = [self.known_ids.get(token.token, WILDCARD) for token in words[0].tokens]
@@ -217,7 +217,7 @@ class _Realignment:
     def _part_of(self, stretch: Stretch) -> UtteranceInputs:
         return self._part(self.inputs.words.words[stretch.first : stretch.last], *self._frames(stretch))
 
-    def _use_tokens(self, stretch: Stretch, ids: list[int]) -> Steps[None]:
+    def _use_tokens(self, stretch: Stretch, ids: list[int]) -> KernelSteps[None]:
         """Use the tokens of a word by hand as they are; their spikes are where CTC has them inside the word."""
         inputs, word = self.inputs, self.corrected[stretch.first]
         part, first = self._part_of(stretch).emissions, self._frames(stretch)[0]
@@ -244,7 +244,7 @@ class _Realignment:
                 return said.ids
         return known
 
-    def _place(self, stretch: Stretch) -> Steps[None]:
+    def _place(self, stretch: Stretch) -> KernelSteps[None]:
         """Place all words of a stretch; raise InputError where they have no room."""
         first, last = self._frames(stretch)
         fewest = self._fewest_frames(stretch)
@@ -268,7 +268,7 @@ class _Realignment:
         if piece is not None:
             self.pieces[stretch.first] = piece
 
-    def _place_sounds(self, stretch: Stretch) -> Steps[bool]:
+    def _place_sounds(self, stretch: Stretch) -> KernelSteps[bool]:
         """Place in a word by hand the sounds that the model knows it by, as its labels are unknown to the model.
 
         They decide its confidence, and its labels stay. Return whether there are any, and room for them.
@@ -292,7 +292,7 @@ class _Realignment:
 
     def _placed_between(
         self, stretch: Stretch, before: _Neighbour | None, after: _Neighbour | None
-    ) -> Steps[PlacedTokens | None]:
+    ) -> KernelSteps[PlacedTokens | None]:
         """Return the tokens of a stretch placed between two sounds, where the path says whether there are pauses.
 
         None where there is room neither for their sounds nor for wildcards.
@@ -309,16 +309,16 @@ class _Realignment:
             words.append(Word("", after[1], 0, 0))
             tokens.append(WordTokens((Pronunciation((after[0],), (after[1],)),)))
         part = self._part(words, low, high)
-        spelled = yield from choose_spelling(part, part.words, tokens)
-        row, spikes, edges = yield from place_tokens(part, spelled)
-        self.backend = spelled.path.backend
-        of_stretch = [k for k, word in enumerate(spelled.tokens.words) if lead <= word < lead + count]
+        tokenized = yield from choose_pronounced_tokens(part, part.words, tokens)
+        row, spikes, edges = yield from place_tokens(part, tokenized)
+        self.backend = tokenized.path.backend
+        of_stretch = [k for k, word in enumerate(tokenized.tokens.words) if lead <= word < lead + count]
         if of_stretch:
-            self.ids[stretch.first] = spelled.tokens.ids[of_stretch[0] : of_stretch[-1] + 1]
+            self.ids[stretch.first] = tokenized.tokens.ids[of_stretch[0] : of_stretch[-1] + 1]
         chosen = np.array([k for k, word in enumerate(row.words) if lead <= word < lead + count], np.int64)
         if not len(chosen):
             return None
-        spoken = indices_of_sounds(row)
+        spoken = spoken_indices(row)
         earlier, later = spoken[spoken < chosen[0]], spoken[spoken > chosen[-1]]
         pauses = (
             bool(edges.start[chosen[0]] > edges.end[earlier[-1]]) if len(earlier) else None,
@@ -353,7 +353,7 @@ class _Realignment:
             f"{' and '.join(around)}, and does not: move these edges, or take away what is not said ({reason})"
         )
 
-    def _search(self, stretch: Stretch) -> Steps[None]:
+    def _search(self, stretch: Stretch) -> KernelSteps[None]:
         """Place the words of a stretch that are heard there; the others are skipped."""
         part, tokens = self._part_of(stretch), list(self._tokens(stretch))
         if not any(word.pronunciations for word in tokens):
@@ -374,7 +374,7 @@ class _Realignment:
         self.ids[stretch.first] = placed.ids
         self.assessed, self.backend = placed.assessed, placed.backend
 
-    def joined(self) -> Steps[PlacedWords]:
+    def joined(self) -> KernelSteps[PlacedWords]:
         """Return all words with confidences and fine edges, and the losses of those that are aligned."""
         words = list(map(word_without_times, self.inputs.words.words, self.word_tokens))
         if self.pieces:
@@ -387,7 +387,7 @@ class _Realignment:
         loss, score = yield from losses(self.inputs, ids)
         return PlacedWords(with_fixed(words, self.corrected), loss, score, ids, self.backend, self.assessed)
 
-    def _with_fine_edges(self, words: Sequence[AlignedWord]) -> Steps[list[AlignedWord]]:
+    def _with_fine_edges(self, words: Sequence[AlignedWord]) -> KernelSteps[list[AlignedWord]]:
         """Return the words, those of the pieces with their times and confidences."""
         inputs, emissions, calibration = self.inputs, self.inputs.emissions, self.inputs.calibration
         settings, segmented = inputs.edge_settings, emissions.states is not None
@@ -402,7 +402,7 @@ class _Realignment:
         confidence = confidences(emissions, row.tokens, row.spikes, edges, calibration, inputs.confidence_network)
         self.assessed |= confidence.assessed
         if inputs.refines_edges:
-            edges = yield from draw_finely(inputs, row.tokens, edges)
+            edges = yield from adjust_edges(inputs, row.tokens, edges)
             closed = np.full(len(row.tokens.ids), CLOSED_S / emissions.frame_shift_s)
             edges = row.settled(edges, closed, by_path=False)
         timed = aligned_words(inputs.words, row.tokens, edges, confidence, emissions)

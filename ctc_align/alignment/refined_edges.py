@@ -13,9 +13,9 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from ctc_align.alignment.ctc_path import Spans, indices_of_sounds
+from ctc_align.alignment.ctc_path import Spans, spoken_indices
 from ctc_align.alignment.edges import among_all_tokens, frames_in, in_order
-from ctc_align.kernels.batching import Steps
+from ctc_align.kernels.batching import KernelSteps
 from ctc_align.lattice import WILDCARD
 from ctc_align.models.edge_network import (
     CHANNELS,
@@ -77,7 +77,7 @@ were tuned on the pauses of 27 locales, where words then cover 4.9 % of the paus
 _SMALLEST_POWER = 1e-10
 
 
-def refine_edges(emissions: Emissions, tokens: Tokens, drawn: Spans, network: EdgeNetwork) -> Steps[Spans]:
+def refine_edges(emissions: Emissions, tokens: Tokens, drawn: Spans, network: EdgeNetwork) -> KernelSteps[Spans]:
     """Return the edges of all tokens where a network of edges puts them, with their standard deviations.
 
     Args:
@@ -398,7 +398,7 @@ def edges_out_of_pauses(emissions: Emissions, tokens: Tokens, drawn: Spans) -> S
     """
     assert emissions.sound is not None
     owners = np.asarray(tokens.words)
-    spoken = indices_of_sounds(tokens)
+    spoken = spoken_indices(tokens)
     sounds, words, shift_s = drawn.of(spoken), owners[spoken], emissions.frame_shift_s
     start, end = sounds.start.copy(), sounds.end.copy()
     frames = frames_in(emissions)

@@ -17,10 +17,10 @@ import torch
 from ctc_align import units
 from ctc_align.alignment.ctc_path import Spans, ctc_loss
 from ctc_align.alignment.inputs import said_words
-from ctc_align.alignment.pronunciations import check_spelled, choose_pronunciations, spell_words
+from ctc_align.alignment.pronunciations import check_word_tokens, choose_pronunciations, prepared_word_tokens
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, InputError, UsageError
-from ctc_align.kernels.batching import Steps
+from ctc_align.kernels.batching import KernelSteps
 from ctc_align.text import require_words, words_of
 from ctc_align.tokens.tokenizer import Tokenizer, count_missing
 from ctc_align.types import Emissions, Tokens
@@ -71,7 +71,7 @@ class Scored:
 
 def score_transcript(
     emissions: Emissions, text: str, index: int, tokenizer: Tokenizer, settings: Settings, backend: str = "auto"
-) -> Steps[Scored]:
+) -> KernelSteps[Scored]:
     """Score one transcript of an audio, without rank and posterior; `error` says why one cannot be scored.
 
     Args:
@@ -91,9 +91,9 @@ def score_transcript(
         words = words_of(text, settings)
         require_words(words, "transcript")
         words = said_words(words, emissions, tokenizer, settings.language)
-        word_tokens = yield from spell_words(words, tokenizer, settings)
+        word_tokens = yield from prepared_word_tokens(words, tokenizer, settings)
         scored = replace(scored, unknown=count_missing(word_tokens))
-        check_spelled(word_tokens, emissions, settings, "transcript")
+        check_word_tokens(word_tokens, emissions, settings, "transcript")
     except InputError as error:
         return replace(scored, error=type(error)(str(error).removeprefix("transcript: ")))
     try:

@@ -20,9 +20,9 @@ import numpy as np
 import torch
 
 from ctc_align import kernels, lattice
-from ctc_align.alignment.ctc_path import Spans, indices_of_sounds, token_spans, window_from
+from ctc_align.alignment.ctc_path import Spans, spoken_indices, token_spans, window_from
 from ctc_align.alignment.wildcard import speech_scores
-from ctc_align.kernels.batching import BestPath, Steps
+from ctc_align.kernels.batching import BestPath, KernelSteps
 from ctc_align.reading.rows_on_disk import TensorOnDisk
 from ctc_align.types import Emissions, Tokens
 
@@ -40,7 +40,7 @@ MIN_SD_FRAMES = 0.3
 
 
 @dataclass(frozen=True, eq=False)
-class Sounds:
+class SpokenTokens:
     """The sounds of one utterance, and where they are, exactly or nearly.
 
     Attributes:
@@ -76,22 +76,24 @@ def parts_of(emissions: Emissions) -> int:
     return (emissions.states.shape[1] - 1) // (len(emissions.vocab) - 1)
 
 
-def segmented_sounds(emissions: Emissions, tokens: Tokens, spans: Spans) -> tuple[np.ndarray, Sounds]:
+def segmented_sounds(emissions: Emissions, tokens: Tokens, spans: Spans) -> tuple[np.ndarray, SpokenTokens]:
     """Return the indices (L,) of the tokens that belong to words, and their segmentation states.
 
     The sound of the k-th token that is not the blank (from 0) is k; a wildcard keeps its id. `spans` are of all tokens.
     """
     assert emissions.states is not None
-    spoken = indices_of_sounds(tokens)
+    spoken = spoken_indices(tokens)
     ids = np.asarray(tokens.ids)[spoken]
     sounds, words = ids - (ids > emissions.blank), np.asarray(tokens.words)[spoken]
     wildcard = speech_scores(emissions.states) if (ids == lattice.WILDCARD).any() else None
-    return spoken, Sounds(emissions.states, sounds, words, spans.of(spoken), parts_of(emissions), wildcard=wildcard)
+    return spoken, SpokenTokens(
+        emissions.states, sounds, words, spans.of(spoken), parts_of(emissions), wildcard=wildcard
+    )
 
 
 def segment(
     emissions: Emissions, tokens: Tokens, spikes: Spans, band_frames: int, backend: str = "auto"
-) -> Steps[Spans | None]:
+) -> KernelSteps[Spans | None]:
     """Segment by the states `emissions.states` (T, K): parts of each token in a row, the last state is silence.
 
     Args:
@@ -110,7 +112,7 @@ def segment(
     if found is None:
         return None
     path, topology = found
-    spoken = indices_of_sounds(tokens)
+    spoken = spoken_indices(tokens)
     of_sounds = token_spans(path, topology.token[0], len(spoken))
     start, end = spikes.start.copy(), spikes.start.copy()
     start[spoken], end[spoken] = of_sounds.start, of_sounds.end
@@ -119,7 +121,7 @@ def segment(
 
 def segmentation_path(
     emissions: Emissions, tokens: Tokens, spikes: Spans, band_frames: int, backend: str = "auto"
-) -> Steps[tuple[np.ndarray, lattice.Topology] | None]:
+) -> KernelSteps[tuple[np.ndarray, lattice.Topology] | None]:
     """Return the states (T,) of the best path near the spikes, and their topology; arguments and None as `segment`."""
     _, given = segmented_sounds(emissions, tokens, spikes)
     frames, count = len(given.states), len(given.sounds)
@@ -142,8 +144,8 @@ def segmentation_path(
 
 
 def _path_in_windows(
-    given: Sounds, topology: lattice.Topology, bands: np.ndarray, backend: str
-) -> Steps[np.ndarray | None]:
+    given: SpokenTokens, topology: lattice.Topology, bands: np.ndarray, backend: str
+) -> KernelSteps[np.ndarray | None]:
     """Return the states (T,) of the best path within bands, None without one, window by window in bounded memory."""
     frames, token = len(bands), topology.token[0]
     first_state = np.searchsorted(np.maximum.accumulate(token), np.arange(len(given.sounds)))
@@ -213,7 +215,7 @@ def band(
 # sounds that overlap; states far from the best path are left out.
 
 
-def soft_edges(sounds: Sounds, scale: float, backend: str = "auto") -> Steps[Spans]:
+def soft_edges(sounds: SpokenTokens, scale: float, backend: str = "auto") -> KernelSteps[Spans]:
     """Return the medians of all edges, and their standard deviations; the best path's where a window has no path.
 
     `end` of a sound and `start` of the next are one edge unless a pause parts them.
@@ -242,7 +244,7 @@ class EdgeWindow:
     The scores of its states are made when the request is run: those of a long recording never lie in memory together.
     """
 
-    sounds: Sounds
+    sounds: SpokenTokens
     first: int
     scale: float
     backend: str

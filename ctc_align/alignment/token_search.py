@@ -75,7 +75,7 @@ class HeardTokens:
         return HeardTokens(self.ids[places], self.frames[places], self.log_probs, self.background)
 
 
-def hear(log_probs: torch.Tensor, blank: int, without: Sequence[int] = ()) -> HeardTokens:
+def greedy_decode(log_probs: torch.Tensor, blank: int, without: Sequence[int] = ()) -> HeardTokens:
     """Return the labels that a model hears, runs of equal ones as one.
 
     Args:

@@ -21,7 +21,7 @@ import torch
 from ctc_align import units
 from ctc_align.alignment.ctc_path import PIECE_FRAMES, Spans, best_word_path
 from ctc_align.errors import InputError, KernelError
-from ctc_align.kernels.batching import Steps
+from ctc_align.kernels.batching import KernelSteps
 from ctc_align.lattice import WILDCARD
 from ctc_align.reading.rows_on_disk import TensorOnDisk
 from ctc_align.tokens.alphabet import SEPARATORS, STAR
@@ -134,7 +134,7 @@ def place_wildcards(
     word_tokens: Sequence[WordTokens],
     separator: int | None,
     backend: str = "auto",
-) -> Steps[tuple[Tokens, Spans]]:
+) -> KernelSteps[tuple[Tokens, Spans]]:
     """Return the tokens with wildcards where the vocabulary lacks letters, and their spikes on the best path.
 
     Where no letters are lacking, or wildcards do not fit, return tokens and spikes unchanged: the other words have

@@ -6,7 +6,7 @@ import os
 import stat
 
 from ctc_align.errors import AudioError, UsageError
-from ctc_align.reading.file_kinds import silent_kind
+from ctc_align.reading.file_kinds import non_audio_kind
 
 HEAD_BYTES = 4096
 _ZEROS_BYTES = 1 << 24
@@ -51,7 +51,7 @@ def not_regular(mode: int) -> str:
 
 def kind_of_content(name: str, head: bytes) -> str | None:
     """Return the kind of a file that is not a recording, with what to do about it; None if the kind is unknown."""
-    kind = silent_kind(head)
+    kind = non_audio_kind(head)
     if kind is None and not head.strip(b"\0") and _is_zeros(name):
         return "nothing but zeros (a download or a copy that failed?)"
     return None if kind is None else kind.not_a_recording

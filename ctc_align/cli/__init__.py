@@ -39,9 +39,9 @@ from ctc_align.cli.printing import (
     WRONG_CALL,
     Interrupted,
     put,
+    route_python_warnings,
     say,
     say_lines,
-    say_what_python_says,
 )
 from ctc_align.cli.realign import realign
 from ctc_align.cli.score import score
@@ -200,7 +200,7 @@ def main() -> None:
         as_everywhere(sys.stdout)
     # threads of OpenMP that wait must not spin: on a busy machine they would take several times the work's own time
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
-    say_what_python_says()
+    route_python_warnings()
     if _COMPLETION in os.environ:
         os.environ.update(completed_with_command(os.environ))
     try:

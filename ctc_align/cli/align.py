@@ -136,7 +136,7 @@ def align(
     audio: Recording,
     transcript: TranscriptFile = None,
     *,
-    given: TextOptions,
+    text_options: TextOptions,
     destination: DestinationOptions,
     model: ModelOptions,
     config: SettingsOptions,
@@ -152,13 +152,13 @@ def align(
     from ctc_align.types import Audio, Transcript
 
     # the call is checked before anything is loaded
-    talk, text = messages.talk(), given.text
+    talk, text = messages.talk(), text_options.text
     check_audio(audio)
     if transcript is None and is_book(text):
         transcript, text = text, None
     check_transcript(audio, transcript, text)
     reader = log_probs.reader_of_file(audio, model.model)
-    calibration = config.given["calibration"]
+    calibration = config.overrides["calibration"]
     check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": calibration})
     formats = checked_formats(destination.format, destination.stdout, destination.out_dir)
     settings = config.settings()
@@ -171,7 +171,7 @@ def align(
     if reader is None and model.model is not None:
         check_model(model.model)
     formats = with_source_format(formats, written, destination.stdout)
-    files = (audio, transcript, model.lexicon, log_probs.vocab, config.config, calibration)
+    files = (audio, transcript, model.lexicon, log_probs.vocab, config.file, calibration)
     outputs = destination.files(utterance_name(audio), formats, files)
 
     aligner = load_aligner(model, reader, settings)

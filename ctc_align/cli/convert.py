@@ -84,7 +84,7 @@ def convert(
         got = "no such file" if kind == "nothing" else f"one recording for {len(names)} alignments: give their folder"
         raise UsageError(f"--audio {audio}: expected a recording, or a folder of recordings, got {got}")
     talk.listen()
-    outputs = distinct_outputs(names, destination, formats, [*names, audio or None, config.config])
+    outputs = distinct_outputs(names, destination, formats, [*names, audio or None, config.file])
 
     def run(path: str, files: OutputFiles | None) -> int:
         from ctc_align.files import read_alignment
@@ -95,7 +95,7 @@ def convert(
         settings, before = config.settings(known), Settings(**known)
         keeps_cues = alignment.subtitles is not None and settings.cues != "again"
         talk.notes(effect_notes(config, formats, keeps_cues=keeps_cues))
-        new = {name: getattr(settings, name) for name in config.given}
+        new = {name: getattr(settings, name) for name in config.overrides}
         changed = {name: value for name, value in new.items() if value != getattr(before, name)}
         alignment = replace(alignment, config={**alignment.config, **changed})
         recording = _recording(path, alignment, audio, talk) if {*formats} & {*_OF_SOUND} else None

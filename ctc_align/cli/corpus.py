@@ -204,13 +204,13 @@ def corpus(
     check_files(
         {
             "--lexicon": model.lexicon,
-            "--calibration": config.given["calibration"],
+            "--calibration": config.overrides["calibration"],
             "--vocab": log_probs.vocab,
             "--text": reading.text,
         }
     )
     reader = log_probs.reader_of_source(source, model.model)
-    files = (source, model.lexicon, config.config, config.given["calibration"], log_probs.vocab, reading.text)
+    files = (source, model.lexicon, config.file, config.overrides["calibration"], log_probs.vocab, reading.text)
     run = replace(
         work.run(source, out_dir),
         kind=reading.kind,

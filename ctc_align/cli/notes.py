@@ -19,7 +19,7 @@ from ctc_align.types import ALIGNED, DIRECTION, MARKUP, NONE, POOR, SKIPPED, SPE
 if TYPE_CHECKING:
     from ctc_align.cli.options import SettingsOptions
     from ctc_align.corpus.run import RunResult
-    from ctc_align.corpus.state.summary import Effort, Summary
+    from ctc_align.corpus.state.summary import RunStats, Summary
     from ctc_align.files import Alignment
     from ctc_align.types import Region
 
@@ -482,9 +482,9 @@ def verification(result: RunResult) -> str:
     )
 
 
-def changed_outputs(effort: Effort) -> Iterator[str]:
+def changed_outputs(stats: RunStats) -> Iterator[str]:
     """Yield what became of outputs that others have changed since a run wrote them."""
-    for files, what in ((effort.left, "left as it is"), (effort.kept, "not replaced, but moved aside")):
+    for files, what in ((stats.left, "left as it is"), (stats.kept, "not replaced, but moved aside")):
         if files.count:
             names = ", ".join(files.names[:_MOST_IN_LINE]) + (", …" if files.count > _MOST_IN_LINE else "")
             changed = counted(files.count, "output was", "outputs were")
@@ -596,7 +596,7 @@ def effect_notes(config: SettingsOptions, formats: Sequence[str], *, keeps_cues:
 
     `keeps_cues`: the cues of the transcript's file come back, with new times.
     """
-    names = [f"--{name.replace('_', '-')}" for name in _OF_CUES if config.given[name] is not None]
+    names = [f"--{name.replace('_', '-')}" for name in _OF_CUES if config.overrides[name] is not None]
     if not {*formats} & {"srt", "vtt", "ass", "lrc"}:
         return [f"{' and '.join(names)}: without effect, as no subtitles are written (--format srt)"] if names else []
     names = [name for name in names if name != "--frame-rate"]

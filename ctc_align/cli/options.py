@@ -70,6 +70,7 @@ config_option = functools.partial(
     setting,
     None,
     "Read settings from a file; options of the command line win.",
+    option="--config",
     metavar="NAME|FILE.toml",
     panel=GENERAL,
 )
@@ -200,19 +201,19 @@ class ModelOptions(Group):
 
 @dataclass(frozen=True)
 class SettingsOptions(Group):
-    """The settings of a command: a file of them, single ones, and the options of the command's name in `given`."""
+    """The settings of a command: a file of them, single ones, and the options of the command in `overrides`."""
 
     panel: ClassVar[str] = GENERAL
 
-    config: str | None = config_option()
+    file: str | None = config_option()
     assignments: list[str] | None = assignments_option()
-    given: dict[str, Any] = field(default_factory=dict)
+    overrides: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> SettingsOptions:
         """Return the options of a call: None for each that it does not give."""
         values = dict(values)
-        return cls(values.pop("config"), values.pop("assignments"), values)
+        return cls(values.pop("file"), values.pop("assignments"), values)
 
     def settings(self, base: dict[str, Any] | None = None) -> Settings:
         """Return the settings of the file, then those of `--set`, then those of the command's options.
@@ -224,7 +225,7 @@ class SettingsOptions(Group):
             UsageError: a language that nothing knows.
         """
         try:
-            settings = load_settings(self.config, self.assignments, base, **self.given)
+            settings = load_settings(self.file, self.assignments, base, **self.overrides)
         except ConfigError as error:
             raise ConfigError("\n".join(map(self._as_option, str(error).splitlines()))) from error
         return dataclasses.replace(settings, language=checked_language(settings.language))
@@ -232,7 +233,7 @@ class SettingsOptions(Group):
     def _as_option(self, fault: str) -> str:
         """Return a fault with the name of the option that gave the value: "--min-confidence: …"."""
         name, colon, rest = fault.partition(":")
-        return f"--{name.replace('_', '-')}{colon}{rest}" if name in self.given else fault
+        return f"--{name.replace('_', '-')}{colon}{rest}" if name in self.overrides else fault
 
 
 @dataclass(frozen=True)

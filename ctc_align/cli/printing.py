@@ -105,7 +105,7 @@ def console_for(file: TextIO) -> Console:
     return SafeConsole(file=file, highlight=False, soft_wrap=False, markup=False, emoji=False)
 
 
-def say_what_python_says() -> None:
+def route_python_warnings() -> None:
     """Let warnings of libraries and uncaught exceptions go through this door, too."""
 
     def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:

@@ -79,13 +79,15 @@ def realign(
     formats with --format.
     """
     talk, audio, hand = messages.talk(), sources.audio, sources.hand
-    check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": config.given["calibration"]})
+    check_files(
+        {"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": config.overrides["calibration"]}
+    )
     corrected = check_alignments(corrected, "CORRECTED.json")
     _check_inputs(corrected, audio, stdout=destination.stdout)
     _check_hand(corrected, hand)
     formats = checked_formats(destination.format or "json", destination.stdout, destination.out_dir)
     talk.listen()
-    inputs = [*corrected, audio, hand, model.lexicon, log_probs.vocab, config.config, config.given["calibration"]]
+    inputs = [*corrected, audio, hand, model.lexicon, log_probs.vocab, config.file, config.overrides["calibration"]]
     names = {path: f"{Path(path).stem}.aligned" for path in corrected}
     outputs = distinct_outputs(names, destination, formats, inputs)
     talk.notes(later_notes(corrected))

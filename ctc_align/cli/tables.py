@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from ctc_align.cli.printing import Talk
     from ctc_align.corpus.engine.dispatch import Tally
-    from ctc_align.corpus.state.summary import Effort, Summary
+    from ctc_align.corpus.state.summary import RunStats, Summary
     from ctc_align.evaluate import Comparison, Difference, EdgeErrors, Evaluation
 
 MOST_ROWS = 60
@@ -316,12 +316,12 @@ def _ranking(title: str, rows: list[dict[str, Any]], key: str, digits: int = 3) 
     return table
 
 
-def print_profile(effort: Effort) -> None:
+def print_profile(stats: RunStats) -> None:
     """Print the seconds of each stage, of all workers together, and their share of the workers' time."""
-    table = figures_table(f"seconds of {effort.workers} workers, {effort.wall_s:.1f} s each", "", "share", fold=True)
-    whole = max(effort.wall_s * effort.workers, 1e-9)
-    named = sum(seconds for stage, seconds in effort.stages.items() if stage not in _CONCURRENT)
-    stages = {**effort.stages, "starting": max(0.0, whole - named)}
+    table = figures_table(f"seconds of {stats.workers} workers, {stats.wall_s:.1f} s each", "", "share", fold=True)
+    whole = max(stats.wall_s * stats.workers, 1e-9)
+    named = sum(seconds for stage, seconds in stats.stages.items() if stage not in _CONCURRENT)
+    stages = {**stats.stages, "starting": max(0.0, whole - named)}
     for stage, title in _STAGES.items():
         seconds = stages.get(stage, 0.0)
         title += " (beside the others)" if stage in _CONCURRENT else ""

@@ -118,7 +118,7 @@ class ScoreTask:
         outcome: Outcome = state.result
         return outcome
 
-    def keep(self, outcomes: Sequence[Outcome]) -> None:
+    def sync_outputs(self, outcomes: Sequence[Outcome]) -> None:
         """Do nothing: nothing was written."""
 
 
@@ -193,7 +193,7 @@ class _Dispatch:
     def _step(self) -> None:
         if not self._waiting and not self._pool.busy:
             self._suspects.conclude()
-        for job, reason in self._suspects.convicted():
+        for job, reason in self._suspects.confirmed():
             self._outcomes[job.index] = Outcome(job.index, FAILED, reason)
         self._suspects.give(self._pool, self._waiting)
         for event in self._pool.events(_TICK_S):

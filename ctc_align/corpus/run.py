@@ -44,7 +44,7 @@ from ctc_align.corpus.state.resume import (
     run_fingerprint,
     verify,
 )
-from ctc_align.corpus.state.summary import Effort, Summary, lines_left, summarize, summary_path
+from ctc_align.corpus.state.summary import RunStats, Summary, lines_left, summarize, summary_path
 from ctc_align.corpus.utterance import Source, Utterance
 from ctc_align.errors import BackendError, LostFolderError, OutputError, UsageError
 from ctc_align.models import AUTO, ENGLISH, UNIVERSAL, check_model
@@ -349,7 +349,7 @@ def _summary(run: CorpusRun, engine: Engine, journal: Journal, workers: int, com
     out_dir = journal.path.parent
     tally = engine.tally
     stages = {stage: round(seconds, 3) for stage, seconds in tally.stages.items()} if run.profile else {}
-    effort = Effort(
+    stats = RunStats(
         round(tally.wall_s, 3),
         tally.done,
         tally.failed,
@@ -357,9 +357,9 @@ def _summary(run: CorpusRun, engine: Engine, journal: Journal, workers: int, com
         workers,
         stages,
         engine.assembly.left,
-        engine.assembly.kept,
+        engine.assembly.moved_aside,
     )
-    about: dict[str, Any] = {"source": run.source, "complete": complete, "skipped": tally.skipped, "run": effort}
+    about: dict[str, Any] = {"source": run.source, "complete": complete, "skipped": tally.skipped, "run": stats}
     about["journal_lines"] = journal.lines
     if run.shard.count > 1:
         about["shard"] = f"{run.shard.index}/{run.shard.count}"

@@ -12,7 +12,7 @@ from ctc_align.files.segments import parse_json_transcript
 from ctc_align.files.subtitles import has_cues, has_damaged_times, parse_subtitles
 from ctc_align.files.textgrid import is_textgrid, textgrid_transcript
 from ctc_align.reading import read_input
-from ctc_align.reading.file_kinds import FileKind, binary_kind, encoding_of, written_kind
+from ctc_align.reading.file_kinds import FileKind, encoding_of, non_text_kind, structured_text_kind
 from ctc_align.types import Transcript
 
 STANDARD_INPUT = "standard input"
@@ -86,7 +86,7 @@ def parse_transcript(data: bytes, source: str) -> Transcript:
             return read_epub(data, source)
     if is_textgrid(data):
         return textgrid_transcript(data, source)
-    _refuse(binary_kind(data), source)
+    _refuse(non_text_kind(data), source)
     text = _decoded(data, source)
     if is_elan(text):
         return elan_transcript(text, source)
@@ -95,7 +95,7 @@ def parse_transcript(data: bytes, source: str) -> Transcript:
         return parse_subtitles(text, source, "vtt" if extension == ".vtt" else "srt")
     if text.lstrip()[:1] in ("{", "[") and (found := parse_json_transcript(text, source)) is not None:
         return found
-    _refuse(written_kind(text), source)
+    _refuse(structured_text_kind(text), source)
     if extension in _SUBTITLES and text.strip():
         raise TranscriptError(
             f"{source}: expected subtitles, as its name says, got no line of times such as "
@@ -121,7 +121,7 @@ def name_unless_object(head: bytes) -> str:
         return "a picture (SVG)"
     if has_cues(text):
         return "subtitles"
-    found = binary_kind(head) or written_kind(text)
+    found = non_text_kind(head) or structured_text_kind(text)
     return found.name if found is not None else "another kind of file" if text.strip() else "an empty file"
 
 

@@ -1,9 +1,9 @@
 """The scheduler: runs the stages of many utterances and batches the kernel work that they request.
 
-Each utterance is a generator (`Steps`) that reads straight down, without a batch dimension: it yields requests and gets
-their answers. The scheduler lets each run until it requests something, puts the requests of one `key` into a padded
-batch, runs them by one call of a kernel, hands out the answers, and goes on. Kernels never read padding, so an answer
-is the same, to the bit, alone and in any batch.
+Each utterance is a generator (`KernelSteps`) that reads straight down, without a batch dimension: it yields requests
+and gets their answers. The scheduler lets each run until it requests something, puts the requests of one `key` into a
+padded batch, runs them by one call of a kernel, hands out the answers, and goes on. Kernels never read padding, so an
+answer is the same, to the bit, alone and in any batch.
 
 A `CtcAlignError` belongs to the utterance that raised it: no other is concerned. Any other exception ends the run.
 """
@@ -51,7 +51,7 @@ class Request(Protocol):
         ...
 
 
-Steps: TypeAlias = Generator["Request | Sequence[Request]", Any, Result]
+KernelSteps: TypeAlias = Generator["Request | Sequence[Request]", Any, Result]
 """A stage of one utterance: yields a request and gets its answer, or several and gets a list; returns its result."""
 
 
@@ -189,7 +189,7 @@ VALUES_AT_ONCE = 2**22
 
 @overload
 def run(
-    utterances: Sequence[Steps[Result]],
+    utterances: Sequence[KernelSteps[Result]],
     on_error: Literal["raise"] = "raise",
     timings: dict[str, float] | None = None,
     after_batch: Callable[[], None] | None = None,
@@ -198,7 +198,7 @@ def run(
 
 @overload
 def run(
-    utterances: Sequence[Steps[Result]],
+    utterances: Sequence[KernelSteps[Result]],
     on_error: Literal["return"],
     timings: dict[str, float] | None = None,
     after_batch: Callable[[], None] | None = None,
@@ -206,7 +206,7 @@ def run(
 
 
 def run(
-    utterances: Sequence[Steps[Result]],
+    utterances: Sequence[KernelSteps[Result]],
     on_error: Literal["raise", "return"] = "raise",
     timings: dict[str, float] | None = None,
     after_batch: Callable[[], None] | None = None,
@@ -239,7 +239,7 @@ class _Scheduler(Generic[Result]):
 
     def __init__(
         self,
-        utterances: Sequence[Steps[Result]],
+        utterances: Sequence[KernelSteps[Result]],
         timings: dict[str, float] | None,
         after_batch: Callable[[], None] | None,
     ) -> None:

@@ -128,10 +128,10 @@ def is_sound_file(head: bytes) -> bool:
     return head.startswith(_SOUND_FILE_STARTS)
 
 
-def binary_kind(data: bytes) -> FileKind | None:
+def non_text_kind(data: bytes) -> FileKind | None:
     """Return the kind of a file that is not text; None if it may be text in some encoding.
 
-    >>> binary_kind(b"%PDF-1.7 ...").name
+    >>> non_text_kind(b"%PDF-1.7 ...").name
     'a PDF document'
     """
     kind = _kind_of_start(data, _NEITHER) or _picture_in_container(data)
@@ -142,10 +142,10 @@ def binary_kind(data: bytes) -> FileKind | None:
     return kind
 
 
-def silent_kind(head: bytes) -> FileKind | None:
+def non_audio_kind(head: bytes) -> FileKind | None:
     """Return the kind of a file that is not a recording; None if `head`, its first bytes, does not tell.
 
-    >>> silent_kind(b"GIF89a").name, silent_kind(b"Once upon a time").name, silent_kind(bytes([0, 1]))
+    >>> non_audio_kind(b"GIF89a").name, non_audio_kind(b"Once upon a time").name, non_audio_kind(bytes([0, 1]))
     ('a picture (GIF)', 'a text file', None)
     """
     start = head.removeprefix(b"\xef\xbb\xbf").lstrip()
@@ -198,7 +198,7 @@ def likely_role(head: bytes, suffix: str) -> str:
     if not head.strip() or head.startswith(_SOUND_WORDS):
         return ""
     is_document = TEXT_ROLE if suffix.casefold() in _DOCUMENTS else ""
-    if binary_kind(head) is not None:
+    if non_text_kind(head) is not None:
         return is_document
     whole_lines = head if len(head) < HEAD_BYTES else head[: head.rfind(b"\n") + 1]
     encoding = encoding_of(whole_lines)
@@ -316,10 +316,10 @@ _MARKED = (
 )  # fmt: skip
 
 
-def written_kind(text: str) -> FileKind | None:
+def structured_text_kind(text: str) -> FileKind | None:
     """Return the kind of a decoded file that is markup or data; None for running text, with tags or not.
 
-    >>> written_kind("<!DOCTYPE html><p>Hello").name, written_kind("She said <i>hello</i>.")
+    >>> structured_text_kind("<!DOCTYPE html><p>Hello").name, structured_text_kind("She said <i>hello</i>.")
     ('an HTML page', None)
     """
     head = text[:HEAD_BYTES]

@@ -245,7 +245,7 @@ def _kind_of_tag(text: str, match: re.Match[str], name: str) -> str:
     if not name or name in _KNOWN:
         return MARKUP if not inside or "=" in inside or name in _ANNOTATED or match[0][1] == "/" else ""
     words = f"{match['name']} {inside}"
-    if is_sound(words):
+    if is_noise_description(words):
         return DIRECTION
     return (DIRECTION if words.islower() else "") if not inside else MARKUP if "=" in inside else ""
 
@@ -340,18 +340,20 @@ def stage_directions(text: str) -> tuple[list[Span], list[Span]]:
                 (directions if kind == "direction" else marks).append(_with_trailing(text, match))
     if any(sign in text for sign in "({*（"):
         for match in _OTHER_BRACKETS.finditer(text):
-            if is_sound(match[match.lastgroup or 0]):
+            if is_noise_description(match[match.lastgroup or 0]):
                 directions.append(_with_trailing(text, match))
     if _ANY_NOTE.search(text):
         directions += _sung(text)
     return sorted(directions), sorted(marks)
 
 
-def is_sound(words: str) -> bool:
+def is_noise_description(words: str) -> bool:
     """Return whether words name a sound: all of them are known, and one of them is a sound.
 
-    >>> is_sound("audience laughs"), is_sound("INAUDIBLE 00:12"), is_sound("he laughs at me"), is_sound("background")
-    (True, True, False, False)
+    >>> is_noise_description("audience laughs"), is_noise_description("INAUDIBLE 00:12")
+    (True, True)
+    >>> is_noise_description("he laughs at me"), is_noise_description("background")
+    (False, False)
     """
     found = [word.casefold() for word in _WORD.findall(words)]
     known = _SOUNDS | _BESIDE_SOUNDS
@@ -372,7 +374,7 @@ def _kind_of_brackets(text: str, match: re.Match[str]) -> str:
     before, after = text[start - 1 : start] if start else "", text[end : end + 1]
     if _FOOTNOTE.fullmatch(inside):
         return "markup"
-    if is_sound(inside):
+    if is_noise_description(inside):
         return "direction"
     if text[start] == "【" or before == "[" or after == "]" or before.isalnum() or after.isalnum():
         return ""

@@ -26,7 +26,7 @@ from ctc_align.alignment.pronunciations import choose_pronunciations
 from ctc_align.alignment.segmentation import segmentation_path
 from ctc_align.config import Settings, setting
 from ctc_align.errors import InputError
-from ctc_align.kernels.batching import Steps
+from ctc_align.kernels.batching import KernelSteps
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.convnet_model import ModelDescription, StateScoring
 from ctc_align.models.convnet.gaussian_mixtures import share_of_weight
@@ -91,7 +91,9 @@ class CorpusSegmenter:
         steps_of = partial(self._steps, network, corpus)
         yield from run_in_batches(corpus.store, indices, steps_of, watch or Watch(), "segmenting")
 
-    def _steps(self, network: AcousticNetwork, corpus: Corpus, part: Sequence[int]) -> list[Steps[OwnSegments | None]]:
+    def _steps(
+        self, network: AcousticNetwork, corpus: Corpus, part: Sequence[int]
+    ) -> list[KernelSteps[OwnSegments | None]]:
         none = [np.zeros(0, np.int16)] * len(corpus.store)
         batch = collate(Material(corpus.store, none, None, corpus.train), part, network.shape.context_frames)
         device = next(network.parameters()).device
@@ -109,7 +111,7 @@ class CorpusSegmenter:
         ]
 
 
-def own_segments(emissions: Emissions, word_tokens: Sequence[WordTokens]) -> Steps[OwnSegments | None]:
+def own_segments(emissions: Emissions, word_tokens: Sequence[WordTokens]) -> KernelSteps[OwnSegments | None]:
     """Return the segments of an utterance, or None without a path; the blank is token 0."""
     try:
         chosen, path = yield from choose_pronunciations(emissions, word_tokens, None)

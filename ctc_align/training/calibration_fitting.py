@@ -239,7 +239,7 @@ class PlacedUtterances:
         """True if the model has a segmentation."""
         return self.utterances[0].emissions.states is not None
 
-    def draw(self, learnt: np.ndarray, indices: np.ndarray | None = None) -> list[Spans]:
+    def edges_with(self, learnt: np.ndarray, indices: np.ndarray | None = None) -> list[Spans]:
         """Return the edges of all utterances, or those at `indices`, with constants from those `learnt` from (U,)."""
         choice = best_of(self.candidates, learnt)
         plain, words, phones = self.candidates[choice]
@@ -258,7 +258,7 @@ class PlacedUtterances:
             offsets = offsets_of(words, phones, learnt)
             pairs = zip(words.among(~learnt), words.pairs, words.errors_ms)
             errors_ms += [error + offsets.get(pair, 0.0) for left, pair, error in pairs if left]
-            for k, edges in zip(left_out.tolist(), self.draw(learnt, left_out)):
+            for k, edges in zip(left_out.tolist(), self.edges_with(learnt, left_out)):
                 utterance = self.utterances[k]
                 rows.append((utterance.labelled.name, utterance.labelled_intervals(edges), utterance.labelled.words))
         return _HeldOut(errors_ms, evaluate_intervals(rows))
@@ -268,7 +268,7 @@ class PlacedUtterances:
         labels = network_labels(self.utterances[0].emissions, self.utterances[0].separator)
         present = aligner.edge_network
         begin = present if present is not None and present.shape.labels == labels else None
-        return LabelledSet(self.utterances, self.folds, self.draw, labels, begin, shares)
+        return LabelledSet(self.utterances, self.folds, self.edges_with, labels, begin, shares)
 
 
 def spoken_utterance(aligner: Aligner, labelled: LabelledUtterance, *, keep_sound: bool = False) -> SpokenUtterance:

@@ -333,7 +333,7 @@ class LabelledSet:
     Attributes:
         utterances: U of them, with their sound.
         folds: (U,) the group of each; the utterances of a group are left out together.
-        draw: returns the edges of all utterances, drawn with constants from some of them (U,) bool.
+        edges_with: returns the edges of all utterances, computed with constants from some of them (U,) bool.
         labels: the tokens that the network is to know.
         begin: a network of the same labels to train further; None: a new one.
         shares: parts of the other groups' utterances for the curve, besides all of them.
@@ -341,7 +341,7 @@ class LabelledSet:
 
     utterances: Sequence[SpokenUtterance]
     folds: np.ndarray
-    draw: Callable[[np.ndarray], list[Spans]]
+    edges_with: Callable[[np.ndarray], list[Spans]]
     labels: tuple[str, ...]
     begin: EdgeNetwork | None = None
     shares: tuple[float, ...] = SHARES
@@ -476,7 +476,7 @@ def _trained(
     with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         try:
             for job in jobs:
-                drawn = given.draw(job.learnt)
+                drawn = given.edges_with(job.learnt)
                 learnt: list[int] = np.flatnonzero(job.learnt).tolist()
                 examples = edge_examples([given.utterances[k] for k in learnt], [drawn[k] for k in learnt], index)
                 training = training_for(len(examples), given.begin)

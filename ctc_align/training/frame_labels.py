@@ -22,7 +22,7 @@ import torch
 from ctc_align import lattice
 from ctc_align.errors import InputError
 from ctc_align.kernels import batching
-from ctc_align.kernels.batching import Posteriors, Steps
+from ctc_align.kernels.batching import KernelSteps, Posteriors
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.gaussian_mixtures import REACH, Mixtures, values_of
 from ctc_align.models.convnet.network import AcousticNetwork
@@ -117,7 +117,7 @@ def _unpacked(data: Mapping[str, np.ndarray], name: str) -> list[np.ndarray]:
 def run_in_batches(
     store: FeatureStore,
     indices: np.ndarray,
-    steps_of: Callable[[list[int]], Sequence[Steps[Result | None]]],
+    steps_of: Callable[[list[int]], Sequence[KernelSteps[Result | None]]],
     watch: Watch,
     stage: str,
 ) -> Iterator[tuple[int, Result]]:
@@ -179,7 +179,7 @@ class StateScorer:
             for row, other in zip(posteriors, by_mixtures)
         ]
 
-    def steps(self, store: FeatureStore, labels: Labels, part: Sequence[int]) -> list[Steps[np.ndarray | None]]:
+    def steps(self, store: FeatureStore, labels: Labels, part: Sequence[int]) -> list[KernelSteps[np.ndarray | None]]:
         """Return the steps towards the likeliest states of utterances with the tokens of `labels`."""
         parts = (len(self.offset) - 1) // (self.network.shape.classes - 1)
         scores = self.scores(Material(store, labels.targets, None, np.asarray(part)), part)
@@ -200,7 +200,7 @@ def resegmented(scorer: StateScorer, corpus: Corpus, labels: Labels, watch: Watc
 
 def _likely_states(
     scores: torch.Tensor, phones: np.ndarray, owners: np.ndarray, parts: int
-) -> Steps[np.ndarray | None]:
+) -> KernelSteps[np.ndarray | None]:
     """Request the posteriors of an utterance's states and return the likeliest of each frame, None without a path."""
     occupancy = yield Posteriors(scores, lattice.segmentation([phones], [owners], parts, scores.shape[1] - 1))
     return None if occupancy is None else occupancy.argmax(1).numpy().astype(np.int16)

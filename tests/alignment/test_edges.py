@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ctc_align.alignment.ctc_path import Spans, best_ctc_path
-from ctc_align.alignment.edges import SHORTEST_FRAMES, EdgeSettings, PauseRule, draw, place_edges
+from ctc_align.alignment.edges import SHORTEST_FRAMES, EdgeSettings, PauseRule, correct_edges, place_edges
 from ctc_align.errors import ConfigError
 from ctc_align.kernels import batching
 from ctc_align.models import calibration
@@ -34,7 +34,7 @@ def places(start: list[float], end: list[float]) -> Spans:
 def test_a_pause_parts_and_what_is_shorter_does_not() -> None:
     spans = Spans(np.array([2, 10, 20]), np.array([8, 15, 30]))
     soft = places([2.2, 10.4, 20.6], [8.1, 15.3, 30.0])
-    drawn = draw(spans, soft, tokens(["a", "b", "c"]), Calibration(), 40, PauseRule(4.0))
+    drawn = correct_edges(spans, soft, tokens(["a", "b", "c"]), Calibration(), 40, PauseRule(4.0))
     # The first gap is short: the next sound's start is the edge of both. The second is a pause.
     assert drawn.start.tolist() == [2.2, 10.4, 20.6]
     assert drawn.end.tolist() == [10.4, 15.3, 30.0]
@@ -56,8 +56,8 @@ def test_a_pause_parts_and_what_is_shorter_does_not() -> None:
 )
 def test_how_short_a_pause_may_be_depends_on_the_sounds(labels: list[str], gap: float, edges: str) -> None:
     end, start = 8.0, 8.0 + gap
-    drawn = draw(Spans(np.array([2, 20]), np.array([8, 30])), places([2.0, start], [end, 30.0]), tokens(labels),
-                 Calibration(), 40, PauseRule(4.0))  # fmt: skip
+    spans, soft = Spans(np.array([2, 20]), np.array([8, 30])), places([2.0, start], [end, 30.0])
+    drawn = correct_edges(spans, soft, tokens(labels), Calibration(), 40, PauseRule(4.0))
     wanted = {"first": (end, end), "second": (start, start), "both": (end, start)}[edges]
     assert (drawn.end[0], drawn.start[1]) == pytest.approx(wanted)
 
@@ -67,13 +67,13 @@ def test_phones_of_ipa_are_of_the_kinds_of_english_ones_and_letters_of_none() ->
     offsets = {("vowel", "stop"): 10.0, ("sound", "sound"): 20.0}
     for vocab, edge in ((("-", *IPA_PHONES), 9.0), (("-", "a", "d"), 14.0)):
         known = Calibration(offsets_ms=offsets).at(0.01, vocab)
-        drawn = draw(spans, soft, tokens(["a", "d"]), known, 40, PauseRule(4.5))
+        drawn = correct_edges(spans, soft, tokens(["a", "d"]), known, 40, PauseRule(4.5))
         assert (drawn.end[0], drawn.start[1]) == pytest.approx((edge, edge))
 
 
 def test_between_spikes_a_short_gap_is_shared_out() -> None:
     spikes = Spans(np.array([2, 12, 40]), np.array([4, 14, 42]))
-    drawn = draw(spikes, None, tokens(["AH", "T", "x"]), Calibration(), 60, PauseRule(20.0, spikes=True))
+    drawn = correct_edges(spikes, None, tokens(["AH", "T", "x"]), Calibration(), 60, PauseRule(20.0, spikes=True))
     assert drawn.start.tolist() == [2, 8, 40]
     assert drawn.end.tolist() == [8, 14, 42]
 
@@ -98,7 +98,7 @@ def test_spikes_grow_where_blanks_cost(blank_cost: float, frames: int) -> None:
 
 
 def test_without_a_gap_on_the_path_there_is_no_pause() -> None:
-    drawn = draw(Spans(np.array([0, 5]), np.array([5, 9])), places([0, 9.0], [1.0, 9.5]), tokens(["AH", "AH"]),
+    drawn = correct_edges(Spans(np.array([0, 5]), np.array([5, 9])), places([0, 9.0], [1.0, 9.5]), tokens(["AH", "AH"]),
                  Calibration(), 20, PauseRule(4.0))  # fmt: skip
     assert drawn.end[0] == drawn.start[1] == 9.0
 
@@ -107,16 +107,16 @@ def test_offsets_by_kind_are_added_to_shared_edges_once() -> None:
     spans = Spans(np.array([0, 10, 30]), np.array([10, 20, 40]))
     soft = places([0, 10, 30], [10, 20, 40])
     known = Calibration(offsets_ms={("vowel", "stop"): 20.0, ("stop", "silence"): -10.0, ("silence", "sound"): 5.0})
-    drawn = draw(spans, soft, tokens(["AH0", "T", "x"]), known, 60, PauseRule(4.0))
+    drawn = correct_edges(spans, soft, tokens(["AH0", "T", "x"]), known, 60, PauseRule(4.0))
     assert drawn.end.tolist() == pytest.approx([12, 19, 40])
     assert drawn.start.tolist() == pytest.approx([0, 12, 30.5])
-    half = draw(spans, soft, tokens(["AH0", "T", "x"]), known.at(0.02), 60, PauseRule(4.0))
+    half = correct_edges(spans, soft, tokens(["AH0", "T", "x"]), known.at(0.02), 60, PauseRule(4.0))
     assert half.start[1] == pytest.approx(11)
 
 
 def test_separators_stay_empty_beside_their_word() -> None:
     spans = Spans(np.array([0, 5, 9]), np.array([4, 6, 12]))
-    drawn = draw(spans, None, tokens(["a", "|", "b"], [0, -1, 1]), Calibration(), 12, PauseRule(0.0))
+    drawn = correct_edges(spans, None, tokens(["a", "|", "b"], [0, -1, 1]), Calibration(), 12, PauseRule(0.0))
     assert (drawn.start[1], drawn.end[1]) == (4, 4)
     assert drawn.start_sd is None
 
@@ -135,7 +135,7 @@ def test_whatever_comes_edges_ascend_inside_the_audio(data: st.DataObject) -> No
     labels = data.draw(st.lists(st.sampled_from(PHONES), min_size=count, max_size=count))
     pairs = st.tuples(st.sampled_from(calibration.KINDS), st.sampled_from(calibration.KINDS))
     offsets = data.draw(st.dictionaries(pairs, st.floats(-500, 500), max_size=20))
-    drawn = draw(spans, soft, tokens(labels), Calibration(offsets_ms=offsets), frames, PauseRule(4.0))
+    drawn = correct_edges(spans, soft, tokens(labels), Calibration(offsets_ms=offsets), frames, PauseRule(4.0))
     assert drawn.start[0] >= 0
     assert drawn.end[-1] <= frames + 1e-9
     assert (drawn.end - drawn.start >= SHORTEST_FRAMES - 1e-9).all()

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ctc_align import kernels, lattice
 from ctc_align.alignment import segmentation
 from ctc_align.alignment.ctc_path import Spans, token_spans
-from ctc_align.alignment.segmentation import MIN_SD_FRAMES, Sounds, band, segment, soft_edges
+from ctc_align.alignment.segmentation import MIN_SD_FRAMES, SpokenTokens, band, segment, soft_edges
 from ctc_align.kernels import batching
 from ctc_align.types import Emissions, Tokens
 
@@ -184,20 +184,22 @@ def test_a_wide_band_is_no_band(made: tuple[list[int], list[int], Spans, int], s
 EDGE_PARTS, SOUNDS = 2, 3
 
 
-def utterance(rng: np.random.Generator, words: list[int], frames: int) -> Sounds:
+def utterance(rng: np.random.Generator, words: list[int], frames: int) -> SpokenTokens:
     """Random scores, and a best path that fits them no better than any other."""
     count = len(words)
     states = torch.from_numpy(rng.normal(0, 2, (frames, SOUNDS * EDGE_PARTS + 1)).astype(np.float32))
     cuts = np.sort(rng.choice(np.arange(1, frames // EDGE_PARTS), count - 1, replace=False)) * EDGE_PARTS
     edges = np.concatenate(([0], cuts, [frames]))
-    return Sounds(states, rng.integers(0, SOUNDS, count), np.array(words), Spans(edges[:-1], edges[1:]), EDGE_PARTS)
+    return SpokenTokens(
+        states, rng.integers(0, SOUNDS, count), np.array(words), Spans(edges[:-1], edges[1:]), EDGE_PARTS
+    )
 
 
-def soft_places(utterances: list[Sounds], scale: float) -> list[Spans]:
+def soft_places(utterances: list[SpokenTokens], scale: float) -> list[Spans]:
     return batching.run([soft_edges(sounds, scale) for sounds in utterances])
 
 
-def by_enumeration(given: Sounds, scale: float) -> tuple[np.ndarray, np.ndarray]:
+def by_enumeration(given: SpokenTokens, scale: float) -> tuple[np.ndarray, np.ndarray]:
     """P(frame t is at or beyond the start of sound k), and beyond its end: (T, L) each, over every path there is."""
     topology = lattice.segmentation([given.sounds], [given.words], given.parts, SOUNDS * EDGE_PARTS)
     emit, token, skip = topology.emit[0], topology.token[0], topology.skip[0]
@@ -242,7 +244,7 @@ def test_against_enumeration(seed: int) -> None:
         assert (places.end[k], places.end_sd[k]) == pytest.approx(median_and_sd(ends[:, k]), abs=1e-3)
 
 
-def long_utterance(seed: int, sounds: int) -> Sounds:
+def long_utterance(seed: int, sounds: int) -> SpokenTokens:
     """Scores that know the edges well enough for windows to be cut."""
     rng = np.random.default_rng(seed)
     words = np.cumsum(rng.random(sounds) < 0.4)
@@ -258,7 +260,7 @@ def long_utterance(seed: int, sounds: int) -> Sounds:
         middle = (first[k] + last[k]) // 2
         states[first[k] : middle, ids[k] * EDGE_PARTS] += 3
         states[middle : last[k], ids[k] * EDGE_PARTS + 1] += 3
-    return Sounds(torch.from_numpy(states), ids, words, Spans(first, last), EDGE_PARTS)
+    return SpokenTokens(torch.from_numpy(states), ids, words, Spans(first, last), EDGE_PARTS)
 
 
 def test_windows_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:

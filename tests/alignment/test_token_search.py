@@ -23,11 +23,11 @@ from ctc_align.alignment.token_search import (
     UNWRITTEN_NATS,
     HeardTokens,
     TextTokens,
-    hear,
+    greedy_decode,
     match_block,
     search,
 )
-from ctc_align.kernels.batching import Steps
+from ctc_align.kernels.batching import KernelSteps
 from ctc_align.types import UNEXPLAINED, AlignedWord, Pronunciation, Region, WordTokens
 
 CLASSES = 20
@@ -52,7 +52,7 @@ def heard_of(ids: np.ndarray, frames_each: int = 8) -> HeardTokens:
     at = np.arange(len(ids)) * frames_each + 1
     log_probs[at, 0] = -8.0
     log_probs[at, ids] = 0.0
-    return hear(log_probs.log_softmax(1), 0)
+    return greedy_decode(log_probs.log_softmax(1), 0)
 
 
 def no_pauses(heard: HeardTokens) -> np.ndarray:
@@ -198,7 +198,7 @@ def test_words_between_islands_of_which_nothing_is_heard_are_no_island() -> None
 
 
 def test_where_every_word_is_absent_all_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(speech: object, found: FoundWords, *_: object, **__: object) -> Steps[np.ndarray]:
+    def nothing(speech: object, found: FoundWords, *_: object, **__: object) -> KernelSteps[np.ndarray]:
         return np.zeros(len(found.in_time()), np.bool_)
         yield
 

@@ -29,7 +29,7 @@ STAGES = {
     ("loading.py", "load_segment"): "reading",
     ("convnet_model.py", "emissions"): "model",
     ("aligner.py", "split"): "words of the text",
-    ("pronunciations.py", "spell_words"): "pronunciations",
+    ("pronunciations.py", "prepared_word_tokens"): "pronunciations",
     ("pronunciations.py", "choose_pronunciations"): "pronunciations",
     ("batching.py", "BestPath.run"): "best paths",
     ("batching.py", "Forward.run"): "loss",

@@ -24,7 +24,7 @@ from ctc_align.cli.printing import Talk
 from ctc_align.cli.tables import Display, ProgressDisplay, print_profile, print_summary, progress_line
 from ctc_align.corpus.engine.dispatch import Tally
 from ctc_align.corpus.state.journal import DONE, Journal
-from ctc_align.corpus.state.summary import Effort, Summary, summarize
+from ctc_align.corpus.state.summary import RunStats, Summary, summarize
 
 TEXTS = ["one and two", "three", "four, five – six", "seven eight"]
 
@@ -184,7 +184,7 @@ def test_the_closing_table():
     loss = dict.fromkeys(("min", "p5", "p50", "p95", "max"), 1.5)
     worst = [{"utterance": "bad\x1b[31m", "loss_per_token": 9.25, "loss": 92.5}]
     slow = [{"utterance": "slow", "seconds": 3.5, "duration_s": 10.0}]
-    effort = Effort(wall_s=60.0, done=2, audio_s=6000.0, workers=2, stages={"model": 30.0})
+    effort = RunStats(wall_s=60.0, done=2, audio_s=6000.0, workers=2, stages={"model": 30.0})
     summary = Summary(done=2, failed=1, audio_hours=1.25, loss_per_token=loss, worst=worst, slowest=slow, run=effort)
     file = io.StringIO()
     print_summary(summary, file)
@@ -199,7 +199,7 @@ def test_the_closing_table():
 
 
 def test_the_profile(capsys):
-    print_profile(Effort(wall_s=60.0, workers=2, stages={"model": 30.0}))
+    print_profile(RunStats(wall_s=60.0, workers=2, stages={"model": 30.0}))
     assert "30.0" in capsys.readouterr().err
 
 

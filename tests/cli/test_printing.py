@@ -173,7 +173,7 @@ def test_messages_of_the_library_and_of_python_pass_the_door(capsys):
     logging.getLogger("ctc_align.any").warning("%s: no good", HOSTILE)
     hooks = sys.excepthook, warnings.showwarning
     try:
-        printing.say_what_python_says()
+        printing.route_python_warnings()
         warnings.showwarning(HOSTILE, UserWarning, "file", 1)
         try:
             raise RuntimeError(HOSTILE)

@@ -61,7 +61,7 @@ def test_ten_thousand_utterances_are_few_files(audio, tmp_path):
             rows = [row.replace(b'"r0/u0"', f'"{id}"'.encode()) for id in ids]
             for index, id in enumerate(ids, first):
                 assembly.announce(index, dataclasses.replace(utterances[0], id=id, output=id))
-            assembly.keep(zip(ids, rows))
+            assembly.store_pending(zip(ids, rows))
             for index in range(first, first + 500):
                 assembly.settle(index, True)
         assembly.finish()
@@ -314,7 +314,7 @@ def test_names_with_quotes_and_halves_of_surrogates(audio, tmp_path):
     with Assembly(layout) as assembly:
         for i, utterance in enumerate(utterances):
             assembly.announce(i, utterance)
-            assembly.keep([(utterance.id, layout.place(i, utterance, made_alignment(utterance)).pending)])
+            assembly.store_pending([(utterance.id, layout.place(i, utterance, made_alignment(utterance)).pending)])
             assembly.settle(i, True)
         assembly.finish()
     lines = lines_of(tmp_path / "alignments-00000.jsonl.gz")

@@ -10,7 +10,7 @@ import pytest
 
 from ctc_align.errors import InputError, UsageError
 from ctc_align.kernels import batching
-from ctc_align.kernels.batching import Steps
+from ctc_align.kernels.batching import KernelSteps
 
 BATCHES: list[list[int]] = []
 
@@ -38,7 +38,7 @@ def no_batches() -> None:
     BATCHES.clear()
 
 
-def doubled(number: int, times: int = 1) -> Steps[int]:
+def doubled(number: int, times: int = 1) -> KernelSteps[int]:
     for _ in range(times):
         number = yield Double(number)
     return number
@@ -50,7 +50,7 @@ def test_what_is_asked_for_at_the_same_time_is_done_at_once() -> None:
 
 
 def test_several_requests_are_answered_in_their_order_and_none_by_none() -> None:
-    def many() -> Steps[list[int]]:
+    def many() -> KernelSteps[list[int]]:
         nothing = yield []
         answers = yield [Double(1, shape=(3, 1)), Double(2, "other"), Double(3)]
         return nothing + answers
@@ -68,13 +68,13 @@ def test_an_error_is_that_of_its_utterance() -> None:
 
 
 def test_an_utterance_may_go_on_after_an_error() -> None:
-    def careful() -> Steps[int]:
+    def careful() -> KernelSteps[int]:
         try:
             return (yield Double(-1))
         except InputError:
             return (yield Double(4))
 
-    def failing() -> Steps[int]:
+    def failing() -> KernelSteps[int]:
         raise UsageError("before its first request")
         yield
 
@@ -84,7 +84,7 @@ def test_an_utterance_may_go_on_after_an_error() -> None:
 
 
 def test_other_exceptions_are_not_kept() -> None:
-    def broken() -> Steps[int]:
+    def broken() -> KernelSteps[int]:
         yield Double(1)
         raise ZeroDivisionError
 

@@ -105,7 +105,7 @@ def faulty(owner: Any, name: str) -> None:
 
 for owner, name in (
     (layout.Layout, "place"),
-    (assembly.Assembly, "keep"),
+    (assembly.Assembly, "store_pending"),
     (assembly.Assembly, "settle"),
     (assembly.Assembly, "_assemble"),
     (journal.Journal, "append"),

@@ -104,7 +104,7 @@ def _batch(
 ) -> None:
     good = [(index, utterance) for index, utterance in todo if utterance.id not in failing]
     rows = [(u.id, layout.place(i, u, made_alignment(u, seed)).pending) for i, u in good]
-    assembly.keep(rows)
+    assembly.store_pending(rows)
     with open(journal, "a", encoding="utf-8") as file:
         for _, utterance in todo:
             file.write(f"{utterance.id} {'failed' if utterance.id in failing else 'done'}\n")

@@ -123,7 +123,7 @@ class Outcome:
     """The outcome of one job.
 
     `pending` is the part of a file that the parent assembles; `scored` are the ranked transcripts of a job of `score`;
-    `kept` are outputs that others had changed, by the names that they have now.
+    `moved_aside` are outputs that others had changed, by the names that they have now.
     """
 
     index: int
@@ -132,7 +132,7 @@ class Outcome:
     result: UtteranceResult = field(default_factory=UtteranceResult)
     pending: bytes | None = None
     scored: tuple[Scored, ...] = ()
-    kept: tuple[str, ...] = ()
+    moved_aside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

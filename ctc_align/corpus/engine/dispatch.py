@@ -237,7 +237,7 @@ class Engine:
                     self._take(planner.window())
                 if planner.is_over and not self._waiting and not pool.busy:
                     self._suspects.conclude()
-                self._record_convicted()
+                self._record_confirmed()
                 if not self.stopping:
                     self._suspects.give(pool, self._waiting)
                 done = not (self._waiting or self._suspects) and planner.is_over
@@ -365,7 +365,7 @@ class Engine:
         for job, outcome in pairs:
             if outcome.status == FAILED:
                 self.assembly.remove_stale(job.utterance, self.outcomes.line(line_key(job.utterance.id)))
-        self.assembly.keep((job.utterance.id, o.pending) for job, o in pairs if o.status == DONE)
+        self.assembly.store_pending((job.utterance.id, o.pending) for job, o in pairs if o.status == DONE)
         finished = now()
         self._journal.append(
             [
@@ -381,7 +381,7 @@ class Engine:
             ]
         )
         self.tally.worked += len(pairs)
-        self.assembly.kept.add(*(name for _, outcome in pairs for name in outcome.kept))
+        self.assembly.moved_aside.add(*(name for _, outcome in pairs for name in outcome.moved_aside))
         for job, outcome in pairs:
             self.assembly.settle(job.index, outcome.status == DONE)
             if outcome.status == DONE:
@@ -391,8 +391,8 @@ class Engine:
             else:
                 self.tally.failed += 1
 
-    def _record_convicted(self) -> None:
+    def _record_confirmed(self) -> None:
         """Record the utterances that killed their workers."""
-        for job, reason in self._suspects.convicted():
+        for job, reason in self._suspects.confirmed():
             self.assembly.forget(job.utterance)
             self._record([job], [Outcome(job.index, FAILED, reason, UtteranceResult(book=job.utterance.book_path))])

@@ -21,7 +21,7 @@ from ctc_align.config import Settings
 from ctc_align.corpus.engine.batches import Finished, Outcome, RunFailed
 from ctc_align.corpus.state.journal import DONE, FAILED
 from ctc_align.corpus.state.output_folder import exclusive
-from ctc_align.corpus.state.shared_texts import text_print
+from ctc_align.corpus.state.shared_texts import text_hash
 from ctc_align.corpus.utterance import UtteranceResult
 from ctc_align.errors import CtcAlignError, InputError, LostFolderError, OutputError
 from ctc_align.files.whole_files import write_to_disk
@@ -75,7 +75,7 @@ class Task(Protocol):
     def write(self, state: JobState) -> Outcome:
         """Return the outcome of a job that has a result, with its outputs in place; raise CtcAlignError if it fails."""
 
-    def keep(self, outcomes: Sequence[Outcome]) -> None:
+    def sync_outputs(self, outcomes: Sequence[Outcome]) -> None:
         """Have the outputs of a batch survive a loss of power; raise OutputError where the disk cannot be written."""
 
 
@@ -120,21 +120,21 @@ class AlignTask:
             too_many_skipped=alignment.too_many_skipped or None,
             unexplained_s=round(alignment.unexplained_s, 3) or None,
             looks=self._looks(alignment, utterance),
-            text=text_print(utterance.text, alignment.spoken) if utterance.book is None else None,
+            text=text_hash(utterance.text, alignment.spoken) if utterance.book is None else None,
             book=utterance.book_path,
             part=_part(alignment),
             left_out=_left_out(alignment),
             files=placed.files,
             row=placed.row,
         )
-        return Outcome(job.index, DONE, result=result, pending=placed.pending, kept=tuple(placed.kept))
+        return Outcome(job.index, DONE, result=result, pending=placed.pending, moved_aside=tuple(placed.moved_aside))
 
     def _looks(self, alignment: Alignment, utterance: Utterance) -> str | None:
         """Return the language that the text looks like where that chose the model `universal`, else None."""
         chosen = self.by_text and alignment.model == UNIVERSAL and not utterance.language
         return str(alignment.config.get("language")) if chosen else None
 
-    def keep(self, outcomes: Sequence[Outcome]) -> None:
+    def sync_outputs(self, outcomes: Sequence[Outcome]) -> None:
         """Write the files of a batch to the disk."""
         out_dir = Path(self.layout.settings.out_dir)
         try:
@@ -265,7 +265,7 @@ class Stages:
             except OutputError as error:
                 return RunFailed(error)
         try:
-            self.task.keep(outcomes)
+            self.task.sync_outputs(outcomes)
         except OutputError as error:
             return RunFailed(error)
         batch_state.stages["writing"] = time.thread_time() - before

@@ -33,7 +33,7 @@ class Suspects:
     everything. So after some deaths in a row an utterance that is known to be good is done again, alone (a *probe*: a
     batch without work). Where no good one is known, twice as many deaths end the run; suspects are drawn at random, so
     that similar ones (the longest) do not follow each other. A blamed utterance waits for the next batch that is done,
-    at the end for a probe, and is then one of `convicted`.
+    at the end for a probe, and is then one of `confirmed`.
 
     `number` numbers the batches that are made here.
     """
@@ -51,11 +51,11 @@ class Suspects:
         self._probe_waits = False
         """The probe waits for a worker."""
         self._blamed: list[tuple[UtteranceBatch, str]] = []
-        self._convicted: list[tuple[UtteranceBatch, str]] = []
+        self._confirmed: list[tuple[UtteranceBatch, str]] = []
         self._chance = random.Random(0)
 
     def __bool__(self) -> bool:
-        return bool(self._queue or self._probe or self._blamed or self._convicted)
+        return bool(self._queue or self._probe or self._blamed or self._confirmed)
 
     def give(self, pool: Pool, waiting: deque[UtteranceBatch]) -> None:
         """Give the pool as much as it has room for: suspects first, each alone, then batches that wait."""
@@ -87,7 +87,7 @@ class Suspects:
         """Reset the counts of deaths: a worker has done a batch."""
         self._alone.discard(batch.number)
         self._deaths = self._probe_deaths = self._failed_starts = 0
-        self._convict()
+        self._confirm()
         self._probe = None
 
     def take_back(self, died: WorkerDied, waiting: deque[UtteranceBatch]) -> None:
@@ -126,9 +126,9 @@ class Suspects:
         if self._deaths > _MOST_DEATHS:
             self._add_probe()
 
-    def convicted(self) -> Iterator[tuple[Job, str]]:
+    def confirmed(self) -> Iterator[tuple[Job, str]]:
         """Yield the utterances that killed their workers since the last call, each with the reason why it failed."""
-        found, self._convicted = self._convicted, []
+        found, self._confirmed = self._confirmed, []
         for batch, how in found:
             for job in batch.jobs:
                 yield job, f"the worker process died of this utterance ({how})"
@@ -137,7 +137,7 @@ class Suspects:
         """Decide about what is blamed so far, when workers have nothing left to do."""
         if self._blamed and not self._queue:
             if self._good is None:
-                self._convict()
+                self._confirm()
             else:
                 self._add_probe()
 
@@ -161,8 +161,8 @@ class Suspects:
             else:
                 self._blamed.append((batch, died.how))
 
-    def _convict(self) -> None:
-        self._convicted += self._blamed
+    def _confirm(self) -> None:
+        self._confirmed += self._blamed
         self._blamed.clear()
 
     def _add(self, batches: Iterable[UtteranceBatch]) -> None:

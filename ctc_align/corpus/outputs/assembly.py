@@ -69,7 +69,7 @@ class Assembly:
                 known = journal outcome, if assembly.present(index, utterance)
                 assembly.announce(index, utterance, known)
             …
-            assembly.keep([(utterance.id, data), …])        # once a batch, before the journal lines; None is left out
+            assembly.store_pending([(utterance.id, data), …])  # once a batch, before the journal lines, without None
             assembly.settle(index, done=True)               # after the journal lines
             …
             assembly.finish()                               # the source is at its end and everything is settled
@@ -87,7 +87,7 @@ class Assembly:
         self._open: _Group | None = None
         self.left = NamedFiles()
         """Outputs that others have changed since they were written, and that were left alone."""
-        self.kept = NamedFiles()
+        self.moved_aside = NamedFiles()
         """Such files that were replaced, by their new names: NAME.hand.EXTENSION."""
         self._names: set[str] = set()
         """The names of all groups so far."""
@@ -196,7 +196,7 @@ class Assembly:
         try:
             refuse_links(out_dir, path.parent)
             if line is not None and line.result.files and is_changed(name, line.result.files.get(name), out_dir):
-                self.kept.add(name_of(keep_aside(path), out_dir))
+                self.moved_aside.add(name_of(keep_aside(path), out_dir))
             keep_corrected(path)
             remove_file(path, out_dir)
         except (OutputError, OSError) as error:
@@ -232,15 +232,15 @@ class Assembly:
             self._groups[index] = group
         return finished
 
-    def keep(self, rows: Iterable[tuple[str, bytes | None]]) -> None:
+    def store_pending(self, rows: Iterable[tuple[str, bytes | None]]) -> None:
         """Keep (id, what `place` returned) of a batch, in one transaction.
 
         Raises:
             OutputError: the rows cannot be written; write no journal lines then.
         """
-        kept = [(id, data) for id, data in rows if data is not None]
-        if kept:
-            self._pending.put(kept)
+        pending = [(id, data) for id, data in rows if data is not None]
+        if pending:
+            self._pending.put(pending)
 
     def forget(self, utterance: Utterance) -> None:
         """Remove what a worker wrote of the utterance that killed it."""
@@ -330,7 +330,7 @@ class Assembly:
             return
         for path in self._files.targets(group.name):
             if is_whole_label_file(path) and self._files.faults(group.name, group.utterances, group.recorded):
-                self.kept.add(name_of(keep_aside(path), Path(self._layout.settings.out_dir)))
+                self.moved_aside.add(name_of(keep_aside(path), Path(self._layout.settings.out_dir)))
 
     def _remove(self, name: str) -> list[Path]:
         """Remove the files of a group in which no utterance succeeded."""

@@ -28,7 +28,7 @@ class Placed:
 
     `files` by their names below the output folder; `pending` is the utterance's part of a file of many, and `row` its
     checksum. `recorded` are its files as the journal has them: what is there and is another is a person's, and is moved
-    to NAME.hand.EXTENSION, one of `kept`. With None nothing is known of them.
+    to NAME.hand.EXTENSION, one of `moved_aside`. With None nothing is known of them.
     """
 
     out_dir: Path
@@ -36,13 +36,13 @@ class Placed:
     files: dict[str, Checksum] = field(default_factory=dict)
     pending: bytes | None = None
     row: Checksum | None = None
-    kept: list[str] = field(default_factory=list)
+    moved_aside: list[str] = field(default_factory=list)
 
     def add(self, path: Path, data: bytes) -> None:
         """Record a file that is about to be written with these bytes."""
         name = name_of(path, self.out_dir)
         if self.recorded is not None and is_changed(name, self.recorded.get(name), self.out_dir, data):
-            self.kept.append(name_of(keep_aside(path), self.out_dir))
+            self.moved_aside.append(name_of(keep_aside(path), self.out_dir))
         self.files[name] = checksum(data)
 
 

@@ -192,10 +192,10 @@ def _between(read: Sequence[tuple[int, int, str]], length: int | None) -> Iterat
         yield _Stretch(end, length, (last[-1], None))
 
 
-def text_print(text: str, words: int | None) -> str | None:
+def text_hash(text: str, words: int | None) -> str | None:
     """Return 64 bits of a hash of a transcript, in hexadecimal; None for one of few words, which says nothing.
 
-    >>> text_print("a b", 8) == text_print(" a  b ", 8), text_print("a b", 2)
+    >>> text_hash("a b", 8) == text_hash(" a  b ", 8), text_hash("a b", 2)
     (True, None)
     """
     if (words or 0) < _FEWEST_WORDS:

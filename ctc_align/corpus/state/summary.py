@@ -47,7 +47,7 @@ class NamedFiles:
 
 
 @dataclass(frozen=True)
-class Effort:
+class RunStats:
     """The work of one run; `stages` are busy seconds of all workers together (empty without `--profile`).
 
     `left` are outputs that others have changed since a run wrote them, and that stay as they are; `kept` such ones in
@@ -120,7 +120,7 @@ class Summary:
     same_text_counts: dict[str, int] = field(default_factory=dict)
     journal_lines: int = 0
     failures: list[dict[str, Any]] = field(default_factory=list)
-    run: Effort = field(default_factory=Effort)
+    run: RunStats = field(default_factory=RunStats)
     others: dict[str, Any] = field(default_factory=dict)
 
     @property
