@@ -20,7 +20,7 @@ Result = tuple[list, list, torch.Tensor]
 
 
 def given_batch(utterances: int = 6, frames: int = 30, tokens: int = 8) -> Batch:
-    return random_batch(np.random.default_rng(7), utterances, frames, tokens, 7, "continuous", segments=False)
+    return random_batch(np.random.default_rng(7), utterances, frames, tokens, 7, "continuous")
 
 
 def everything(x: torch.Tensor, given: Batch, backend: str = "cpu") -> Result:

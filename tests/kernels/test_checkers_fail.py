@@ -7,7 +7,6 @@ A fault takes the place of an operation, which it may call: it says `right` for 
 from __future__ import annotations
 
 import functools
-import itertools
 import math
 import sys
 from collections.abc import Iterator
@@ -16,10 +15,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from cpu_checks import poison
 from interpreted_checks import (
     against_enumeration,
+    first_fault,
     first_of,
     long_paths,
+    mixed,
     paths,
     pruned_paths,
     quiet,
@@ -27,7 +29,7 @@ from interpreted_checks import (
     sums,
     sums_in_blocks,
 )
-from kernel_problems import Batch, Problem, faults, target, tiny_any, tiny_ctc, tiny_segments, tiny_simple
+from kernel_problems import Batch, faults, target, tiny_any, tiny_ctc, tiny_segments, tiny_simple
 from planted import Fault, interpret_cpu, interpreted
 from tangent_checks import Tangents, direction_for, enumerated, enumeration_faults, is_small, tangent, tangent_faults
 
@@ -303,17 +305,7 @@ def interpret_tangents(patch: pytest.MonkeyPatch, operation: str = "", fault: Fa
     interpret_cpu(patch, operation, fault)
     patch.setattr(cpu_backend, "ROWS_BYTES", 0)
     patch.setattr(problem, "SMALL_CELLS", 2**62)
-
-    def poisoned(*parts: tuple) -> list[np.ndarray]:
-        rows = aligned(*parts)
-        for row in rows:
-            row.view(np.uint8).fill(0xFF)
-        return rows
-
-    aligned = cpu_backend.aligned
-    patch.setattr(cpu_backend, "aligned", poisoned)
-    patch.setattr(problem, "MOST_KEPT", 0)
-    problem._free.clear()
+    poison(patch)
 
 
 def late(rng: np.random.Generator) -> Batch:
@@ -501,26 +493,6 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(GeneralTangents, "_moves", moves)
 
 
-def problems(seed: int) -> list[Problem]:
-    rng = np.random.default_rng(seed)
-    kinds = (
-        tiny_ctc(rng, 60, optional=True, wild=True),
-        tiny_ctc(rng, 60, optional=True),
-        tiny_simple(rng, 60, wild=True),
-        tiny_segments(rng, 60, optional=True, wild=True),
-        tiny_any(rng, 60),
-    )
-    return list(itertools.chain.from_iterable(zip(*kinds)))
-
-
-MIXED = problems(21)
-
-
-def first_fault(given: list[Problem], backend: str) -> list[str]:
-    """The first faults against enumeration."""
-    return next((found for problem in given if (found := faults([problem], backend))), [])
-
-
 def set_all(flags: np.ndarray) -> np.ndarray:
     return flags | True
 
@@ -628,7 +600,7 @@ def test_no_fault_without_a_fault_in_logarithms(monkeypatch: pytest.MonkeyPatch,
     for fault in ({}, {"_add_occupancy": wrong_occupancy()}):
         monkeypatch.setattr(general_kernels, "log_sums", interpreted(log_sums, faults=fault))
         assert first_tiny("cpu") == []
-        assert first_fault(MIXED, "cpu") == []
+        assert first_fault(mixed(), "cpu") == []
     monkeypatch.setitem(sys.modules, REFERENCE, interpreted(reference))
     assert first_tiny("reference") == []
 
@@ -636,7 +608,7 @@ def test_no_fault_without_a_fault_in_logarithms(monkeypatch: pytest.MonkeyPatch,
 @pytest.mark.parametrize(("operation", "fault"), [*LOG_FAULTS, *LOG_SUM_FAULTS])
 def test_planted_faults_in_logarithms_are_told(operation: str, fault: Fault, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(general_kernels, "log_sums", interpreted(log_sums, faults={operation: fault}))
-    assert first_fault(MIXED, "cpu") != []
+    assert first_fault(mixed(), "cpu") != []
 
 
 @pytest.mark.parametrize(("operation", "fault"), [*LOG_FAULTS, *LOG_TANGENT_FAULTS])

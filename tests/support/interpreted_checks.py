@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pytest
@@ -27,13 +27,31 @@ def tiny() -> tuple[Problem, ...]:
     return tuple(problem for some in zip(*kinds) for problem in some)
 
 
+def of_every_topology(seed: int) -> list[Problem]:
+    """To be enumerated: with detours, wildcards and topologies at random."""
+    rng = np.random.default_rng(seed)
+    kinds = [tiny_ctc(rng, 60, optional=True, wild=True), tiny_ctc(rng, 60, optional=True)]
+    kinds += [tiny_simple(rng, 60, wild=True), tiny_segments(rng, 60, optional=True, wild=True), tiny_any(rng, 60)]
+    return [problem for some in zip(*kinds) for problem in some]
+
+
+@functools.cache
+def mixed() -> tuple[Problem, ...]:
+    return tuple(of_every_topology(21))
+
+
+def first_fault(given: Sequence[Problem], backend: str, dtype: torch.dtype = torch.float64) -> list[str]:
+    """The faults of the first problem that is not right, against enumeration."""
+    return next((found for problem in given if (found := faults([problem], backend, dtype))), [])
+
+
 def is_walked(problem: Problem) -> bool:
     return problem.topology.detours is None
 
 
 def against_enumeration() -> list[str]:
     """The faults of the first of the tiny problems that is not right."""
-    return next((found for problem in tiny() if (found := faults([problem], "cpu", torch.float32))), [])
+    return first_fault(tiny(), "cpu", torch.float32)
 
 
 @functools.cache

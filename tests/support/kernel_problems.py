@@ -250,15 +250,14 @@ def batch(
     classes: int,
     kind: str,
     *,
-    segments: bool = False,
     topology: str = "ctc",
     wild: bool = False,
 ) -> Batch:
     """A random batch: the first of full length, of the others some are empty, some too short, some fit exactly.
 
-    `topology` is one of TOPOLOGIES ("segments" if `segments`); with `wild` some tokens are wildcards.
+    `topology` is one of TOPOLOGIES; with `wild` some tokens are wildcards.
     """
-    made = _random_topology(rng, utterances, tokens, classes, "segments" if segments else topology, wild)
+    made = _random_topology(rng, utterances, tokens, classes, topology, wild)
     lengths = rng.integers(0, frames + 1, utterances)
     exact = rng.random(utterances) < 0.2
     exact[0] = False
