@@ -61,6 +61,7 @@ def test_retained_graphs() -> None:
     kinds = [False, True, False, False, True]
     made = [torch.autograd.grad(value, leaf, retain_graph=True, create_graph=create)[0] for create in kinds]
     assert all(torch.equal(each, made[0]) for each in made)
+    assert len({each.data_ptr() for each in made}) == len(made)
     seconds = [torch.autograd.grad((made[k] ** 2).sum(), leaf, retain_graph=True)[0] for k in (1, 4)]
     assert torch.equal(*seconds)
 

@@ -53,22 +53,6 @@ def test_finite_differences(backend: str, kind: str, seed: int) -> None:
     assert gradcheck(lambda x: occupancies(x, topology, lengths, backend), x, **fast)
 
 
-@pytest.mark.parametrize("seed", first_row_of(range(3)))
-@pytest.mark.parametrize("kind", TOPOLOGIES)
-def test_finite_differences_behind_log_softmax(kind: str, seed: int) -> None:
-    """And through what is made of losses and occupancies."""
-    x, topology, lengths = problem(seed, kind)
-    weights = torch.linspace(-1, 2, len(x), dtype=torch.float64)
-
-    def loss(x: torch.Tensor) -> torch.Tensor:
-        log_probs = x.log_softmax(2)
-        soft = occupancies(log_probs, topology, lengths)
-        return (losses(log_probs, topology, lengths).exp() * weights).sum() + (soft * log_probs**2).sum()
-
-    assert gradcheck(loss, x, fast_mode=True)
-    assert gradgradcheck(lambda x: losses(x.log_softmax(2), topology, lengths).tanh() * weights, x, fast_mode=True)
-
-
 @pytest.mark.parametrize("kind", TOPOLOGIES)
 def test_a_whole_hessian(kind: str) -> None:
     """Against the reference's own graph; symmetric, positive, and 0 along what moves all classes of a frame alike."""

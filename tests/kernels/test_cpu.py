@@ -227,15 +227,6 @@ def test_expanded_and_read_only_arrays() -> None:
         assert same_sums(occupancy(each), occupancy(dense))
 
 
-@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
-def test_rare_types_are_widened(dtype: torch.dtype) -> None:
-    given = random_batch(np.random.default_rng(37), 3, 30, 8, 7, "continuous")
-    x = torch.nan_to_num(given.log_probs).to(dtype)
-    right = best_path(Batch(x.float(), given.lengths, given.topology), None, "reference")
-    path = kernels.best_path(x, given.topology, given.lengths, backend="cpu")
-    assert (path.states.tolist(), [score.hex() for score in path.scores.tolist()]) == right
-
-
 def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Choices whole while they are few; else rows and choices of a block near their least sum."""
     plan = long_viterbi.plan(1500, 501)

@@ -129,16 +129,6 @@ def test_every_memory(monkeypatch: pytest.MonkeyPatch) -> None:
                     assert same_sums(occupancy(turned, "cpu", dtype), right), f"{dtype} {name}"
 
 
-@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
-def test_rare_types_are_widened(dtype: torch.dtype) -> None:
-    given = random_batch(np.random.default_rng(47), 3, 30, 8, 7, "continuous")
-    x = torch.nan_to_num(given.log_probs).to(dtype)
-    right = occupancy(Batch(x.float(), given.lengths, given.topology))
-    result = kernels.occupancy(x, given.topology, given.lengths, backend="cpu")
-    assert torch.equal(result.posteriors, right[0][..., :-1])
-    assert result.scores.tolist() == right[1].tolist()
-
-
 def test_what_is_usual_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scaled numbers suffice for all that models say; what is beyond them goes to the logarithms, and only that."""
     calls = []

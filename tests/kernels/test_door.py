@@ -1,41 +1,36 @@
-"""The door: what it says of the wildcard's scores, and which backend it opens."""
+"""The door: what it takes and refuses, the types of its results, the wildcard's scores, and which backend it opens."""
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import types
 import warnings
+from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
+from cpu_checks import best_path, occupancy, on_threads, same_sums
+from kernel_problems import Batch
+from kernel_problems import batch as random_batch
 
 from ctc_align import kernels, lattice
-from ctc_align.errors import BackendError, BackendWarning, KernelError
+from ctc_align.errors import BackendError, BackendWarning, KernelError, UsageError
+from ctc_align.kernels import memory_limits
+from ctc_align.kernels.cpu import problem
 from ctc_align.lattice import WILDCARD
 
 LOG_PROBS = torch.zeros(2, 5, 3)
 WILD = lattice.ctc([[1, WILDCARD], [1]])
-FUNCTIONS = [kernels.best_path, kernels.forward, kernels.occupancy]
+BACKENDS = ["cpu", "reference"]
 
 
-@pytest.mark.parametrize(
-    ("wildcard", "said"),
-    [
-        (None, "a state emits the wildcard: expected its scores (B, T) as `wildcard`, got None"),
-        ([[0.0] * 5] * 2, "wildcard: expected a floating-point tensor (B, T), got list"),
-        (torch.zeros(2, 5, dtype=torch.int64), "got torch.int64"),
-        (torch.zeros(2, 4), "wildcard: expected shape (2, 5) as log_probs, got (2, 4)"),
-        (torch.zeros(2, 5, 1), "got (2, 5, 1)"),
-    ],
-)
-@pytest.mark.parametrize("function", FUNCTIONS)
-def test_wrong_wildcards(function: types.FunctionType, wildcard: object, said: str) -> None:
-    with pytest.raises(KernelError) as error:
-        function(LOG_PROBS, WILD, wildcard=wildcard)
-    assert said in str(error.value)
+def given_batch(utterances: int = 6, frames: int = 30, tokens: int = 8) -> Batch:
+    return random_batch(np.random.default_rng(7), utterances, frames, tokens, 7, "continuous")
 
 
-@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_a_wildcard_that_nobody_asked_for_is_not_read(backend: str) -> None:
     nowhere = torch.full((2, 5), float("nan"))
     plain = lattice.ctc([[1, 2], [1]])
@@ -43,7 +38,7 @@ def test_a_wildcard_that_nobody_asked_for_is_not_read(backend: str) -> None:
     assert kernels.occupancy(LOG_PROBS, plain, wildcard=nowhere, backend=backend).wildcard is None
 
 
-@pytest.mark.parametrize("backend", ["cpu", "reference"])
+@pytest.mark.parametrize("backend", BACKENDS)
 def test_the_wildcard_has_the_precision_of_the_log_probs(backend: str) -> None:
     fine = torch.full((1, 1), 1 / 3, dtype=torch.float64)
     topology = lattice.simple_ctc([[WILDCARD]])
@@ -99,3 +94,129 @@ def test_auto_says_once_that_a_gpu_is_left_idle(monkeypatch: pytest.MonkeyPatch)
         assert all("\n" not in str(one.message) for one in met)
     assert kernels.backend_of(LOG_PROBS) == kernels.best_path(LOG_PROBS, lattice.ctc([[1], [1]])).backend == "cpu"
     kernels.say_that_cuda_is_idle.cache_clear()
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2], ids=str)
+def test_less_precision_is_widened(dtype: torch.dtype, backend: str) -> None:
+    given = given_batch()
+    given = dataclasses.replace(given, log_probs=torch.nan_to_num(given.log_probs))
+    wide = dataclasses.replace(given, log_probs=given.log_probs.to(dtype).float())
+    assert best_path(given, None, backend, dtype) == best_path(wide, None, backend)
+    assert same_sums(occupancy(given, backend, dtype), occupancy(wide, backend))
+
+
+def test_one_class() -> None:
+    given = Batch(torch.zeros(2, 5, 1), torch.tensor([5, 0]), lattice.ctc([[], []]))
+    assert best_path(given) == ([[0] * 5, [-1] * 5], [(0.0).hex()] * 2)
+    posteriors, scores = occupancy(given)
+    assert scores.tolist() == [0.0, 0.0]
+    assert posteriors[..., 0].tolist() == [[1.0] * 5, [0.0] * 5]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("shape", [(0, 5, 3), (2, 0, 3), (0, 0, 3)], ids=str)
+def test_nothing_to_do(shape: tuple[int, int, int], backend: str) -> None:
+    x = torch.zeros(shape)
+    topology = lattice.ctc([[1], []][: shape[0]])
+    path = kernels.best_path(x, topology, backend=backend)
+    occupancy = kernels.occupancy(x, topology, backend=backend)
+    expected = [float("-inf"), 0.0][: shape[0]]
+    assert path.states.shape == shape[:2]
+    assert path.scores.tolist() == occupancy.scores.tolist() == expected
+    assert kernels.forward(x, topology, backend=backend).scores.tolist() == expected
+    assert occupancy.posteriors.shape == shape
+
+
+def test_types_of_results() -> None:
+    given = given_batch()
+    path = kernels.best_path(given.log_probs, given.topology, given.lengths.tolist())
+    assert (path.states.dtype, path.scores.dtype, path.backend) == (torch.int32, torch.float64, "cpu")
+    for dtype, expected in ((torch.float64, torch.float64), (torch.float32, torch.float32), (torch.half, torch.float)):
+        for backend in BACKENDS:
+            result = kernels.occupancy(given.log_probs.to(dtype), given.topology, given.lengths, backend=backend)
+            assert (result.posteriors.dtype, result.scores.dtype, result.backend) == (expected, torch.float64, backend)
+
+
+def test_errors_leave_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error on any thread is the caller's; the others come to an end, and the next call is as if it had not been."""
+    given = given_batch(8, 403, 61)
+    for dtype in (torch.float32, torch.float64):
+        x = given.log_probs.to(dtype)
+        needed = x.element_size() * x.numel()
+        with on_threads(2), monkeypatch.context() as patch:
+            patch.setattr(problem, "SMALL_CELLS", 1)
+            patch.setattr(memory_limits, "UNCHECKED_BYTES", 1)
+            patch.setattr(memory_limits, "available", lambda device=None, needed=needed: (needed, "a test"))
+            with pytest.raises(KernelError, match=r": \d+ bytes .* are needed, \d+ .*take fewer utterances"):
+                kernels.occupancy(x, given.topology, given.lengths)
+        results = []
+        for threads in (2, 1):
+            with on_threads(threads):
+                results.append((best_path(given, dtype=dtype), occupancy(given, dtype=dtype)))
+        assert results[0][0] == results[1][0]
+        assert same_sums(results[0][1], results[1][1])
+
+
+TOPOLOGY = lattice.ctc([[1, 2], [1]])
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"log_probs": [[0.0]]}, "expected a floating-point tensor (B, T, C), got list"),
+        ({"log_probs": LOG_PROBS.int()}, "got torch.int32"),
+        ({"log_probs": LOG_PROBS[0]}, "expected shape (B, T, C), got (5, 3)"),
+        ({"log_probs": LOG_PROBS[:1]}, "expected 1 utterances as in log_probs, got 2"),
+        ({"log_probs": LOG_PROBS[:, :, :2]}, "emits class 2, log_probs has only 2 classes"),
+        (
+            {"log_probs": LOG_PROBS[:, :, :0], "topology": lattice.ctc([[], []])},
+            "emits class 0, log_probs has only 0 classes",
+        ),
+        ({"lengths": [5]}, "lengths: expected shape (2,), got (1,)"),
+        ({"lengths": [5, 6]}, "lengths: expected 0 to 5 (frames of log_probs), got [5, 6]"),
+        ({"lengths": [5, -1]}, "lengths: expected 0 to 5"),
+        ({"lengths": [5.0, 4.5]}, "lengths: expected whole numbers, got torch.float32"),
+        ({"topology": WILD}, "a state emits the wildcard: expected its scores (B, T) as `wildcard`, got None"),
+        (
+            {"topology": WILD, "wildcard": [[0.0] * 5] * 2},
+            "wildcard: expected a floating-point tensor (B, T), got list",
+        ),
+        ({"topology": WILD, "wildcard": torch.zeros(2, 5, dtype=torch.int64)}, "got torch.int64"),
+        ({"topology": WILD, "wildcard": torch.zeros(2, 4)}, "expected shape (2, 5) as log_probs, got (2, 4)"),
+        ({"topology": WILD, "wildcard": torch.zeros(2, 5, 1)}, "got (2, 5, 1)"),
+    ],
+)
+@pytest.mark.parametrize("function", [kernels.best_path, kernels.forward, kernels.occupancy])
+def test_wrong_arguments(function: Callable, change: dict[str, object], said: str) -> None:
+    with pytest.raises(KernelError) as error:
+        function(**({"log_probs": LOG_PROBS, "topology": TOPOLOGY} | change))
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("bands", "said"),
+    [
+        (np.zeros((2, 4, 2), int), "expected whole numbers (2, 5, 2), got int64 of shape (2, 4, 2)"),
+        (np.zeros((2, 5, 2)), "got float64"),
+        (np.array([[[0, 5]] * 5, [[0, 3], [1, 3], [0, 3], [0, 3], [0, 3]]]), "bands of utterance 1: from frame 1 to 2"),
+    ],
+)
+def test_wrong_bands(bands: np.ndarray, said: str) -> None:
+    with pytest.raises(KernelError) as error:
+        kernels.best_path(LOG_PROBS, TOPOLOGY, bands=bands)
+    assert said in str(error.value)
+
+
+def test_bands_beyond_the_length_are_not_read() -> None:
+    bands = np.array([[[0, 5]] * 5, [[0, 3], [1, 3], [0, 0], [9, 9], [-9, -9]]])
+    path = kernels.best_path(LOG_PROBS, TOPOLOGY, [5, 2], bands=bands)
+    assert path.states[1].tolist() == [1, 2, -1, -1, -1]
+
+
+def test_backends() -> None:
+    with pytest.raises(UsageError, match="expected one of auto, reference, cpu, gpu; got 'numpy'"):
+        kernels.forward(LOG_PROBS, TOPOLOGY, backend="numpy")
+    with pytest.raises(BackendError, match="'gpu'"):
+        kernels.forward(LOG_PROBS, TOPOLOGY, backend="gpu")
+    assert kernels.forward(LOG_PROBS, TOPOLOGY).backend == "cpu"

@@ -1,4 +1,4 @@
-"""Kernels in forked and spawned processes and on callers' own threads: the same bits, and nothing hangs."""
+"""Kernels in forked and spawned processes, on callers' own threads, and interrupted: the same bits, nothing hangs."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ import torch
 from cpu_checks import on_threads
 
 from ctc_align import kernels, lattice
+from ctc_align.errors import KernelError
 from ctc_align.kernels.cpu import cpu_backend, problem
 
 PATIENCE_S = 60
@@ -250,25 +251,6 @@ def test_pools_of_processes(method: str, shared_work: None) -> None:
     assert in_a_pool(method) == list(expected)
 
 
-@forks
-def test_a_data_loader(shared_work: None) -> None:
-    """Its workers are forked and have one thread each."""
-
-    class Utterances(torch.utils.data.Dataset[int]):
-        def __len__(self) -> int:
-            return 4
-
-        def __getitem__(self, k: int) -> int:
-            return int(results(k) == expected[k])
-
-    expected = [results(k) for k in range(4)]
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", MULTITHREADED, DeprecationWarning)
-        workers: Any = {"num_workers": 2, "multiprocessing_context": "fork", "timeout": PATIENCE_S}
-        loader = torch.utils.data.DataLoader(Utterances(), batch_size=None, **workers)
-        assert list(loader) == [1, 1, 1, 1]
-
-
 def test_callers_with_threads_of_their_own(shared_work: None) -> None:
     expected = [results(seed) for seed in range(3)]
     with ThreadPoolExecutor(8) as pool:
@@ -328,3 +310,32 @@ def test_an_interruption_leaves_kernels_as_they_were(shared_work: None) -> None:
         signal.signal(signal.SIGALRM, before)
     assert interrupted > 3
     assert end_of_threads() == 0
+
+
+@pytest.fixture
+def all_work_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(problem, "LONG_CELLS", 0)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals are others there")
+def test_an_interrupt_does_not_wait_for_the_work(all_work_is_long: None) -> None:
+    # A process in the background ignores Ctrl-C, unless it is told otherwise.
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    over = threading.Event()
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    began_s = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        problem.interruptibly(lambda: over.wait(30), 1)
+    assert time.monotonic() - began_s < 5
+    over.set()
+    signal.signal(signal.SIGINT, usual)
+
+
+def test_results_and_errors_are_those_of_the_work(all_work_is_long: None) -> None:
+    assert problem.interruptibly(lambda: threading.current_thread() is threading.main_thread(), 1) is False
+    with pytest.raises(KernelError, match="too large"):
+        problem.interruptibly(lambda: _refuse("too large"), 1)
+
+
+def _refuse(reason: str) -> None:
+    raise KernelError(reason)
