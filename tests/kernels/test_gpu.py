@@ -1,4 +1,5 @@
-"""The GPU's backend against enumeration and the reference: on the card if there is one, else interpreted.
+"""The GPU's backend against enumeration and the reference, at the ends of what floats hold, on every layout and dtype,
+and what it refuses: on the card if there is one, else interpreted.
 
 Interpreted, time goes by the frame and hardly by the utterance: so thousands of tiny problems go into one batch, and
 strips, tiles and blocks are made so small that tiny problems need many of them.
@@ -7,6 +8,7 @@ strips, tiles and blocks are made so small that tiny problems need many of them.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import sys
 import types
 from collections.abc import Iterator
@@ -15,10 +17,11 @@ import gpu_interpreted
 import numpy as np
 import pytest
 import torch
-from gpu_problems import DEVICE, faults, on, optional_over_tiles, same_paths, same_sums
+from gpu_problems import DEVICE, NEVER, faults, on, optional_over_tiles, same_paths, same_sums
 from kernel_problems import (
     Batch,
     Problem,
+    alone,
     random_bands,
     tiny_any,
     tiny_ctc,
@@ -27,7 +30,8 @@ from kernel_problems import (
 )
 from kernel_problems import batch as random_batch
 
-from ctc_align import kernels
+from ctc_align import kernels, lattice
+from ctc_align.errors import KernelError
 
 REASON = None if torch.cuda.is_available() else gpu_interpreted.missing()
 pytestmark = pytest.mark.skipif(REASON is not None, reason=f"the GPU's kernels cannot run here: {REASON}")
@@ -205,13 +209,9 @@ def test_a_batch_is_its_utterances(modules: Modules, monkeypatch: pytest.MonkeyP
     assert torch.equal(together.posteriors, apart.posteriors)
     assert together.scores.tolist() == apart.scores.tolist()
     for b in (0, 5, 7):
-        length, size = int(given.lengths[b]), int(given.topology.states[b])
-        rows = {name: getattr(given.topology, name)[b : b + 1, :size] for name in ("emit", "skip", "token", "stay")}
-        columns = ("states", "starts", "finals", "min_frames")
-        topology = type(given.topology)(**rows, **{name: getattr(given.topology, name)[b : b + 1] for name in columns})
-        alone = kernels.occupancy(given.log_probs[b : b + 1, :length].to(DEVICE), topology, backend="gpu")
-        assert torch.equal(together.posteriors[b, :length], alone.posteriors[0])
-        assert together.scores[b].tolist() == alone.scores[0].tolist()
+        own = kernels.occupancy(**on(alone(given, b), torch.float32), backend="gpu")
+        assert torch.equal(together.posteriors[b, : given.lengths[b]], own.posteriors[0])
+        assert together.scores[b].tolist() == own.scores[0].tolist()
 
 
 @pytest.mark.parametrize(("shape", "topology"), [("one strip", "optional"), ("strips", "ctc"), ("tiles", "ctc")])
@@ -233,3 +233,260 @@ def test_fresh_memory_is_never_believed(
     monkeypatch.setattr(modules["launches"].torch, "empty_like", poisoned_like)
     same_paths(given)
     same_sums(given)
+
+
+TARGET = [1, 2, 2, 3, 1]
+
+
+def noise(utterances: int, frames: int, seed: int = 0) -> torch.Tensor:
+    return torch.randn(utterances, frames, 4, generator=torch.Generator().manual_seed(seed)).log_softmax(-1)
+
+
+def agrees(x: torch.Tensor, topology: lattice.Topology, atol: float) -> torch.Tensor:
+    """float32 against the float64 reference on the same numbers; returns the totals."""
+    met = kernels.occupancy(x.to(DEVICE), topology, backend="gpu")
+    right = kernels.occupancy(x.double(), topology, backend="reference")
+    torch.testing.assert_close(met.scores.cpu(), right.scores, rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(met.posteriors.cpu(), right.posteriors.float(), rtol=0, atol=atol)
+    path, best = (
+        kernels.best_path(one, topology, backend=name) for one, name in ((x.to(DEVICE), "gpu"), (x, "reference"))
+    )
+    assert path.scores.tolist() == best.scores.tolist()
+    assert path.states.tolist() == best.states.tolist()
+    return right.scores
+
+
+def test_scores_at_a_level() -> None:
+    """Every class, one, one frame, one cell, all but the blank, at every level: each a line of one batch."""
+    x, cells = [], [(), (slice(None), 0), (slice(None), 2), (20,), (25, 1), (slice(None), slice(1, None))]
+    for number, (level, where) in enumerate(itertools.product([-9e4, -1e6, -1e10, 200.0, 9e4, 1e10], cells)):
+        row = noise(1, 40, number)[0]
+        row[where] = row + level if where == () else level
+        x.append(row)
+    agrees(torch.stack(x), lattice.ctc([TARGET] * len(x)), 1e-2)
+
+
+def test_far_below_the_best_of_each_frame() -> None:
+    """The target's classes all but impossible, another class of the lattice likely: totals beyond scaled numbers."""
+    x = torch.full((2, 60, 4), -2e6)
+    x[:, :, 3] = 0.0
+    assert (agrees(x + noise(2, 60, 2), lattice.ctc([[1, 2, 3] + [1, 2] * 9, [1, 2]]), 1e-2) < -1e6).all()
+
+
+def test_impossible_rows() -> None:
+    x = noise(7, 12)
+    holes: list[tuple] = [(0,), (11,), (5,), (slice(None),), (slice(None), 0), (5, slice(1, None)), (slice(0, 6), 1)]
+    for row, cells in zip(x, holes):
+        row[cells] = NEVER
+    totals = agrees(x, lattice.ctc([TARGET] * len(holes)), 1e-5)
+    assert (totals == NEVER).tolist() == [True] * 5 + [False] * 2
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_beyond_what_sums_can_tell(dtype: torch.dtype) -> None:
+    """Where even float64 has no digits left, scores have the right size and occupancy is still a distribution."""
+    cells = [(0,), (slice(None), 0), (20,), (slice(None), slice(1, None))]
+    x = noise(16, 30).to(dtype)
+    for row, (where, level) in zip(x, itertools.product(cells, [-1e30, 1e30, -3.4e38, 3.4e38])):
+        row[where] = level
+    topology = lattice.ctc([TARGET] * len(x))
+    met = kernels.occupancy(x.to(DEVICE), topology, backend="gpu")
+    right = kernels.best_path(x.double(), topology, backend="reference").scores.tolist()
+    torch.testing.assert_close(met.posteriors.sum(2).cpu(), torch.ones(16, 30, dtype=dtype))
+    assert met.scores.tolist() == pytest.approx(right, rel=1e-6)
+    assert kernels.best_path(x.to(DEVICE), topology, backend="gpu").scores.tolist() == pytest.approx(right, rel=1e-9)
+
+
+@pytest.mark.parametrize("shape", ["one strip", "tiles"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_no_log_probs(dtype: torch.dtype, shape: str, modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
+    """NaN and +inf, in one cell each, in a frame, behind a wall of -inf: told where paths meet them, and only there."""
+    if shape == "tiles":
+        if DEVICE == "cuda":
+            pytest.skip("on a card a strip is a warp")
+        for name, value in {"LANES": 8, "MOST_STRIPS": 1, "TILED_HALO": 4, "LEAST_HALO": 4}.items():
+            monkeypatch.setattr(modules["launch_plan"], name, value)
+        monkeypatch.setattr(modules["launches"], "TILE_FRAMES", 4)
+    cells: list[tuple] = list(itertools.product((0, 1, 2, 5, 9, 10, 11), range(4)))
+    x = noise(1, 12).to(dtype).repeat(2 * len(cells) + 4, 1, 1)
+    for row, (cell, bad) in zip(x, itertools.product(cells, [torch.nan, torch.inf])):
+        row[cell] = bad
+    x[-4, 5], x[-3, 5], x[-2, 5], x[-2, 8] = -torch.nan, torch.inf, NEVER, torch.nan
+    topology = lattice.ctc([[1, 2, 2, 3, 1, 2, 3, 1]] * len(x))
+    path, best = (
+        kernels.best_path(one, topology, backend=name) for one, name in ((x.to(DEVICE), "gpu"), (x, "reference"))
+    )
+    assert path.states.tolist() == best.states.tolist()
+    torch.testing.assert_close(path.scores.cpu(), best.scores, rtol=0, atol=0, equal_nan=True)
+    met = kernels.occupancy(x.to(DEVICE), topology, backend="gpu")
+    right = kernels.occupancy(x.double(), topology, backend="reference")
+    torch.testing.assert_close(met.scores.cpu(), right.scores, rtol=1e-6, atol=1e-6, equal_nan=True)
+    torch.testing.assert_close(met.posteriors.double().cpu(), right.posteriors, rtol=0, atol=1e-5, equal_nan=True)
+    forward = kernels.forward(x.to(DEVICE), topology, backend="gpu").scores
+    torch.testing.assert_close(forward, met.scores, rtol=0, atol=0, equal_nan=True)
+    assert 20 < int(right.scores.isnan().sum()) < len(x) - 8
+
+
+@pytest.mark.parametrize("frames", [0, 1, 2, 3, 6])
+def test_corners(frames: int) -> None:
+    topology = lattice.ctc([TARGET[:tokens] for tokens in (0, 1, 2, 5)])
+    totals = agrees(noise(4, frames), topology, 1e-5)
+    assert (totals == NEVER).tolist() == (frames < topology.min_frames).tolist()
+    x = noise(4, frames)
+    met = kernels.best_labels(x.to(DEVICE), topology, None, 0, backend="gpu")
+    right = kernels.best_labels(x, topology, None, 0, backend="reference")
+    assert [one.cpu().tolist() for one in met] == [one.tolist() for one in right]
+
+
+def test_no_utterances() -> None:
+    x, topology = torch.zeros(0, 5, 3, device=DEVICE), lattice.ctc([])
+    assert kernels.best_path(x, topology, backend="gpu").states.shape == (0, 5)
+    assert kernels.forward(x, topology, backend="gpu").scores.shape == (0,)
+    assert kernels.occupancy(x, topology, backend="gpu").posteriors.shape == (0, 5, 3)
+
+
+def test_digits_of_long_utterances() -> None:
+    """Better than 1e-5 where PyTorch's own loss in float32 has lost two digits more."""
+    rng = np.random.default_rng(8)
+    x = torch.as_tensor(rng.normal(size=(2, 200, 20)) * 3, dtype=torch.float32).log_softmax(-1)
+    topology = lattice.ctc(rng.integers(1, 20, (2, 40)))
+    met = kernels.occupancy(x.to(DEVICE), topology, backend="gpu")
+    right = kernels.occupancy(x.double(), topology, backend="cpu")
+    torch.testing.assert_close(met.scores.cpu(), right.scores, rtol=1e-6, atol=0)
+    torch.testing.assert_close(met.posteriors.cpu(), right.posteriors.float(), rtol=0, atol=1e-5)
+
+
+def given_batch() -> Batch:
+    return random_batch(np.random.default_rng(7), 6, 12, 5, 7, "continuous", wild=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_half_precision(dtype: torch.dtype) -> None:
+    """Read as it lies, summed in float32."""
+    assert same_paths(given_batch(), dtype) > 2
+    same_sums(given_batch(), dtype)
+    assert (
+        kernels.occupancy(noise(1, 5).to(DEVICE, dtype), lattice.ctc([[1]]), backend="gpu").posteriors.dtype
+        == torch.float32
+    )
+
+
+def strided(x: torch.Tensor) -> torch.Tensor:
+    wide = torch.full((2 * x.shape[0], 3 * x.shape[1], 2 * x.shape[2]), torch.nan, dtype=x.dtype, device=x.device)
+    wide[::2, ::3, ::2] = x
+    return wide[::2, ::3, ::2]
+
+
+@pytest.mark.parametrize("layout", ["time first", "classes first", "strided", "expanded"])
+def test_layouts(layout: str) -> None:
+    given = given_batch()
+    x = given.log_probs.to(DEVICE)
+    assert given.wildcard is not None
+    views = {
+        "time first": lambda: x.transpose(0, 1).contiguous().transpose(0, 1),
+        "classes first": lambda: x.permute(2, 0, 1).contiguous().permute(1, 2, 0),
+        "strided": lambda: strided(x),
+        "expanded": lambda: x[:1].expand(6, -1, -1),
+    }
+    if layout == "expanded":
+        x = x[:1].repeat(6, 1, 1)
+    view = views[layout]()
+    wildcard = given.wildcard[:1].repeat(6, 1).to(DEVICE) if layout == "expanded" else given.wildcard.to(DEVICE)
+    lengths = given.lengths[:1].repeat(6) if layout == "expanded" else given.lengths
+    more = {"wildcard": wildcard.T.contiguous().T, "backend": "gpu"}
+    one, other = (kernels.occupancy(each, given.topology, lengths, **more) for each in (x, view))
+    assert torch.equal(one.posteriors, other.posteriors)
+    assert one.wildcard is not None
+    assert torch.equal(one.wildcard, other.wildcard)
+    if layout in ("time first", "classes first"):
+        assert other.posteriors.stride() == view.stride()
+    one, other = (kernels.best_path(each, given.topology, lengths, **more) for each in (x, view))
+    assert torch.equal(one.states, other.states)
+    assert one.states.device == x.device
+
+
+def test_launches_do_not_grow_with_time(modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[object] = []
+    launch = modules["launches"].launch
+    monkeypatch.setattr(
+        modules["launches"],
+        "launch",
+        lambda kernel, *rest, **more: (calls.append(kernel), launch(kernel, *rest, **more)),
+    )
+    for kernel, most in ((kernels.best_path, 3), (kernels.forward, 4), (kernels.occupancy, 7)):
+        numbers = []
+        for frames in (9, 70):
+            calls.clear()
+            kernel(noise(3, frames).to(DEVICE), lattice.ctc([TARGET, [1], []]), backend="gpu")
+            numbers.append(len(calls))
+        assert numbers == [most, most]
+
+
+def test_all_states_find_a_thread(modules: Modules) -> None:
+    plan = modules["launch_plan"]
+    for states in [*range(1, 2000), 12_345, 274_001]:
+        shape = plan.shape(states, 1)
+        assert shape.units >= (states + 1) // 2
+        assert shape.units - shape.tile_units < (states + 1) // 2
+        assert shape.lanes == 32
+        assert shape.warps <= 16
+        if shape.halo:
+            assert plan.LEAST_HALO <= shape.halo <= shape.lanes - shape.halo
+            assert modules["launches"].LEAST_BLOCK % shape.halo == 0
+            assert shape.tiles == 1 or modules["launches"].TILE_FRAMES % shape.halo == 0
+        else:
+            assert shape.strips * shape.tiles == 1
+    assert plan.shape(61, 1).strips == 1
+    assert plan.shape(501, 1).tiles == 1
+    assert plan.shape(5001, 1).tiles > 1
+
+
+def test_every_tile_comes_after_what_it_needs(modules: Modules) -> None:
+    for tiles, blocks in itertools.product(range(1, 6), range(1, 6)):
+        done: set[tuple[int, int]] = set()
+        for diagonal, first, many in modules["launches"].diagonals(tiles, blocks):
+            together = [(tile, diagonal - tile) for tile in range(first, first + many)]
+            for tile, block in together:
+                assert tile == 0 or (tile - 1, block) in done
+                assert block == 0 or (tile, block - 1) in done
+            done.update(together)
+        assert done == set(itertools.product(range(tiles), range(blocks)))
+
+
+def test_back_pointers_are_as_wide_as_detours_are_many(modules: Modules) -> None:
+    bits = modules["launches"].pointer_bits
+    assert bits(0) == (2, torch.int8)
+    assert bits(1) == bits(253) == (8, torch.int32)
+    assert bits(254) == (16, torch.int64)
+    with pytest.raises(KernelError, match="a state has 70000 detours, at most 65533"):
+        bits(70_000)
+
+
+def test_many_detours() -> None:
+    """More than a byte can tell: of 260 optional tokens one is said."""
+    topology = lattice.ctc([[1] + [2] * 260 + [3]], optional=[[False] + [True] * 260 + [False]])
+    x = noise(1, 4)
+    path, best = (
+        kernels.best_path(one, topology, backend=name) for one, name in ((x.to(DEVICE), "gpu"), (x, "reference"))
+    )
+    assert path.states.tolist() == best.states.tolist()
+
+
+def test_memory_that_is_not_there(modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise torch.cuda.OutOfMemoryError("no more")
+
+    monkeypatch.setattr(modules["launch_plan"].torch, "empty", full)
+    with pytest.raises(KernelError, match=r"rows \(2, 3\): 48 bytes \(0.0 GiB\) are not available on cpu; take fewer"):
+        modules["launch_plan"].allocate((2, 3), torch.float64, torch.device("cpu"), "rows")
+
+
+def test_why_it_cannot_run(modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = modules["triton_import"]
+    monkeypatch.setattr(module, "INTERPRETED", False)
+    monkeypatch.setattr(module.torch.cuda, "is_available", lambda: False)
+    assert module.unavailable() == "PyTorch sees no CUDA device"
+    monkeypatch.setattr(module, "triton", types.SimpleNamespace(__version__="3.0.0"))
+    assert module.unavailable() == "Triton 3.4 or newer is needed, 3.0.0 is installed"
+    monkeypatch.setattr(module, "triton", None)
+    assert module.unavailable() == "Triton is not installed (it comes with PyTorch for CUDA)"

@@ -7,39 +7,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from kernel_problems import Batch, Problem, scores, target
+from kernel_problems import Batch, Problem, scores, side_by_side, target
 from oracles import close
 
 from ctc_align import kernels, lattice
-from ctc_align.lattice import Detours, Topology
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 NEVER = float("-inf")
-
-
-def together(topologies: Sequence[Topology]) -> Topology:
-    """Topologies of one utterance each as one of many."""
-    width = max(topology.emit.shape[1] for topology in topologies)
-
-    def pad(rows: list[np.ndarray], value: int) -> np.ndarray:
-        out = np.full((len(rows), width, *np.max([row.shape[2:] for row in rows], axis=0)), value, rows[0].dtype)
-        for b, row in enumerate(rows):
-            out[(b, *(slice(size) for size in row.shape[1:]))] = row[0]
-        return out
-
-    fields = {"emit": 0, "skip": 0, "token": -1, "stay": 1}
-    padded = {name: pad([getattr(one, name) for one in topologies], value) for name, value in fields.items()}
-    columns = ("states", "starts", "finals", "min_frames")
-    detours = None
-    if any(one.detours is not None for one in topologies):
-        ways = [one.detours or plain_ways(one) for one in topologies]
-        rows = [[way.sources for way in ways], [way.begin for way in ways], [way.end for way in ways]]
-        detours = Detours(pad(rows[0], -1), pad(rows[1], 0), pad(rows[2], 0))
-    return Topology(
-        **padded,
-        **{name: np.concatenate([getattr(one, name) for one in topologies]) for name in columns},
-        detours=detours,
-    )
 
 
 def optional_over_tiles() -> Batch:
@@ -51,27 +25,9 @@ def optional_over_tiles() -> Batch:
     return Batch(x, torch.tensor([14, 11]), topology)
 
 
-def plain_ways(topology: Topology) -> Detours:
-    state, size = np.arange(topology.emit.shape[1])[None], topology.states[:, None]
-    begin, end = state < topology.starts[:, None], (state >= size - topology.finals[:, None]) & (state < size)
-    return Detours(np.full((*topology.emit.shape, 0), -1, np.int32), begin, end)
-
-
 def faults(problems: Sequence[Problem], dtype: torch.dtype) -> list[str]:
     """Where the backend says otherwise than enumeration; as `kernel_problems.faults`, all problems in one batch."""
     return path_faults(problems, dtype) + sum_faults(problems, dtype)
-
-
-def side_by_side(problems: Sequence[Problem], dtype: torch.dtype) -> Batch:
-    """The problems as one batch, NaN beyond their frames and classes."""
-    lengths = torch.tensor([len(problem.log_probs) for problem in problems])
-    classes = max(problem.log_probs.shape[1] for problem in problems)
-    x = torch.full((len(problems), int(lengths.max()), classes), torch.nan, dtype=dtype)
-    wildcard = torch.full(x.shape[:2], torch.nan, dtype=dtype)
-    for b, problem in enumerate(problems):
-        x[b, : lengths[b], : problem.log_probs.shape[1]] = torch.as_tensor(problem.log_probs)
-        wildcard[b, : lengths[b]] = torch.as_tensor(problem.wildcard)
-    return Batch(x, lengths, together([problem.topology for problem in problems]), wildcard)
 
 
 def score_faults(what: str, met: torch.Tensor, right: Sequence[float], given: Batch, names: Sequence[str]) -> list[str]:

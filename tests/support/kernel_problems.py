@@ -187,17 +187,12 @@ def faults(
 
 def _faults_of_batch(problems: Sequence[Problem], backend: str, dtype: torch.dtype) -> list[str]:
     relative, absolute = (1e-12, 1e-12) if dtype == torch.float64 else (1e-6, 1e-5)
-    lengths = [len(problem.log_probs) for problem in problems]
-    frames, classes = max(lengths), max(problem.log_probs.shape[1] for problem in problems)
-    x = torch.full((len(problems), frames, classes), torch.nan, dtype=dtype)
-    wildcard = torch.full((len(problems), frames), torch.nan, dtype=dtype)
-    for b, problem in enumerate(problems):
-        x[b, : lengths[b], : problem.log_probs.shape[1]] = torch.as_tensor(problem.log_probs)
-        wildcard[b, : lengths[b]] = torch.as_tensor(problem.wildcard)
-    topology = lattice.stack([problem.topology for problem in problems])
-    path = kernels.best_path(x, topology, lengths, wildcard=wildcard, backend=backend)
-    forward = kernels.forward(x, topology, lengths, wildcard=wildcard, backend=backend)
-    occupancy = kernels.occupancy(x, topology, lengths, wildcard=wildcard, backend=backend)
+    given = side_by_side(problems, dtype)
+    topology, lengths, frames = given.topology, given.lengths.tolist(), given.log_probs.shape[1]
+    path, forward, occupancy = (
+        kernel(given.log_probs, topology, given.lengths, wildcard=given.wildcard, backend=backend)
+        for kernel in (kernels.best_path, kernels.forward, kernels.occupancy)
+    )
     found = []
     for b, problem in enumerate(problems):
         answer, length, columns = problem.answer, lengths[b], problem.log_probs.shape[1]
@@ -274,6 +269,18 @@ def batch(
         made,
         torch.as_tensor(wildcard, dtype=torch.float32) if wild else None,
     )
+
+
+def side_by_side(problems: Sequence[Problem], dtype: torch.dtype) -> Batch:
+    """The problems as one batch, NaN beyond their frames and classes."""
+    lengths = torch.tensor([len(problem.log_probs) for problem in problems])
+    classes = max(problem.log_probs.shape[1] for problem in problems)
+    x = torch.full((len(problems), int(lengths.max()), classes), torch.nan, dtype=dtype)
+    wildcard = torch.full(x.shape[:2], torch.nan, dtype=dtype)
+    for b, problem in enumerate(problems):
+        x[b, : lengths[b], : problem.log_probs.shape[1]] = torch.as_tensor(problem.log_probs)
+        wildcard[b, : lengths[b]] = torch.as_tensor(problem.wildcard)
+    return Batch(x, lengths, lattice.stack([problem.topology for problem in problems]), wildcard)
 
 
 def _random_topology(
