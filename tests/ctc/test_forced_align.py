@@ -50,8 +50,16 @@ def test_forced_align_finds_what_enumeration_finds(tied: bool) -> None:
             assert paths[0].tolist() == [blank if s % 2 == 0 else row[s // 2] for s in answer.path]
 
 
-@pytest.mark.parametrize("ids", [torch.uint8, torch.int16, torch.int32, torch.int64], ids=str)
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    ("dtype", "ids"),
+    [
+        (torch.float16, torch.uint8),
+        (torch.bfloat16, torch.int16),
+        (torch.float32, torch.int32),
+        (torch.float64, torch.int64),
+    ],
+    ids=str,
+)
 def test_forced_align_in_a_batch_as_alone(dtype: torch.dtype, ids: torch.dtype) -> None:
     log_probs, rows, lengths = ragged(8, 3)
     log_probs = log_probs.to(dtype).requires_grad_()

@@ -51,10 +51,17 @@ REDUCED: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {
 }
 
 
-@pytest.mark.parametrize("lengths", [tuple, torch.tensor], ids=["tuples", "tensors"])
 @pytest.mark.parametrize("in_a_row", [False, True], ids=["padded", "in a row"])
-@pytest.mark.parametrize("ids", [torch.int32, torch.int64], ids=str)
-@pytest.mark.parametrize(("reduction", "blank"), [("none", 0), ("mean", 0), ("sum", 0), ("mean", 14)])
+@pytest.mark.parametrize(
+    ("reduction", "blank", "ids", "lengths"),
+    [
+        ("none", 0, torch.int32, tuple),
+        ("mean", 0, torch.int64, torch.tensor),
+        ("sum", 0, torch.int64, tuple),
+        ("mean", 14, torch.int32, torch.tensor),
+    ],
+    ids=str,
+)
 def test_the_module_inputs(reduction: str, blank: int, ids: torch.dtype, in_a_row: bool, lengths: Any) -> None:
     log_probs, tokens = random_log_probs(50, 3, 15), (30, 25, 20)
     shape = (sum(tokens),) if in_a_row else (3, 30)

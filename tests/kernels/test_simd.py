@@ -71,39 +71,26 @@ def both(name: str, kind: Any, *given: Array) -> tuple[Array, Array]:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"),
-    [*[(name, kind) for name in ("add", "sub") for kind in KINDS], ("mul", "f32"), ("mul", "f64")]
-    + [(name, "i32") for name in ("and_", "or_")],
-)
-def test_operators(name: str, kind: str) -> None:
-    met, right = both(name, KINDS[kind], numbers(kind, 4096), numbers(kind, 4096, 1))
-    assert same(met, right)
-    assert not same(met, numbers(kind, 4096))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", ["moved_up", "moved_down"])
-def test_moves(name: str, kind: str) -> None:
-    met, right = both(name, KINDS[kind], numbers(kind, 64), numbers(kind, 64, 1))
-    assert same(met, right)
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "out"),
+    ("name", "kind", "out", "operands"),
     [
-        ("widened", "f32", "f64"),
-        ("widened", "f64", "f64"),
-        ("real_of", "i32", "f32"),
-        ("raw_bits", "f32", "i32"),
-        ("from_bits", "i32", "f32"),
+        *[(name, kind, kind, 2) for name in ("add", "sub", "moved_up", "moved_down") for kind in KINDS],
+        *[("mul", kind, kind, 2) for kind in FLOATS],
+        *[(name, "i32", "i32", 2) for name in ("and_", "or_")],
+        ("widened", "f32", "f64", 1),
+        ("real_of", "i32", "f32", 1),
+        ("raw_bits", "f32", "i32", 1),
+        ("from_bits", "i32", "f32", 1),
     ],
 )
-def test_conversions(name: str, kind: str, out: str) -> None:
-    if (name, kind) == ("widened", "f64"):
-        assert same(both(name, np.float64, numbers(kind, 4 * WIDTH))[0], numbers(kind, 4 * WIDTH))
-        return
-    met, right = both(name, KINDS[out], numbers(kind, 4096))
+def test_operations(name: str, kind: str, out: str, operands: int) -> None:
+    given = numbers(kind, 4096), numbers(kind, 4096, 1)
+    met, right = both(name, KINDS[out], *given[:operands])
     assert same(met, right)
+    assert not same(met, given[0])
+
+
+def test_what_is_wide_is_widened_to_itself() -> None:
+    assert same(both("widened", np.float64, numbers("f64", 4 * WIDTH))[0], numbers("f64", 4 * WIDTH))
 
 
 def test_whole_of() -> None:
