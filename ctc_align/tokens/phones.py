@@ -29,7 +29,7 @@ _LENGTHS = ", without marks of length"
 def is_arpabet(vocab: Sequence[str]) -> bool:
     """Return whether a vocabulary is one of CMU phones, in any case, with or without stress marks.
 
-    >>> is_arpabet(("<blank>", *PHONES)), is_arpabet(tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
+    >>> is_arpabet(("<blank>", *ARPABET_PHONES)), is_arpabet(tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"))
     (True, False)
     """
     have = {strip_stress(token.upper()) for token in vocab}
@@ -48,7 +48,7 @@ class PhoneTokenizer:
         LexiconError: the vocabulary has none of the lexicon's phones; from `word`: it lacks phones of every
             pronunciation of an entry.
 
-    >>> speech = PhoneTokenizer(("<blank>", *PHONES))
+    >>> speech = PhoneTokenizer(("<blank>", *ARPABET_PHONES))
     >>> [entry.labels for entry in speech.word("twenty the").pronunciations[:1]]
     [('T', 'W', 'EH', 'N', 'T', 'IY', 'DH', 'AH')]
     """

@@ -177,6 +177,6 @@ def test_what_is_refused_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) 
 def test_logarithms_refuse_what_they_cannot_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(memory_limits, "UNCHECKED_BYTES", 1)
     monkeypatch.setattr(memory_limits, "available", lambda device=None: (1000, "a test"))
-    monkeypatch.setattr(log_sums, "logarithmic", lambda *_: pytest.fail("nothing may be allocated"))
+    monkeypatch.setattr(log_sums, "log_sums", lambda *_: pytest.fail("nothing may be allocated"))
     with pytest.raises(KernelError, match=r"occupancy of 30 frames x 7 states of utterance 0: 2\d\d\d bytes"):
         kernels.occupancy(torch.zeros(1, 30, 4, dtype=torch.float64), lattice.ctc([[1, 2, 3]]))

@@ -75,8 +75,8 @@ def test_far_below_the_best_of_each_frame() -> None:
 
 
 def test_numbers_beyond_trust_are_left_to_logarithms(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls, logarithmic = [], log_sums.logarithmic
-    monkeypatch.setattr(log_sums, "logarithmic", lambda *arguments: (calls.append(1), logarithmic(*arguments))[1])
+    calls, in_logarithms = [], log_sums.log_sums
+    monkeypatch.setattr(log_sums, "log_sums", lambda *arguments: (calls.append(1), in_logarithms(*arguments))[1])
     agrees(noise(300, 3))
     agrees(torch.full((1, 300, 4), -9e4))
     assert not calls
