@@ -49,7 +49,7 @@ SAID = {
     "sw": "ng'ombe=ŋɔmbɛ",
     "yo": "ọ̀rẹ́=ɔrɛ",
     "kab": "iγer=iɣər εli=li",
-    "ru": "хлеб=xlep его=jevo что=ʃto объект=objekt",
+    "ru": "хлеб=xlep хл\u0065б=xlep его=jevo что=ʃto объект=objekt",
     "uk": "щастя=ʃtʃasta гарно=harno",
     "kk": "қазақ=qazaq",
     "cv": "ҫӗнӗ=ʃənə çĕнĕ=ʃənə ĕç=əʃ",
@@ -135,6 +135,8 @@ def test_all_letters_of_a_language_have_rules(language: str) -> None:
 @settings(deadline=None)  # the first one loads letter-to-phone
 @example("か\U0001aff0", "ja")  # a tone of Taiwanese, by its name a letter of katakana
 @example("'ー", "ja")  # a length mark after something silent
+@example("fobлωa中", "ru")  # letters that look like others, beside their own and in three scripts
+@example("aω", "el")
 @given(
     st.text(st.characters(categories=["L", "M"]) | st.sampled_from("'aяωăě̃ใあ中한கक1"), max_size=12),
     st.sampled_from(["", "und", "de", "fr", "ru", "cv", "ja", "vi", "el", "th"]),
