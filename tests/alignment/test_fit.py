@@ -189,7 +189,7 @@ def test_only_speech_between_words_is_told() -> None:
 
 
 def test_what_is_short_or_no_clear_speech_is_not_told() -> None:
-    assert unexplained(emissions([(50, 60)]), []) == unexplained(emissions([], 0), []) == ()
+    assert unexplained(emissions([(50, 60)]), []) == ()
     quiet = emissions([(50, 120)])
     quiet.states[:, 0].clamp_(max=1.0)
     assert unexplained(quiet, []) == ()
@@ -299,3 +299,8 @@ def test_a_model_that_is_sure_of_nothing_leaves_it_to_its_states() -> None:
     states[1050:1300, 1] = 9.0
     found = unexplained_sounds(replace(emissions, log_probs=blurred, states=states), words_in(emissions))
     assert found == ((pytest.approx(21.0), pytest.approx(26.0), SPEECH),)
+
+
+def test_nothing_is_in_nothing() -> None:
+    empty = Emissions(torch.zeros(0, len(LETTERS)), LETTERS, SHIFT_S)
+    assert unexplained_sounds(empty, []) == ()

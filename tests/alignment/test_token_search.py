@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import combinations
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -195,6 +196,11 @@ def test_words_between_islands_of_which_nothing_is_heard_are_no_island() -> None
     found = FoundWords(np.array([1, 2, 0]), np.full(count, 4), order, first, last, np.ones(count), zeros, np.zeros(4))
     gaps = gaps_of(found, heard, found.in_time(), 0.01)
     assert islands._with_labels(found, found.in_time(), gaps).tolist() == [True, False, True]
+
+
+def test_islands_meet_in_the_widest_stretch_without_labels() -> None:
+    gaps = SimpleNamespace(before=[10], after=[50], foreign=[False], unheard=[(0, 0)])
+    assert islands._edges(gaps, 0, np.array([4, 10, 20, 50, 90]), 100, 0.01) == (35, 35)  # type: ignore[arg-type]
 
 
 def test_where_every_word_is_absent_all_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
