@@ -104,7 +104,7 @@ def test_links_lead_somewhere_in_the_repository_too() -> None:
     ("text", "path", "place", "wanted"),
     [
         ("[a](../SECURITY.md#x)", "docs/server.md", "server.md", "[a](project/security.md#x)"),
-        ("![b](edges.svg)", "ctc_align/models/english/README.md", "models/english.md", "![b](edges.svg)"),
+        ("![b](confidence.svg)", "ctc_align/models/english/README.md", "models/english.md", "![b](confidence.svg)"),
         ("[c](docs/server.md)", "SECURITY.md", "project/security.md", "[c](../server.md)"),
         ("[d](../pyproject.toml) `[e](f.md)`", "docs/gpu.md", "gpu.md", "d `[e](f.md)`"),
         ("[g](nowhere.md) [h](#i)", "docs/gpu.md", "gpu.md", "[g](nowhere.md) [h](#i)"),

@@ -29,7 +29,6 @@ BROUGHT = {
     "examples/README.md": "project/examples.md",
     f"{ENGLISH}/README.md": "models/english.md",
     f"{ENGLISH}/NOTEBOOK.md": "models/english-notebook.md",
-    f"{ENGLISH}/edges.svg": "models/edges.svg",
     f"{ENGLISH}/confidence.svg": "models/confidence.svg",
     "ctc_align/models/universal/README.md": "models/universal.md",
 }
