@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 import torch
+from cpu_checks import on_threads
 from oracles import collapse
 from rows import first_row_of
 
@@ -51,8 +52,12 @@ class Network(torch.nn.Module):
         return self.out(hidden.permute(2, 0, 1)).log_softmax(2)
 
 
+@on_threads(1)
 def train(loss: Loss) -> tuple[float, float, Network, Batch]:
-    """The loss of unseen utterances per token before and after; the network, and those utterances."""
+    """The loss of unseen utterances per token before and after; the network, and those utterances.
+
+    So small a network is faster on one thread, and the same on any machine.
+    """
     torch.manual_seed(0)
     generator = torch.Generator().manual_seed(0)
     network, unseen = Network(), task(generator)
@@ -110,16 +115,6 @@ LEARNT: dict[str, tuple[Callable[[], Loss], float]] = {
 """Losses, and below what they fall, in nats per token; all begin above 1, most above 10."""
 
 
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """So small a network is faster on one, and the same on any machine."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("name", first_row_of(LEARNT))
 def test_a_tiny_network_learns(name: str) -> None:
     made, figure = LEARNT[name]
@@ -129,7 +124,6 @@ def test_a_tiny_network_learns(name: str) -> None:
     assert read_right(network, unseen) >= 0.6 or name == "simple ctc"
 
 
-@pytest.mark.usefixtures("one_thread")
 @pytest.mark.long
 def test_label_priors_spread_the_peaks() -> None:
     """What they are for: fewer frames are left to the blank."""
