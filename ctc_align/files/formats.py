@@ -29,34 +29,45 @@ class Format:
         leaves_out: what the format cannot hold, as docs/formats.md says it.
         reader: returns the content of a file from its bytes and its name; raises CtcAlignError or
             ValueError where the file is not whole. None for formats that are only written.
+        media_type: of its files, in answers of `ctc-align serve`.
+        is_served: whether an answer can have it: it needs nothing beside the alignment and its recording.
+        needs_sound: whether it needs the recording.
     """
 
     writers: tuple[type[Writer], ...]
     leaves_out: str
     reader: Callable[[bytes, str], object] | None = None
+    media_type: str = "text/plain; charset=utf-8"
+    is_served: bool = True
+    needs_sound: bool = False
 
 
 _UNTIMED, _SKIPPED = "words without times", "words that are not in the recording"
+_JSON = "application/json"
 FORMATS: dict[str, Format] = {
-    "json": Format((JsonWriter,), "nothing", parse_object),
+    "json": Format((JsonWriter,), "nothing", parse_object, _JSON),
     "ctm": Format((CtmWriter, TokenCtmWriter), _UNTIMED),
     "textgrid": Format((TextGridWriter,), f"{_UNTIMED}, confidences", parse_textgrid),
     "srt": Format((SrtWriter,), f"{_SKIPPED}, speakers", lambda data, name: parse_subtitles(data.decode(), name, SRT)),
-    "vtt": Format((VttWriter,), _SKIPPED, lambda data, name: parse_subtitles(data.decode(), name, VTT)),
+    "vtt": Format(
+        (VttWriter,), _SKIPPED, lambda data, name: parse_subtitles(data.decode(), name, VTT), "text/vtt; charset=utf-8"
+    ),
     "ass": Format((AssWriter,), _SKIPPED),
     "lrc": Format((LrcWriter,), f"{_SKIPPED}, speakers"),
-    "tsv": Format((TsvWriter,), f"{_UNTIMED}, tokens"),
-    "csv": Format((CsvWriter,), "the loss, `fit` and `regions`"),
+    "tsv": Format((TsvWriter,), f"{_UNTIMED}, tokens", media_type="text/tab-separated-values; charset=utf-8"),
+    "csv": Format((CsvWriter,), "the loss, `fit` and `regions`", media_type="text/csv; charset=utf-8"),
     "audacity": Format((AudacityWriter,), f"{_UNTIMED}, tokens, confidences"),
-    "eaf": Format((ElanWriter,), f"{_UNTIMED}, confidences", lambda data, name: read_elan(data.decode(), name)),
-    "smil": Format((SmilWriter,), f"paragraphs without an id, {_UNTIMED}"),
-    "html": Format((HtmlWriter,), "nothing"),
-    "labelstudio": Format((LabelStudioWriter,), _UNTIMED),
-    "whisper": Format(
-        (WhisperWriter,), f"{_SKIPPED}, tokens", lambda data, name: parse_json_transcript(data.decode(), name)
+    "eaf": Format(
+        (ElanWriter,), f"{_UNTIMED}, confidences", lambda data, name: read_elan(data.decode(), name), "application/xml"
     ),
-    "png": Format((PngWriter,), "confidences"),
-    "svg": Format((SvgWriter,), "confidences"),
+    "smil": Format((SmilWriter,), f"paragraphs without an id, {_UNTIMED}", is_served=False),
+    "html": Format((HtmlWriter,), "nothing", media_type="text/html; charset=utf-8", needs_sound=True),
+    "labelstudio": Format((LabelStudioWriter,), _UNTIMED, media_type=_JSON),
+    "whisper": Format(
+        (WhisperWriter,), f"{_SKIPPED}, tokens", lambda data, name: parse_json_transcript(data.decode(), name), _JSON
+    ),
+    "png": Format((PngWriter,), "confidences", media_type="image/png", is_served=False),
+    "svg": Format((SvgWriter,), "confidences", media_type="image/svg+xml", is_served=False),
 }
 DEFAULT_FORMATS = ("json", "ctm", "textgrid")
 """The formats that are written where none are named."""

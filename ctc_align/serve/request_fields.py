@@ -30,32 +30,11 @@ PARTS = {
 }
 MODEL_SETTINGS = ("language",)
 """Those that some models look at when they are loaded."""
-MEDIA_TYPES = {
-    "json": "application/json",
-    "labelstudio": "application/json",
-    "whisper": "application/json",
-    "html": "text/html; charset=utf-8",
-    "svg": "image/svg+xml",
-    "png": "image/png",
-    "eaf": "application/xml",
-    "vtt": "text/vtt; charset=utf-8",
-    "csv": "text/csv; charset=utf-8",
-    "tsv": "text/tab-separated-values; charset=utf-8",
-}
-WITH_SOUND = ("html",)
-"""Formats that need the recording."""
-NOT_SERVED = ("png", "svg", "smil")
-"""Formats that need something else beside the alignment."""
 
 
 def served_formats() -> tuple[str, ...]:
     """Return the formats that an answer can have."""
-    return tuple(name for name in FORMATS if name not in NOT_SERVED)
-
-
-def media_type(format: str) -> str:
-    """Return the media type of a format's files."""
-    return MEDIA_TYPES.get(format, "text/plain; charset=utf-8")
+    return tuple(name for name, format in FORMATS.items() if format.is_served)
 
 
 def checked_format(value: str) -> str:

@@ -19,7 +19,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 
 from ctc_align._version import __version__
 from ctc_align.errors import CtcAlignError
-from ctc_align.files import Alignment, from_dict, output_paths, rendered
+from ctc_align.files import FORMATS, Alignment, from_dict, output_paths, rendered
 from ctc_align.files.json_files import json_bytes, no_number
 from ctc_align.reading import parse_json
 from ctc_align.serve.access import RefusedError, page_policy, refusal_of
@@ -27,10 +27,8 @@ from ctc_align.serve.alignment_folder import MOST_BYTES, AlignmentFolder, check_
 from ctc_align.serve.jobs import DONE, JobQueue, ServerJob, open_settings
 from ctc_align.serve.openapi import api_description, docs_page
 from ctc_align.serve.request_fields import (
-    WITH_SOUND,
     checked_format,
     made_job,
-    media_type,
     served_formats,
     settings_again,
 )
@@ -204,14 +202,14 @@ class AlignRoutes:
             recording: what was aligned, for formats that need the sound.
             names: what errors call the files of the server: path → name.
         """
-        limiter = self.pages if format in WITH_SOUND else None
+        limiter = self.pages if FORMATS[format].needs_sound else None
         try:
             data = await anyio.to_thread.run_sync(_rendered, alignment, format, recording, limiter=limiter)
         except CtcAlignError as error:
             raise refusal_of(error, names) from error
         file = output_paths("", name.rpartition("/")[2], [format])[0].name
         disposition = f"attachment; filename*=UTF-8''{quote(file, safe='')}"
-        return Response(data, media_type=media_type(format), headers={"content-disposition": disposition})
+        return Response(data, media_type=FORMATS[format].media_type, headers={"content-disposition": disposition})
 
     @cached_property
     def _bodies(self) -> CapacityLimiter:
@@ -276,7 +274,7 @@ def _parsed(data: bytearray) -> dict[str, Any]:
 
 def _rendered(alignment: Alignment, format: str, recording: Path | None) -> bytes:
     """Return the bytes of a format; never of a recording that the alignment names and nobody checked."""
-    if format not in WITH_SOUND:
+    if not FORMATS[format].needs_sound:
         return rendered(alignment, format)
     if recording is None:
         raise RefusedError(404, f"format: {format} needs the recording, which is not in the folder of this server")
