@@ -16,7 +16,7 @@ import torch
 from ctc_align.alignment.ctc_path import Spans, spoken_indices
 from ctc_align.alignment.edges import among_all_tokens, frames_in, in_order
 from ctc_align.kernels.batching import KernelSteps
-from ctc_align.lattice import WILDCARD
+from ctc_align.lattice import WILDCARD, states_per_sound
 from ctc_align.models.edge_network import (
     CHANNELS,
     FARTHEST,
@@ -86,7 +86,7 @@ def refine_edges(emissions: Emissions, tokens: Tokens, drawn: Spans, network: Ed
         drawn: where their edges are, between frames, in order.
         network: the model's, or a calibration's.
     """
-    spoken, ids, words = utterance_sounds(tokens.ids, tokens.words)
+    spoken, ids, words = utterance_sounds(tokens)
     if not len(spoken):
         return drawn
     coarse = drawn.of(spoken)
@@ -227,10 +227,10 @@ def edges_of(start: np.ndarray, end: np.ndarray, words: np.ndarray) -> Edges:
     return Edges(left, right, role, frames, begins, ends)
 
 
-def utterance_sounds(ids: Sequence[int], words: Sequence[int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def utterance_sounds(tokens: Tokens) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the indices (L,) of the tokens that belong to words, their ids and their words."""
-    spoken = np.flatnonzero(np.asarray(words) >= 0)
-    return spoken, np.asarray(ids)[spoken], np.asarray(words)[spoken]
+    spoken = spoken_indices(tokens)
+    return spoken, np.asarray(tokens.ids)[spoken], np.asarray(tokens.words)[spoken]
 
 
 @dataclass(frozen=True, eq=False)
@@ -370,7 +370,7 @@ def _side_scores(
     if emissions.states is None:
         scores = posteriors[near, np.where(silent, emissions.blank, tokens)[:, None]]
         return scores, scores, scores
-    parts = (posteriors.shape[1] - 1) // (len(emissions.vocab) - 1)
+    parts = states_per_sound(posteriors.shape[1], len(emissions.vocab))
     first = (tokens - (tokens > emissions.blank)) * parts
     silence = posteriors.shape[1] - 1
     each = [posteriors[near, np.where(silent, silence, first + part)[:, None]] for part in range(parts)]

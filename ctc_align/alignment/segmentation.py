@@ -73,7 +73,7 @@ class SpokenTokens:
 def parts_of(emissions: Emissions) -> int:
     """Return how many states each token has in the model's second output."""
     assert emissions.states is not None
-    return (emissions.states.shape[1] - 1) // (len(emissions.vocab) - 1)
+    return lattice.states_per_sound(emissions.states.shape[1], len(emissions.vocab))
 
 
 def segmented_sounds(emissions: Emissions, tokens: Tokens, spans: Spans) -> tuple[np.ndarray, SpokenTokens]:

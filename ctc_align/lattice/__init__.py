@@ -4,7 +4,7 @@
 sum and maximise over its paths.
 """
 
-from ctc_align.lattice.building import ctc, ctc_padded, ctc_passages, segmentation, simple_ctc
+from ctc_align.lattice.building import ctc, ctc_padded, ctc_passages, segmentation, simple_ctc, states_per_sound
 from ctc_align.lattice.topology import MAX_CLASS, WILDCARD, Detours, Topology, stack
 
 __all__ = [
@@ -18,4 +18,5 @@ __all__ = [
     "segmentation",
     "simple_ctc",
     "stack",
+    "states_per_sound",
 ]

@@ -286,6 +286,15 @@ def simple_ctc(targets: Rows, blank: int = 0) -> Topology:
     return _blanks_between(padded, lengths, inside, blank, repeats=False)
 
 
+def states_per_sound(states: int, classes: int) -> int:
+    """Return the segmentation states of each sound: of `states` the last is silence, and the blank has none.
+
+    >>> states_per_sound(7, 4)
+    2
+    """
+    return (states - 1) // (classes - 1)
+
+
 def segmentation(
     targets: Rows, words: Rows, states_per_token: int, silence: int, optional: Rows | None = None
 ) -> Topology:

@@ -22,6 +22,7 @@ import torch
 
 from ctc_align.config import ENGLISH, setting
 from ctc_align.errors import InputError, UsageError
+from ctc_align.lattice import states_per_sound
 from ctc_align.models.calibration import FILE as CALIBRATION
 from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.confidence_network import FILE as CONFIDENCE
@@ -80,7 +81,7 @@ class BaseModel:
 
     @property
     def parts(self) -> int:
-        return (self.description.shape.states - 1) // (len(self.description.vocab) - 1)
+        return states_per_sound(self.description.shape.states, len(self.description.vocab))
 
     @property
     def log_priors(self) -> torch.Tensor:

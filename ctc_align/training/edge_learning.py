@@ -277,7 +277,7 @@ def utterance_examples(
         word_weights: (W, 2) of the start and the end of each labelled word, all other edges weighing as unlabelled
             ones; None: 1 for every labelled edge.
     """
-    spoken, ids, words = utterance_sounds(utterance.tokens.ids, utterance.tokens.words)
+    spoken, ids, words = utterance_sounds(utterance.tokens)
     of_words = drawn.of(spoken)
     edges = edges_of(of_words.start, of_words.end, words)
     edge_s = labelled_edges_s(utterance, drawn, edges)

@@ -181,7 +181,7 @@ class StateScorer:
 
     def steps(self, store: FeatureStore, labels: Labels, part: Sequence[int]) -> list[KernelSteps[np.ndarray | None]]:
         """Return the steps towards the likeliest states of utterances with the tokens of `labels`."""
-        parts = (len(self.offset) - 1) // (self.network.shape.classes - 1)
+        parts = lattice.states_per_sound(len(self.offset), self.network.shape.classes)
         scores = self.scores(Material(store, labels.targets, None, np.asarray(part)), part)
         return [_likely_states(row, labels.targets[i] - 1, labels.words[i], parts) for i, row in zip(part, scores)]
 

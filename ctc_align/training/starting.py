@@ -20,6 +20,7 @@ import torch
 
 from ctc_align.config import Settings
 from ctc_align.errors import UsageError
+from ctc_align.lattice import states_per_sound
 from ctc_align.models import EMBEDDED, ENGLISH, FOLDER_FILES, embedded_folder
 from ctc_align.models.convnet import convnet_model
 from ctc_align.models.convnet.convnet_model import ModelDescription
@@ -70,7 +71,7 @@ class Start:
         nearest = [0, *(self._nearest(token, units) for token in vocab[1:])]
         rows = {"tokens": nearest}
         if shape.states and self.description.shape.states:
-            rows["states"] = self._nearest_states(nearest[1:], (shape.states - 1) // (len(vocab) - 1))
+            rows["states"] = self._nearest_states(nearest[1:], states_per_sound(shape.states, len(vocab)))
         for layer, sources in rows.items():
             for name in (f"{layer}.weight", f"{layer}.bias"):
                 fitting[name] = torch.stack(
@@ -93,7 +94,7 @@ class Start:
     def _nearest_states(self, nearest: Sequence[int], parts: int) -> list[int]:
         """Return the old index of each state of the new model's tokens (-1 without one), and of silence."""
         states = self.description.shape.states
-        old_parts = (states - 1) // (len(self.description.vocab) - 1)
+        old_parts = states_per_sound(states, len(self.description.vocab))
         each = [part * old_parts // parts for part in range(parts)]
         return [*((old - 1) * old_parts + part if old > 0 else -1 for old in nearest for part in each), states - 1]
 

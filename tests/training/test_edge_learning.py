@@ -29,7 +29,7 @@ LATE_S = 0.02
 def places(utterance: SpokenUtterance, begin: np.ndarray) -> np.ndarray:
     """Where labels put the edges: starts of words, inner edges, ends of words, in the order of time."""
     drawn = roughly(begin, 1)
-    words = utterance_sounds(utterance.tokens.ids, utterance.tokens.words)[2]
+    words = utterance_sounds(utterance.tokens)[2]
     return labelled_edges_s(utterance, drawn, edges_of(drawn.start, drawn.end, words))
 
 
