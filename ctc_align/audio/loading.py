@@ -28,6 +28,7 @@ from ctc_align.audio.media_reader import MediaRecording
 from ctc_align.audio.recordings import BLOCK_SAMPLES, MISSING_S, Recording, no_such_channel
 from ctc_align.audio.soundfile_reader import ChainedOggRecording, NotSoundFileError, SoundFileRecording, ogg_pages
 from ctc_align.errors import AudioError, UsageError
+from ctc_align.reading import STANDARD_INPUT
 from ctc_align.reading.file_kinds import is_sound_file
 from ctc_align.reading.rows_on_disk import RowsOnDisk
 from ctc_align.types import Audio
@@ -47,7 +48,6 @@ LONGER_S = 0.1
 """A recording may differ in length from its alignment by this: another copy, or a rounded length."""
 _ENDLESS_S = 1e9
 _MUCH_CANCELLED = 0.5
-STDIN = "standard input"
 _INTEGER_SCALE = {"int16": 2.0**15, "int32": 2.0**31}
 
 logger = logging.getLogger(__name__)
@@ -121,10 +121,10 @@ def load_stdin(sample_rate: int = SAMPLE_RATE, *, channel: int | None = None, on
             shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
             file.flush()
         except OSError as error:
-            raise AudioError(f"{STDIN}: cannot be kept in {file.name}: {error.strerror or error}") from error
+            raise AudioError(f"{STANDARD_INPUT}: cannot be kept in {file.name}: {error.strerror or error}") from error
         if not file.tell():
-            raise AudioError(f"{STDIN}: expected audio, got nothing (0 bytes)")
-        with open_recording(STDIN, file.name) as recording:
+            raise AudioError(f"{STANDARD_INPUT}: expected audio, got nothing (0 bytes)")
+        with open_recording(STANDARD_INPUT, file.name) as recording:
             return replace(_loaded(recording, sample_rate, 0.0, None, channel, on_disk), name="-")
 
 

@@ -44,6 +44,7 @@ from ctc_align.cli.options import (
 from ctc_align.cli.printing import OK, PROGRAM, SOME_FAILED, THRESHOLD_NOT_MET, Talk, put_bytes, say
 from ctc_align.config import setting
 from ctc_align.errors import CtcAlignError, OutputError, UsageError
+from ctc_align.reading import STANDARD_INPUT
 from ctc_align.types import utterance_name
 
 if TYPE_CHECKING:
@@ -175,7 +176,7 @@ def align(
     outputs = destination.files(utterance_name(audio), formats, files)
 
     aligner = load_aligner(model, reader, settings)
-    words = aligner.split(written, "standard input" if source == "-" else source)
+    words = aligner.split(written, STANDARD_INPUT if source == STDIN else source)
     looks = words.language if aligner.choice.by_text and not written.language else ""
     talk.notes(choice_notes({looks: 1} if looks not in ("", "en") else {}))
     talk.notes(language_notes(spoken_text(words), aligner.choice.only, settings.language))

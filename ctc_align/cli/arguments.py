@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ctc_align.errors import UsageError
+from ctc_align.reading import is_url
 from ctc_align.reading.file_kinds import HEAD_BYTES, RECORDING_ROLE, TEXT_ROLE, likely_role
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ _SUMMARY = re.compile(r"summary(\.\d+-of-\d+)?\.json")
 _FORMAT_BYTES = 200
 """Bytes in which our JSON says what it is."""
 STDIN = "-"
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _BOOK = ".epub"
 _LIKELY = (".txt", ".srt", ".vtt", ".lab", _BOOK)
 
@@ -48,7 +48,7 @@ def check_audio(audio: str) -> None:
 
     if audio == STDIN:
         return
-    if _URL.match(audio):
+    if is_url(audio):
         raise UsageError(f"{audio}: expected a file, got a URL; download it first, and give the file")
     kind = kind_of(file_of(audio), "AUDIO")
     if kind == "folder":
@@ -133,7 +133,7 @@ def check_text(text: str | None) -> None:
 
 
 def check_roles(command: str, audio: str, transcripts: Sequence[str]) -> None:
-    """Raise UsageError where AUDIO is not there or a text, or a TRANSCRIPT a recording: swapped, or one of them twice.
+    """Raise UsageError where AUDIO is a text, or a TRANSCRIPT a recording: they are swapped, or one is there twice.
 
     Only the start of regular files is read; their readers refuse what the start does not show.
     """
@@ -142,7 +142,6 @@ def check_roles(command: str, audio: str, transcripts: Sequence[str]) -> None:
             "AUDIO and TRANSCRIPT are both -, and standard input holds one of them: give the transcript as a file, or "
             'with --text "…"'
         )
-    check_audio(audio)
     for path in transcripts:
         near = _near(path, TEXT_ROLE) if path != STDIN and kind_of(path, "TRANSCRIPT") == "nothing" else ""
         if near:  # without it whoever reads it says so

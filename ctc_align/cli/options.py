@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
 import typer
 
-from ctc_align.config import EVERYDAY, MACHINE, READING, SUBTITLES, TIMES, Settings, load_settings, setting
+from ctc_align.config import BACKENDS, EVERYDAY, MACHINE, READING, SUBTITLES, TIMES, Settings, load_settings, setting
 from ctc_align.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ backend_option = functools.partial(
     setting,
     "auto",
     "Code that computes the alignment: cpu, gpu (CUDA), or the slow reference; auto: by --device.",
-    metavar="auto|reference|cpu|gpu",
+    metavar="|".join(BACKENDS),
     panel=MACHINE,
 )
 formats_option = functools.partial(

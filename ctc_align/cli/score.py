@@ -214,7 +214,7 @@ def score(
     beyond a threshold, "error" where there is no loss. For a SOURCE the utterance comes first, and the `texts` of a
     manifest are ranked. Exits with 1 if a transcript could not be scored, else with 3 if one was marked "out".
     """
-    from ctc_align.cli.arguments import check_files, check_roles, is_book
+    from ctc_align.cli.arguments import check_audio, check_files, check_roles, is_book
 
     talk, text = messages.talk(), given.text
     shown = given.format or ("table" if _is_terminal() else "tsv")
@@ -224,6 +224,7 @@ def score(
     if transcripts or text:
         files = [*(transcripts or []), *filter(is_book, text or [])]
         corpus.refuse(audio)
+        check_audio(audio)
         check_roles("ctc-align score", audio, files)
         reader = log_probs.reader_of_file(audio, model.model)
         rows = _rows_of_audio(audio, _read(files, text or []), reader, model, settings, talk)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -13,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ctc_align.alignment.model_choice import with_calibrated
-from ctc_align.config import Settings
+from ctc_align.config import BACKENDS, Settings
 from ctc_align.corpus.engine.batches import Pool, items_of
 from ctc_align.corpus.engine.dispatch import Engine, Observer, PlanOptions
 from ctc_align.corpus.engine.stages import AlignTask, WorkerOptions
@@ -50,12 +49,10 @@ from ctc_align.errors import BackendError, LostFolderError, OutputError, UsageEr
 from ctc_align.models import AUTO, ENGLISH, UNIVERSAL, check_model
 from ctc_align.models.catalogue import folder_settings, speaks_any
 from ctc_align.models.log_probs import LogProbsReader
+from ctc_align.reading import is_url
 
 BATCH_SECONDS_CPU, BATCH_SECONDS_GPU = 120.0, 1200.0
 _GPU_THREADS = 4
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
-_BACKENDS = ("auto", "reference", "cpu", "gpu")
-"""As `ctc_align.kernels.BACKENDS`, which this process does not load."""
 
 
 @dataclass(frozen=True)
@@ -280,7 +277,7 @@ def _with_model_defaults(run: CorpusRun) -> CorpusRun:
 
 def _check(run: CorpusRun) -> None:
     for option, value in (("SOURCE", run.source), ("--out-dir", run.out_dir)):
-        if _URL.match(value):
+        if is_url(value):
             raise UsageError(
                 f"{option} {value}: expected a path, got a URL: outputs are renamed, and the journal is locked "
                 "and appended to, which object stores cannot do; mount it, and give the path"
@@ -300,8 +297,8 @@ def _check(run: CorpusRun) -> None:
         raise UsageError(
             f"--text {run.text}: each recording reads a part of it, and --match exact wants all of it read"
         )
-    if run.backend not in _BACKENDS:
-        raise UsageError(f"--backend: expected one of {', '.join(_BACKENDS)}, got {run.backend}")
+    if run.backend not in BACKENDS:
+        raise UsageError(f"--backend: expected one of {', '.join(BACKENDS)}, got {run.backend}")
 
 
 def _output_settings(run: CorpusRun) -> OutputSettings:

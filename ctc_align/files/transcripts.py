@@ -11,13 +11,11 @@ from ctc_align.files.elan import elan_transcript, is_elan
 from ctc_align.files.segments import parse_json_transcript
 from ctc_align.files.subtitles import has_cues, has_damaged_times, parse_subtitles
 from ctc_align.files.textgrid import is_textgrid, textgrid_transcript
-from ctc_align.reading import read_input
-from ctc_align.reading.file_kinds import FileKind, encoding_of, non_text_kind, structured_text_kind
+from ctc_align.reading import STANDARD_INPUT, read_input
+from ctc_align.reading.file_kinds import ZIP, FileKind, encoding_of, non_text_kind, structured_text_kind
 from ctc_align.types import Transcript
 
-STANDARD_INPUT = "standard input"
 _SUBTITLES = (".srt", ".vtt")
-_ZIP = b"PK\x03\x04"
 _TEXT_BYTES = 8
 """Bytes of memory for each byte of a transcript, roughly."""
 
@@ -79,7 +77,7 @@ def parse_transcript(data: bytes, source: str) -> Transcript:
     >>> parse_transcript(b"\\xef\\xbb\\xbfSo be it.", "text.txt").text
     'So be it.'
     """
-    if data.startswith(_ZIP):
+    if data.startswith(ZIP):
         from ctc_align.files.epub import is_epub, read_epub  # a text needs none of what unpacks and parses books
 
         if is_epub(data):

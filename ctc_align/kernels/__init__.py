@@ -28,10 +28,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from ctc_align.config import BACKENDS
 from ctc_align.errors import BackendError, BackendWarning, KernelError, UsageError
 from ctc_align.lattice import Topology
 
-BACKENDS = ("auto", "reference", "cpu", "gpu")
 _MODULES = {
     "reference": "ctc_align.kernels.reference",
     "cpu": "ctc_align.kernels.cpu.cpu_backend",

@@ -33,6 +33,8 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+STANDARD_INPUT = "standard input"
+"""Its name in messages."""
 PROC = Path("/proc")
 CGROUPS = Path("/sys/fs/cgroup")
 
@@ -50,9 +52,19 @@ JSON_BYTES = 8
 _UNCHECKED_BYTES = 2**26
 """Smaller files are not compared with the free memory, which takes longer than reading them."""
 _PIPES = re.compile(r"/dev/stdin|/dev/fd/[0-9]{1,9}|/proc/self/fd/[0-9]{1,9}")
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _SHOWN = 60
 _DEEPEST = 200
 _BLOCK = 2**20
+
+
+def is_url(path: str) -> bool:
+    """Return whether a path is a URL.
+
+    >>> is_url("s3://bucket/talk.wav"), is_url("C:/talk.wav")
+    (True, False)
+    """
+    return _URL.match(path) is not None
 
 
 def open_input(path: str | os.PathLike[str], *, pipes: bool = False) -> BinaryIO:

@@ -51,7 +51,7 @@ _AS_SRT = "convert it to SRT or VTT, which are read with their times"
 _TYPE = "type its text into a plain text file in UTF-8"
 _ONE_OF_THEM = "it only names recordings; give one of them"
 _LOG_PROBS = "log-probs need the extension .npy, --vocab and --frame-shift"
-_ZIP = b"PK\x03\x04"
+ZIP = b"PK\x03\x04"
 _NEITHER: tuple[tuple[tuple[bytes, ...], FileKind], ...] = (
     ((b"%PDF-",), FileKind("a PDF document", f"{_AS_TEXT} (pdftotext FILE.pdf FILE.txt)")),
     ((b"{\\rtf",), FileKind("an RTF document", f"{_AS_TEXT}, in a word processor")),
@@ -135,7 +135,7 @@ def non_text_kind(data: bytes) -> FileKind | None:
     'a PDF document'
     """
     kind = _kind_of_start(data, _NEITHER) or _picture_in_container(data)
-    if kind is None and data.startswith(_ZIP):
+    if kind is None and data.startswith(ZIP):
         return _zipped(data)
     if kind is None and is_sound(data[:HEAD_BYTES]):
         return FileKind("a sound or video file", _RECORDING)
@@ -152,7 +152,7 @@ def non_audio_kind(head: bytes) -> FileKind | None:
     kind = _picture_in_container(head) or _kind_of_start(start, (*_NEITHER, *_NO_RECORDING))
     if kind is not None:
         return kind
-    if start.startswith(_ZIP):
+    if start.startswith(ZIP):
         return _zipped(head)
     if start[:14].lower().startswith((b"<!doctype html", b"<html")):
         return _HTML

@@ -16,12 +16,11 @@ from typing import Any, BinaryIO, NamedTuple
 from ctc_align.corpus.sources.utterance_ids import TakenError, UsedIds
 from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import InputError, UsageError
-from ctc_align.reading import MOST_S, as_seconds, open_input, shown
+from ctc_align.reading import MOST_S, as_seconds, is_url, open_input, shown
 from ctc_align.text.languages import known_language
 
 Item = Utterance | Refused
 logger = logging.getLogger(__name__)
-_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _MOST_ID = 10**30
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 MAX_LINE_BYTES = 16 * 2**20
@@ -230,7 +229,7 @@ def checked_audio(value: Any, what: str) -> str:
         raise InputError(f"{what}: expected the path of an audio file, got an empty one")
     if "\0" in path:
         raise InputError(f"{what}: expected the path of an audio file, got a NUL character in {shown(path)}")
-    if _URL.match(path):
+    if is_url(path):
         raise InputError(f"{what}: expected the path of an audio file, got the URL {shown(path)}: nothing is fetched")
     return path
 
