@@ -55,7 +55,7 @@ def setting(
     """Return a dataclass field that carries all that is known of a setting, or of an option of the command line.
 
     Args:
-        default: the value where no other is given.
+        default: the value if no other is given.
         help: one or two sentences, for `--help`, the HTTP API, the file and the page of all settings.
         more: further sentences, for the last two.
         choices: the valid values; () for any.
@@ -121,7 +121,7 @@ class Settings:
     )
     labels: str = setting(
         "bare",
-        "Words in CTM and TextGrid without their outer punctuation, or as written.",
+        "Write words in CTM and TextGrid without their outer punctuation (bare), or as written.",
         choices=("bare", "written"),
         panel=TIMES,
         commands=(*_TIME, "convert"),
@@ -129,7 +129,7 @@ class Settings:
     )
     cues: str = setting(
         "keep",
-        "Of a subtitle file as TRANSCRIPT: keep its cues, with new times, or cut new ones.",
+        "If TRANSCRIPT is a subtitle file: keep its cues with new times, or make new cues.",
         choices=("keep", "again"),
         panel=SUBTITLES,
         commands=(*_TIME, "convert"),
@@ -137,7 +137,7 @@ class Settings:
     )
     max_line: int = setting(
         42,
-        "Columns of a line of subtitles that are cut anew.",
+        "Maximum line length of new cues, in columns.",
         more="A subtitle has at most two lines.",
         within=(8, 1000),
         metavar="N",
@@ -147,7 +147,8 @@ class Settings:
     )
     max_cps: float = setting(
         17.0,
-        "Columns a second at which new subtitles are read: shown so long where the speech allows it.",
+        "Reading speed of new subtitles in characters per second; cues stay up long enough for it where the speech "
+        "allows.",
         within=(1.0, 1000.0),
         metavar="N",
         panel=SUBTITLES,
@@ -174,12 +175,12 @@ class Settings:
     )
     tiers: str = setting(
         "",
-        "Tiers of TextGrid, ELAN, CSV and Label Studio files, out of words, phones (or tokens), sentences and "
+        "Tiers of TextGrid, ELAN, CSV and Label Studio files: any of words, phones (or tokens), sentences and "
         "speakers.",
         more='Comma-separated; "" is the list of each format itself.',
         pattern=(
             rf"(?i:\s*|\s*{_TIER}\s*(,\s*{_TIER}\s*)*)",
-            "a list out of words, tokens (or phones), sentences and speakers",
+            "a list of words, tokens (or phones), sentences and speakers",
         ),
         metavar="LIST",
         shown="words,phones",
@@ -206,16 +207,16 @@ class Settings:
     band_s: float = setting(1.0, "Largest distance of a word edge from where CTC first put it, in seconds.", above=0.0)
     shortest_pause_s: float = setting(
         0.04,
-        "A shorter gap between two words is no pause and goes to the sounds around it, in seconds.",
+        "A shorter gap between two words is not a pause and is given to the sounds around it, in seconds.",
         more="Beside plosives, and before vowels that begin with a closure, the limit is up to 2.25 times as long, "
         "between other phones half as long.",
         above=0.0,
     )
     edges: str = setting(
         "auto",
-        "Where words begin and end: at CTC's spikes, at medians over all paths (occupancy), or at either with the "
-        "corrections of --calibration (calibrated, refined), and with networks that look at each edge (refined); auto: "
-        "the best that the model has.",
+        "How word edges are placed. spikes: at CTC's spikes; occupancy: at the median over all paths; calibrated: "
+        "spikes or medians, corrected by --calibration; refined: calibrated, then adjusted by networks; auto: the best "
+        "that the model supports.",
         choices=("auto", "spikes", "occupancy", "calibrated", "refined"),
         panel=TIMES,
         commands=_TIME,
@@ -223,8 +224,8 @@ class Settings:
     )
     calibration: str = setting(
         "",
-        "What ctc-align calibrate wrote: edges drawn as in the labels, and weights of confidence. A file has constants "
-        "only.",
+        "Output of ctc-align calibrate: edge corrections learnt from labels, and confidence weights. A single file "
+        "holds only the constants.",
         may_be_empty=True,
         metavar="FILE|FOLDER",
         shown="in the model's folder",
@@ -233,7 +234,8 @@ class Settings:
     )
     min_confidence: float = setting(
         0.0,
-        "Point out words of less confidence; exit 3 if there are any, or unexplained speech.",
+        "Mark words below this confidence; exit 3 if there are any, or if there is speech that the text does not "
+        "explain.",
         within=(0.0, 1.0),
         metavar="0…1",
         shown="none are marked",
@@ -243,7 +245,7 @@ class Settings:
     )
     max_skipped: float = setting(
         100.0,
-        "Exit 3 where more of the words that can be spoken are not in the recording.",
+        "Exit 3 if more than this percentage of the pronounceable words are missing from the recording.",
         within=(0.0, 100.0),
         metavar="PERCENT",
         shown="no limit",
@@ -252,8 +254,8 @@ class Settings:
     )
     language: str = setting(
         "",
-        "Language of the transcript (en, deu): how words and numbers are spoken; chooses the model where --model does "
-        "not (english or universal), and the part of a multilingual one.",
+        "Language of the transcript (en, deu). Decides how words and numbers are read, which built-in model is used "
+        "unless --model is given, and which language of a multilingual model.",
         more='"" is the language that the model was trained for, else "en".',
         may_be_empty=True,
         metavar="CODE",
@@ -264,14 +266,14 @@ class Settings:
     )
     romanize: bool = setting(
         False,
-        "Spell words of any script in Latin letters, for models that know no other (extra [romanize]).",
+        "Spell words of any script in Latin letters, for models that know only Latin letters (extra [romanize]).",
         panel=READING,
         commands=_READ,
     )
     words_by: str = setting(
         "auto",
         "How words are separated; auto: by spaces, and in scripts without spaces each character is a word; "
-        "dictionary: by one in Chinese, Japanese, Thai (extras [zh], [ja], [th]).",
+        "dictionary: by a dictionary, for Chinese, Japanese and Thai (extras [zh], [ja], [th]).",
         more='"spaces" serves text from a segmenter, "characters" makes each character a word in every script. '
         'Elsewhere "dictionary" is "auto".',
         choices=("auto", "spaces", "characters", "dictionary"),
@@ -281,8 +283,8 @@ class Settings:
     )
     unknown: str = setting(
         "wildcard",
-        "Letters that the model does not have: match any speech (for times only), leave out, or fail.",
-        more="Loss and score are those of the letters that the vocabulary has.",
+        "What to do with letters the model lacks: let them match any speech (for times only), leave them out, or fail.",
+        more="Loss and score cover only the letters that the vocabulary has.",
         choices=("wildcard", "skip", "error"),
         panel=READING,
         commands=_READ,
@@ -290,8 +292,8 @@ class Settings:
     )
     match: str = setting(
         "auto",
-        "auto: words that are not in the recording get no times; loose: nor do those that are hardly heard; exact: "
-        "every word is there, and gets times.",
+        "auto: give no times to words missing from the recording; loose: nor to words that are barely audible; exact: "
+        "assume that every word was spoken, and time them all.",
         choices=("auto", "exact", "loose"),
         panel=READING,
         commands=_READ,
@@ -300,8 +302,8 @@ class Settings:
     precision: str = setting(
         "auto",
         "Precision of the network; auto is float32, but float16 for others' models on CUDA.",
-        more="Log-probs are float32. With bfloat16 the networks of this project take half the time, where "
-        "the processor computes in it.",
+        more="Log-probs are float32. With bfloat16 the networks of this project take half the time, if the processor "
+        "computes in it.",
         choices=("auto", "float32", "float16", "bfloat16"),
     )
     revision: str = setting(
@@ -314,7 +316,7 @@ class Settings:
     cache_dir: str = setting(
         "",
         "Folder for downloaded models.",
-        more='"" is where their library keeps them.',
+        more='"" is the default of their library.',
         may_be_empty=True,
         metavar="DIR",
         panel=MACHINE,
@@ -323,7 +325,7 @@ class Settings:
 
     @property
     def channel_number(self) -> int | None:
-        """The channel, from 1; None where all are mixed.
+        """The channel, from 1; None if all are mixed.
 
         >>> Settings(channel="right").channel_number, Settings().channel_number
         (2, None)
@@ -341,7 +343,7 @@ class Settings:
         return self if self.language else dataclasses.replace(self, language=default or ENGLISH)
 
     def in_language(self, language: str) -> Settings:
-        """Return the settings for a transcript that names its language; "" where it does not."""
+        """Return the settings for a transcript that names its language; "" if it does not."""
         return dataclasses.replace(self, language=language) if language else self
 
     def to_dict(self) -> dict[str, Any]:

@@ -65,31 +65,31 @@ class EdgeSettings:
         return "calibrated" if self.method == "refined" and not segmented else self.method
 
     def missing(self, whose: str, network: EdgeNetwork | None, emissions: Emissions) -> str:
-        """Return a warning where the method cannot be had, and which edges there are instead; "" where it can.
+        """Return a warning if the method is not possible, with the edges used instead; "" if it is possible.
 
         `whose` names the model or calibration that lacks something.
         """
         calibration, segmented = self.calibration, emissions.states is not None
         if self.method == "refined" and not refines_edges(self.method, network, emissions):
-            lacking = f"{whose}: no network that looks at edges" if network is None else "no sound to look at"
+            lacking = f"{whose}: no network for edges" if network is None else "there is no audio"
             drawn = "medians over all paths"
         elif self.method == "calibrated" and not (calibration.offsets_ms if segmented else calibration.draws):
-            lacking = f"{whose}: no calibration of edges, which ctc-align calibrate makes"
-            drawn = "those of the best path"
+            lacking = f"{whose}: no calibration of edges; make one with ctc-align calibrate"
+            drawn = "the edges of the best path"
         else:
             return ""
         if not segmented:
             drawn = "calibrated spikes of CTC" if calibration.draws else "spikes of CTC"
-        return f"edges {self.method} cannot be had ({lacking}): they are {drawn}"
+        return f"--edges {self.method} is not possible here ({lacking}): using {drawn}"
 
 
 def may_refine(method: str, network: EdgeNetwork | None) -> bool:
-    """Return whether a network draws the edges finely if it has the sound; `method` is the setting `edges`."""
+    """Return whether a network refines the edges if there is audio; `method` is the setting `edges`."""
     return method in ("auto", "refined") and network is not None
 
 
 def refines_edges(method: str, network: EdgeNetwork | None, emissions: Emissions) -> bool:
-    """Return whether a network draws the edges finely: there is one, and the sound, and the setting asks for it."""
+    """Return whether a network refines the edges: the setting asks for it, and there is a network and the audio."""
     return may_refine(method, network) and emissions.sound is not None
 
 

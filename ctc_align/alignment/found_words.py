@@ -136,7 +136,7 @@ def _in_one_piece(labels: np.ndarray, words: np.ndarray, spare: np.ndarray) -> n
     Args:
         labels: (L,), -1 for none.
         words: (L,) of the tokens.
-        spare: labels that were searched, ascending; between those that are no neighbours other words are said.
+        spare: labels that were searched, ascending; between two that are not adjacent, other words were said.
     """
     pieces = np.cumsum(_skips(spare))
     met = np.flatnonzero(labels >= 0)

@@ -166,7 +166,7 @@ class UtteranceInputs:
         return refines_edges(self.settings.edges, self.edge_network, self.emissions)
 
     def warn_of_edges(self) -> None:
-        """Log a warning where the edges that the settings ask for cannot be had."""
+        """Log a warning if the edges that the settings ask for are not possible."""
         whose = self.settings.calibration or self.model
         if warning := self.edge_settings.missing(whose, self.edge_network, self.emissions):
             logger.warning("%s", warning)
@@ -296,7 +296,7 @@ def require_text_extras(settings: Settings, *, is_ipa: bool) -> None:
         require_dictionary(settings.language)
     if settings.romanize and is_ipa:
         raise UsageError(
-            "romanize: the model's tokens are phones, which it finds for words of any script: leave --romanize away, "
+            "romanize: the model's tokens are phones, which it finds for words of any script: omit --romanize, "
             "and name the transcript's language (--language)"
         )
     if settings.romanize:

@@ -62,8 +62,8 @@ def check_word_tokens(word_tokens: Sequence[WordTokens], emissions: Emissions, s
         written = f", which is written in {script} letters" if script not in ("", "Latin", "Unknown") else ""
         remedy = "" if settings.romanize else ", or --romanize (romanize = true) with a model that reads Latin letters"
         raise TranscriptError(
-            f"the model's vocabulary has nothing for any word of the transcript{written} (it lacks {lacking[:40]!r}); "
-            f"give a model of its language: --model universal knows all (see ctc-align models){remedy}"
+            f"the model cannot spell any word of the transcript{written} (it lacks {lacking[:40]!r}); use a model for "
+            f"its language: --model universal covers all (see ctc-align models){remedy}"
         )
     token = emissions.vocab[emissions.blank]
     needed = any(emissions.blank in said.ids for word in word_tokens for said in word.pronunciations)

@@ -127,7 +127,7 @@ def realign_utterance(inputs: UtteranceInputs, corrected: Sequence[AlignedWord])
 
 
 def stretches_of(words: Sequence[AlignedWord], duration_s: float) -> Iterator[Stretch]:
-    """Yield the words by hand, each alone, and the runs of words between them, in order.
+    """Yield the hand-corrected words, each alone, and the runs of words between them, in order.
 
     >>> word = AlignedWord("a", "a", 0, 1, start_s=1.0, end_s=2.0)
     >>> [stretch.room_s for stretch in stretches_of([word, word, replace(word, by="hand")], 3.0)]
@@ -146,13 +146,13 @@ def stretches_of(words: Sequence[AlignedWord], duration_s: float) -> Iterator[St
 
 
 def _check_order(words: Sequence[AlignedWord]) -> None:
-    """Raise InputError unless words by hand follow each other in time as in the text."""
+    """Raise InputError unless hand-corrected words are in the order of the text."""
     fixed = [word for word in words if is_fixed(word)]
     for before, after in pairwise(fixed):
         if (before.end_s or 0.0) > (after.start_s or 0.0) + SLACK_S:
             raise InputError(
-                f"{fixed_name(after)} stands after {fixed_name(before)} in the text, and begins before its end: words "
-                "by hand must follow each other in time as in the text; move one of them, or mend the text"
+                f"{fixed_name(after)} follows {fixed_name(before)} in the text but starts before it ends: "
+                "hand-corrected words must be in text order; move one of them, or correct the text"
             )
 
 
@@ -344,13 +344,14 @@ class _Realignment:
         reason, words = sounds if isinstance(error, TooShortError) else str(error), self.corrected
         if is_fixed(words[stretch.first]):
             named = fixed_name(words[stretch.first])
-            return f"{named} has no room for its sounds: make it longer, or mend its text ({reason})"
+            return f"{named} has no room for its sounds: make it longer, or correct its text ({reason})"
         texts = [word.text for word in words[stretch.first : stretch.last]]
+        count = f"{len(texts)} word{'s' if len(texts) > 1 else ''}"
         named = " ".join(texts[:_NAMED]) + (" …" if len(texts) > _NAMED else "")
         around = [fixed_name(words[at]) for at in (stretch.first - 1, stretch.last) if 0 <= at < len(words)]
         return (
-            f"{named!r} ({len(texts)} of the words) must fit between {begin_s:.3f} and {end_s:.3f} s, beside "
-            f"{' and '.join(around)}, and does not: move these edges, or take away what is not said ({reason})"
+            f"{named!r} ({count}) must fit between {begin_s:.3f} and {end_s:.3f} s, beside "
+            f"{' and '.join(around)}, but does not: move these edges, or delete words not said ({reason})"
         )
 
     def _search(self, stretch: Stretch) -> KernelSteps[None]:

@@ -440,7 +440,7 @@ class _Clock:
         if step_s > longest_s or (step_s < -_RESTART_S and not self._is_first):
             if not self._is_first:
                 logger.warning(
-                    "%s: the file's clock jumps by %+.2f s at %.2f s (files put together?); the sound goes on there",
+                    "%s: the file's clock jumps by %+.2f s at %.2f s (files joined?); the sound continues there",
                     self._name,
                     step_s,
                     self._at_s,

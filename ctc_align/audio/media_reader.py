@@ -106,7 +106,7 @@ class MediaRecording(Recording):
             found.append(lies_behind(unread_s))
         if damage.count and (reason is None or damage.first_s < used_s - _END_S):
             found.append(
-                f"the sound is damaged, first at {damage.first_s:.2f} s; silence stands for what cannot be decoded "
+                f"the sound is damaged, first at {damage.first_s:.2f} s; what cannot be decoded is replaced by silence "
                 f"({damage.total_s:.2f} s in all)"
             )
         if self._gaps:
@@ -115,7 +115,7 @@ class MediaRecording(Recording):
             more = f", and at {others} more places ({gaps_s:.2f} s in all)" if others else ""
             found.append(
                 f"the file has no sound from {start_s:.2f} s to {start_s + length_s:.2f} s{more}: it is damaged, or "
-                "nothing was recorded; silence stands there"
+                "nothing was recorded; silence is used there"
             )
         promised_s = mp3_promise(self._path) if self._media.format == "mp3" else self._media.promised_s()
         if promised_s is not None and (reason is not None or self._media.format == "mp3"):

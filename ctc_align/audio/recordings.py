@@ -57,14 +57,14 @@ class Recording(AbstractContextManager["Recording"]):
 def no_such_channel(channel: int, channels: int) -> str:
     """Return what to say of a channel, from 1, that a recording does not have."""
     there = "1 channel" if channels == 1 else f"{channels} channels (1 is the left one, 2 the right one)"
-    return f"expected channel {channel}, got a recording of {there}; --channel mix takes all there is"
+    return f"expected channel {channel}, got a recording of {there}; --channel mix averages all channels"
 
 
 def lies_behind(unread_s: float) -> str:
-    """Return a sentence on a WAV file that goes on behind its end."""
+    """Return a sentence on a WAV file that has audio after its end."""
     return (
-        f"{unread_s:.2f} s of the file lie behind the end that its header gives, and are not read: the header is "
-        "wrong, or another file was put behind it; have a program for sound mend or join them"
+        f"{unread_s:.2f} s of audio after the end given in the header are ignored: the header is wrong, or another "
+        "file was appended; repair or join it with an audio editor"
     )
 
 

@@ -86,7 +86,7 @@ class SoundFileRecording(Recording):
         if is_whole and sizes and int(sizes[1]) < _STREAMED_BYTES:
             missing_s = max(missing_s, (int(sizes[1]) / max(int(sizes[2]), 1) - 1) * received / self.rate)
         if self._sound.format == "OGG" and is_whole and missing_s > MISSING_S:
-            return [f"{missing_s:.2f} s of the sound are damaged and left out: what follows them is too early by that"]
+            return [f"{missing_s:.2f} s of audio are damaged and skipped, so later times are too early by that"]
         return ends_early(missing_s, received / self.rate) if is_whole or received else []
 
     def _seek(self, first: int) -> bool:

@@ -55,7 +55,7 @@ from ctc_align.errors import BackendError, CtcAlignError, InputError, UsageError
 def show_help(
     context: typer.Context,
     command: Annotated[
-        str | None, typer.Argument(metavar="COMMAND", help="The command.", show_default="all, in a line each")
+        str | None, typer.Argument(metavar="COMMAND", help="The command.", show_default="all, one per line")
     ] = None,
 ) -> None:
     """Show how a command is called, as "ctc-align COMMAND --help" does; of "settings" a file of all, for --config."""
@@ -112,7 +112,7 @@ _NO_NUMBER = re.compile(
 _TYPE = re.compile(r" <[^<>]*>\Z")
 _DEFAULT = re.compile(r"\[default: \(([^()]*)\)")
 """A default in words, which the parser puts into brackets."""
-_NUMBERS = {"--frame-rate": " of frames a second such as 24 or 23.976", "--frame-shift": " of seconds such as 0.02"}
+_NUMBERS = {"--frame-rate": " of frames per second such as 24 or 23.976", "--frame-shift": " of seconds such as 0.02"}
 MISNOMERS = {
     "--transcript": "give the file as the second argument: ctc-align AUDIO TRANSCRIPT",
     "--transcript-file": "give the file as the second argument: ctc-align AUDIO TRANSCRIPT",

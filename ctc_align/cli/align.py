@@ -125,7 +125,7 @@ TranscriptFile = Annotated[
 
 @dataclass(frozen=True)
 class TextOptions(Group):
-    """The transcript, where it is no file."""
+    """The transcript, if it is not a file."""
 
     text: str | None = setting(
         None, "The transcript itself, in place of a file; or the path of an EPUB book.", metavar="TEXT"
@@ -231,13 +231,13 @@ def checked_formats(format: str | None, stdout: bool, out_dir: str | None) -> tu
     if not stdout:
         return formats
     if out_dir is not None:
-        raise UsageError("--stdout writes no files: leave --out-dir away, or --stdout")
+        raise UsageError("--stdout writes no files: omit --out-dir or --stdout")
     if format is None:
         return formats[:1]
     if len(formats) != 1:
         raise UsageError(f"--stdout takes exactly one format, got {', '.join(formats)}")
     if FORMATS[formats[0]].writers[0].is_binary and sys.stdout.isatty():
-        raise UsageError(f"--stdout: {formats[0]} is no text for a terminal: write it to a file (… --stdout > FILE)")
+        raise UsageError(f"--stdout: {formats[0]} is not text for a terminal: write it to a file (… --stdout > FILE)")
     return formats
 
 
@@ -256,15 +256,15 @@ def with_source_format(formats: tuple[str, ...], written: Transcript, stdout: bo
 
 
 def check_places(formats: Sequence[str], places: Sequence[BookPlace], advice: str) -> None:
-    """Raise UsageError where a format of books is asked for, and the transcript is no book, or has no ids."""
+    """Raise UsageError if a format of books is requested and the transcript is not a book, or has no ids."""
     if "smil" not in formats or any(place.id for place in places):
         return
     what = (
-        "no element of this one has an id: leave smil away; ctc-align book, of the JSON, needs none"
+        "no element of this one has an id. Omit smil, and give the JSON to ctc-align book, which needs no ids"
         if places
         else advice
     )
-    raise UsageError(f"--format smil: names the elements of an EPUB book; {what}")
+    raise UsageError(f"--format smil needs an EPUB book as transcript; {what}")
 
 
 def output_files(folder: str, name: str, formats: Sequence[str], force: bool, inputs: Sequence[str]) -> OutputFiles:

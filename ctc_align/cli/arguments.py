@@ -157,8 +157,8 @@ def check_roles(command: str, audio: str, transcripts: Sequence[str]) -> None:
         raise UsageError(f"{audio}: expected a recording as AUDIO, got a text file; the transcript comes after it")
     if first == RECORDING_ROLE and recordings:
         raise UsageError(
-            f"{recordings[0]}: expected a transcript (a text file), got a recording, as {audio} is one already; "
-            "give the text of what is said in it"
+            f"{recordings[0]}: expected a transcript (a text file), got a second recording ({audio} is one too); give "
+            f"a text of what {audio} says"
         )
 
 

@@ -34,7 +34,7 @@ class BenchOptions(Group):
     edges: tuple[str, str] | None = setting(
         None,
         "Measure no speed, but the edges of words, and of phones if both have them, with intervals over folders "
-        "(speakers), or over utterances where there is one folder.",
+        "(speakers), or over utterances if there is only one folder.",
         metavar="HYPOTHESIS REFERENCE",
     )
 
@@ -53,7 +53,7 @@ def bench(
     quick, device, format = wanted.quick, wanted.device, wanted.format
     if wanted.edges is not None:
         if quick or device != "auto":
-            raise UsageError("--edges measures no kernels: leave --quick and --device away")
+            raise UsageError("--edges measures no kernels: omit --quick and --device")
         _bench_edges(*wanted.edges, format)
         return
     from ctc_align.kernels import benchmark

@@ -30,7 +30,7 @@ class BookOptions(Group):
         "",
         "The recording, or the folder that recordings are in.",
         metavar="PATH",
-        shown="where the alignments say",
+        shown="as the alignments say",
     )
     out_dir: str | None = folder_option("Folder for the book.", shown="the current directory")
     force: bool = force_option()

@@ -60,8 +60,8 @@ def calibrate(
         str,
         typer.Argument(
             metavar="REFERENCE",
-            help="Folder of TextGrids labelled or corrected by hand, or of JSON whose corrected words are marked, with "
-            "one folder for each speaker.",
+            help="Folder of hand-labelled or hand-corrected TextGrids, or of JSON whose corrected words are marked, "
+            "with one folder for each speaker.",
         ),
     ],
     *,
@@ -133,8 +133,8 @@ def _say_doubts(report: Report, failed: list[str], talk: Talk) -> None:
     held_out_ms = min(each.mae_ms for each in (report.after, report.learnt_errors) if each is not None)
     if report.folds > 1 and held_out_ms >= report.before.mae_ms:
         talk.note(
-            "what is learnt draws these edges no better than the model does as it is, for speakers left out: aligning "
-            "with it is not advised; more labels may help"
+            "on held-out speakers the calibration is no better than the uncalibrated model. Do not use it; more labels "
+            "may help"
         )
     if report.before.mae_ms > FAR_MS:
         talk.say(
@@ -163,20 +163,20 @@ def _show(report: Report, took_s: float) -> None:
     console = console_for(sys.stdout)
     alone = report.folds == 1
     console.print(_errors_table(report))
-    console.print("errors are model minus label, + is late; as they were: as the model draws without it", markup=False)
+    console.print('errors are model minus label (+ = late); "as they were" = without calibration', markup=False)
     if report.learnt is not None:
         for line in _learning_lines(report, report.learnt):
             console.print(line, markup=False)
     elif report.utterances < FEWEST_UTTERANCES:
-        line = f"constants only: edges are learnt from {FEWEST_UTTERANCES} labelled files on"
-        console.print(f"{line}; from so few files single edges may get worse", markup=False)
+        line = f"constants only: learning edges needs at least {FEWEST_UTTERANCES} labelled files"
+        console.print(f"{line}; with so few files, single edges may get worse", markup=False)
     if report.reliability and not alone:
         console.print(_confidence_table(report))
     if report.replaced_auc is not None and not alone:
         console.print(f"replaced words are recognised with AUC {report.replaced_auc:.3f}", markup=False)
     utterances = counted(report.utterances, "utterance", "utterances")
     if alone:
-        line = f"{utterances} of one speaker: nobody could be left out, so what the constants are worth is not known"
+        line = f"{utterances} of one speaker only: no held-out test was possible, so the benefit is unknown"
     else:
         if report.speakers == report.utterances:
             who, units = utterances, "each"
@@ -205,17 +205,17 @@ def _errors_table(report: Report) -> Table:
 
 
 def _learning_lines(report: Report, learnt: LearntEdges) -> Iterator[str]:
-    """Yield what the learnt edges are worth, and how much more labels would bring."""
+    """Yield how good the learnt edges are, and how much more labels would help."""
     from ctc_align.training.edge_learning import MORE_UTTERANCES, less_with_more
 
     if report.edge_network is None:
-        yield "learnt edges are no better than constants for speakers left out: constants alone are written"
+        yield "on held-out speakers learnt edges are no better than constants: only constants are written"
     first, *others = [(f"{count:.0f}", f"{error_ms:.1f}") for count, error_ms in learnt.curve]
     curve = ", ".join([f"from {first[0]} utterances {first[1]} ms", *(f"from {n} {error}" for n, error in others)])
     less_ms = less_with_more(learnt.curve, report.utterances)
     more = "" if less_ms is None else f"; with {MORE_UTTERANCES} more about {less_ms:.1f} ms less"
     yield f"mean error when learnt {curve}{more}"
-    yield f"{100 * learnt.within_sd:.0f} of 100 learnt edges lie within their standard deviation (68 should)"
+    yield f"{100 * learnt.within_sd:.0f} % of learnt edges lie within one standard deviation (expected: 68 %)"
 
 
 def _confidence_table(report: Report) -> Table:

@@ -90,7 +90,7 @@ def convert(
         from ctc_align.files import read_alignment
 
         alignment = read_alignment(path)
-        check_places(formats, alignment.places, f"the transcript of {path} is none")
+        check_places(formats, alignment.places, f"the transcript of {path} is not one")
         known = known_settings(alignment.config, f"{path}: config.")
         settings, before = config.settings(known), Settings(**known)
         keeps_cues = alignment.subtitles is not None and settings.cues != "again"

@@ -103,7 +103,7 @@ class SourceOptions(Group):
     kind: str | None = source_option()
     text: str | None = setting(
         None,
-        "The text (UTF-8, EPUB) that the recordings of a folder, and of those below it, read parts of.",
+        "A text (UTF-8, EPUB) of which each recording in the folder and its subfolders reads a part.",
         metavar="FILE",
         shown="the only text beside them",
     )
@@ -115,7 +115,9 @@ class WorkOptions(Group):
 
     panel: ClassVar[str] = WORKERS
 
-    shard: str | None = setting(None, "Do only the I-th (from 0) of N parts, as one job of several.", metavar="I/N")
+    shard: str | None = setting(
+        None, "Do only part I (from 0) of N, so that several jobs can share a corpus.", metavar="I/N"
+    )
     workers: int | None = setting(None, "Processes.", metavar="N", shown="one for each CPU core, or for each GPU")
     engine: str = setting("local", "Workers on this machine, or on Ray (extra [ray]).", metavar="local|ray")
     address: str | None = setting(
@@ -125,24 +127,25 @@ class WorkOptions(Group):
         None,
         "GPUs of each Ray worker; with 0.5 two workers share one.",
         metavar="N",
-        shown="1 where there are GPUs, else 0",
+        shown="1 if there are GPUs, else 0",
     )
     batch_seconds: float | None = setting(
         None,
-        "Audio that goes through the model together: less takes less memory.",
+        "Seconds of audio per model batch; smaller values need less memory.",
         metavar="SECONDS",
         shown="120, on a GPU 1200",
     )
     retry_failed: bool = setting(False, "Try utterances again that failed in an earlier run.")
     force: bool = setting(
         False,
-        "Align everything again, and replace files that were there before the first run. Inputs are never replaced.",
+        "Align everything again, and replace existing outputs, even files that no run into this folder wrote. Inputs "
+        "are never replaced.",
     )
     verify: bool = setting(
-        False, "Check what is there against the journal, reading all of it, and do again what is not whole."
+        False, "Read all outputs, check them against the journal, and redo those that are incomplete or damaged."
     )
     profile: bool = setting(False, "Show how much time each stage took.")
-    summary: str | None = setting(None, "Only sum up the journals in DIR, those of all shards.", metavar="DIR")
+    summary: str | None = setting(None, "Only write a summary of the journals of all shards in DIR.", metavar="DIR")
 
     def run(self, source: str, out_dir: str) -> CorpusRun:
         """Return the run over `source` with these options."""
@@ -186,9 +189,9 @@ def corpus(
 ) -> None:
     """Align every utterance of SOURCE with its transcript.
 
-    An interrupted run goes on where it stopped when the same command is given again. DIR/journal.jsonl has the result
-    of each utterance, DIR/summary.json of all. Exits with 1 if an utterance failed, else with 3 if one is doubtful by
-    --min-confidence, or lacks more words than --max-skipped.
+    To resume an interrupted run, give the same command again. DIR/journal.jsonl has the result of each utterance;
+    DIR/summary.json sums them up. Exits with 1 if any utterance failed; otherwise with 3 if any has words below
+    --min-confidence or unexplained speech, or more missing words than --max-skipped allows.
     """
     from ctc_align.cli.arguments import check_files, check_source
 
@@ -269,7 +272,9 @@ def align_all(run: CorpusRun, first: Sequence[Utterance], talk: Talk) -> None:
         with ProgressDisplay(talk, compiling_path(Path(run.out_dir), run.shard.suffix)) as display:
             result = run_corpus(run, display)
     except KeyboardInterrupt:
-        raise Interrupted("interrupted: what the journal says is done; the same command goes on from there") from None
+        raise Interrupted(
+            "interrupted: finished utterances are in the journal; run the same command to continue"
+        ) from None
     talk.notes(choice_notes(result.summary.looks))
     if run.shard.count > 1 and not result.summary.utterances and not result.interrupted:
         talk.note(
@@ -298,12 +303,12 @@ def _check_books(run: CorpusRun, first: Sequence[Utterance]) -> None:
 
     if "smil" in run.outputs.formats and (Path(run.source).is_file() or (run.text and not is_book(run.text))):
         raise UsageError(
-            "--format smil: names the elements of an EPUB book; give a folder of recordings as SOURCE, and their book "
+            "--format smil needs an EPUB book as transcript; give a folder of recordings as SOURCE, and their book "
             "with --text"
         )
     for item in first:
         if item.book is not None:
-            check_places(run.outputs.formats, item.book.places, "the text of these recordings is none")
+            check_places(run.outputs.formats, item.book.places, "the text of these recordings is not one")
 
 
 def _first_utterances(run: CorpusRun) -> list[Utterance]:

@@ -108,7 +108,7 @@ def _folder_line(row: dict[str, Any]) -> str:
 
 def _extra_line(row: dict[str, Any]) -> str:
     if "broken" in row:
-        return f"BROKEN: {row['purpose']}; {row['broken']}; perhaps {row['install']} mends it"
+        return f"BROKEN: {row['purpose']}; {row['broken']}; perhaps {row['install']} fixes it"
     if row["installed"]:
         return f"installed: {row['purpose']}"
     return f"not installed: {row['purpose']}; lacks {', '.join(row['missing'])}: {row['install']}"
@@ -185,7 +185,11 @@ def _cpu() -> str:
     from ctc_align.kernels.benchmark import processor
     from ctc_align.kernels.cpu.cpu_backend import is_compiled
 
-    kernels = "kernels are compiled" if is_compiled() else "long recordings will have kernels compiled first"
+    kernels = (
+        "kernels are compiled"
+        if is_compiled()
+        else "kernels are not compiled yet: the first long recording compiles them"
+    )
     return f"{processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads; {kernels}"
 
 
@@ -351,7 +355,7 @@ class DemoOptions(Group):
 
     out_dir: str = setting(
         "ctc-align-demo",
-        "Folder for the outputs; those of an earlier demo are replaced.",
+        "Folder for the outputs; outputs of an earlier demo are replaced.",
         option="--out-dir -o",
         metavar="DIR",
     )
@@ -411,7 +415,7 @@ def copy_examples(folder: Path) -> list[Path]:
             if path.is_file() and path.name != "README.md" and "__pycache__" not in path.parts:
                 sources[folder / path.relative_to(home)] = path
     if folder.exists() and not folder.is_dir():
-        raise UsageError(f"--examples {folder}: expected the path of a folder, got that of a file")
+        raise UsageError(f"--examples {folder}: expected a folder, got a file")
     other = [str(target) for target, path in sources.items() if target.exists() and not _are_same(target, path)]
     if other:
         raise UsageError(f"{other[0]}: already exists with different content; give a new folder")

@@ -113,7 +113,7 @@ class MeasureOptions(Group):
 
     labels: str | None = setting(
         None,
-        "Rename labels of both sides: a line 'from to'; 'from' alone removes.",
+        "Rename labels of both sides: one 'from to' per line; 'from' alone removes.",
         option="--map",
         metavar="FILE|timit",
     )

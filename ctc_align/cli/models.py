@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 HEADER = ("model", "state", "megabytes", "licence", "about")
 _COLUMNS_NOTE = (
-    "digits: numbers are read as words, or not; of speakers: those of the held-out clips were in the training, or left "
-    "out; best of 10, %: clips whose own text has the least loss a token, of it and nine others; swapped word, %: "
-    "texts with a word replaced that have more loss than the right one; edges at pauses, %: edges beside a pause that "
-    "are within 50 ms of it; loss: a mean over the clips; some ten clips a language, so that one is 10 %"
+    "digits: whether numbers are read as words. of speakers: whether the speakers of the test clips also occur in the "
+    "training data, or were left out. best of 10, %: share of clips whose own text has the lowest loss per token among "
+    "ten texts. swapped word, %: share of clips where replacing a word raises the loss. edges at pauses, %: share of "
+    "edges beside a pause that are within 50 ms of it. loss: mean over the clips. With about ten clips per language, "
+    "one clip is 10 %"
 )
 LANGUAGE_HEADER = ("language", "code", "script", "digits", "hours_in_training")
 

@@ -28,13 +28,13 @@ _OF_CUES = ("max_line", "max_cps", "frame_rate")
 _SEVERAL = 5
 """Words, times or stretches that a note names."""
 _LONGER_S = 1.0
-"""A recording that goes on this much longer than its alignment may be another one."""
+"""A recording that is this much longer than its alignment may be another one."""
 _MANY = 20
 _MOSTLY = 0.3
 """Share of the letters from which on a transcript counts as written in another script than the model's."""
 _ALIKE = ({"da", "no"}, {"ca", "es"})
 """Languages whose function words are much the same."""
-_REMEDY = "the model universal knows all languages, see ctc-align models for others"
+_REMEDY = "the model universal covers all languages, see ctc-align models for others"
 _NAMED = 1000
 """Failures that are named on stderr, one a line; the summary has more, the journal all."""
 _MOST_IN_LINE = 5
@@ -43,10 +43,10 @@ _MOST_IN_LINE = 5
 def alignment_notes(alignment: Alignment) -> list[str]:
     """Return notes on words without times, doubtful words, unexplained speech, and a poor fit."""
     if alignment.fit == NONE and alignment.skipped:
-        lost = f"{alignment.regions[0].reason}: no word has times (--match exact places them all the same)"
+        lost = f"{alignment.regions[0].reason}: no word has times (--match exact gives times to all)"
         return [lost, *cue_notes(alignment)]
     found = difference_notes(alignment) + order_notes(alignment)
-    reasons = {UNKNOWN: "the model can stand for none of it", UNSPOKEN: "nothing to pronounce"}
+    reasons = {UNKNOWN: "the model has none of its letters", UNSPOKEN: "nothing to pronounce"}
     for status, reason in reasons.items():
         words = [word.text for word in alignment.words if word.status == status and not word.kind]
         words = [printable(word) for word in words if not _is_punctuation(word)]
@@ -66,7 +66,7 @@ def _is_punctuation(text: str) -> bool:
 
 
 def recording_notes(alignment: Alignment, path: str | Path) -> list[str]:
-    """Return a note on a recording that goes on long after its alignment ends, where its header says how long it is."""
+    """Return a note on a recording that is much longer than its alignment, if its header gives its length."""
     from ctc_align.audio.loading import open_recording
     from ctc_align.units import samples_to_seconds
 
@@ -80,26 +80,26 @@ def recording_notes(alignment: Alignment, path: str | Path) -> list[str]:
     if length_s <= alignment.duration_s + _LONGER_S:
         return []
     return [
-        f"{path} is {length_s:.1f} s long, the alignment is of its first {alignment.duration_s:.1f} s: is it the same "
-        "recording?"
+        f"{path} is {length_s:.1f} s long, but the alignment covers only its first {alignment.duration_s:.1f} s: is it "
+        "the same recording?"
     ]
 
 
 def old_book_notes(path: str) -> list[str]:
-    """Return a note on an EPUB 2 book, which cannot hold what is read aloud; none for all else."""
+    """Return a note on an EPUB 2 book, which cannot hold media overlays; [] for any other file."""
     from ctc_align.cli.arguments import is_book
     from ctc_align.files.epub import epub_version
 
     if not is_book(path) or not epub_version(path).startswith("2"):
         return []
     return [
-        f"{path} is an EPUB 2 book: it is aligned as any other, and media overlays (ctc-align book, SMIL) need EPUB 3: "
-        "ebook-polish --upgrade-book (Calibre) makes one of it, now or after the alignment"
+        f"{path} is an EPUB 2 book. It can be aligned, but media overlays (ctc-align book, SMIL) need EPUB 3. Convert "
+        "it before or after aligning with ebook-polish --upgrade-book (Calibre)"
     ]
 
 
 def later_notes(given: Sequence[str]) -> Iterator[str]:
-    """Yield a note for each alignment that has a later version beside it which is not among those given."""
+    """Yield a note for each alignment that has a later version in its folder that is not among `given`."""
     from ctc_align.files.corrections import LatestBeside, has_later_fixes
 
     paths, beside = list(map(Path, given)), LatestBeside()
@@ -108,16 +108,16 @@ def later_notes(given: Sequence[str]) -> Iterator[str]:
         if work.path in paths:
             continue
         if path in work.outdated:
-            why = "is of another text or recording: this one has corrections of what was aligned before"
+            why = "belongs to another text or recording and corrects an earlier alignment"
         elif has_later_fixes(work.path, path):
-            why = "has later corrections: give that for them"
+            why = f"has newer corrections: give {work.path.name} to use them"
         else:
-            why = "is later and has the same corrections"
-        yield f"{path} is taken as it is named; {work.path.name} beside it {why}"
+            why = "is newer but has the same corrections"
+        yield f"using {path} as given; {work.path.name}, in the same folder, {why}"
 
 
 def latest_alignments(alignments: list[str], talk: Talk) -> list[str]:
-    """Return of each alignment the file with the latest corrections out of those that are given."""
+    """Return the file with the latest corrections of each alignment among the given ones."""
     from ctc_align.files.corrections import latest_works
 
     found = list(latest_works(map(Path, alignments)))
@@ -148,7 +148,7 @@ def difference_notes(alignment: Alignment) -> list[str]:
 
 
 def order_notes(alignment: Alignment) -> list[str]:
-    """Return a note on the words after which the text goes on earlier in the recording."""
+    """Return a note on the words at which the recording jumps back."""
     from ctc_align.types import aligned_words
 
     pairs = pairwise(aligned_words(alignment))
@@ -156,7 +156,7 @@ def order_notes(alignment: Alignment) -> list[str]:
     if not backwards:
         return []
     where = several([f"{printable(word.text)} ({word.start_s:.2f} s)" for word in backwards], ", ")
-    return [f"read in another order than it is written: the text goes on earlier in the recording at {where}"]
+    return [f"not read in the order of the text: the recording jumps back at {where}"]
 
 
 def seconds_text(seconds: float) -> str:
@@ -168,18 +168,18 @@ def seconds_text(seconds: float) -> str:
 
 
 def region_notes(alignment: Alignment) -> list[str]:
-    """Return notes on the words that have times and do not fit, and where they are; else on a poor fit of all."""
+    """Return notes on the words that have times but do not fit, with their times; otherwise on a poor fit of all."""
     regions = [region for region in alignment.regions if region.kind != UNEXPLAINED and _has_times(alignment, region)]
     found = [f"{region.reason}{_place(region)}" for region in regions[:_SEVERAL]]
     if len(regions) > _SEVERAL:
         found.append(f"and {len(regions) - _SEVERAL} more stretches of words do not fit: see `regions` in JSON")
     if alignment.fit == POOR and 2 * alignment.skipped > alignment.spoken:
         found.append(
-            "the fit is poor as most of the text is not in the recording: is it the text of this recording? Where it "
-            "is that of many recordings, ctc-align corpus FOLDER --text TEXT takes the part that each reads"
+            "poor fit: most of the text is not in the recording. Is it the right text? If many recordings share it, "
+            "use ctc-align corpus FOLDER --text TEXT, which finds the part that each one reads"
         )
     elif alignment.fit == POOR and not regions:
-        loss = f"{alignment.loss_per_token:.1f} a token"
+        loss = f"{alignment.loss_per_token:.1f} per token"
         found.append(f"the transcript fits the recording badly (loss {loss}): is it what is said, and all of it?")
     return found
 
@@ -246,7 +246,7 @@ def markup_notes(alignment: Alignment) -> list[str]:
 
 
 def _unnamed_notes(alignment: Alignment) -> list[str]:
-    """Return a note on words of cues that name nobody, where others do: a label covers its cue alone."""
+    """Return a note on words of cues without a speaker's name, if others have one: a name covers only its cue."""
     from ctc_align.types import SRT, VTT
 
     said = [bool(word.speaker) for word in alignment.words if word.status == ALIGNED]
@@ -257,7 +257,7 @@ def _unnamed_notes(alignment: Alignment) -> list[str]:
     which = (
         "word is in a cue that names nobody and has" if without == 1 else "words are in cues that name nobody and have"
     )
-    return [f"{without:,} {which} no speaker: a name covers its cue alone, unless every turn has one"]
+    return [f"{without:,} {which} no speaker: a name covers only its cue, unless every turn has one"]
 
 
 def several(items: Sequence[str], separator: str = " ") -> str:
@@ -282,16 +282,16 @@ def cue_notes(alignment: Alignment) -> list[str]:
     numbers = cue_numbers(alignment.subtitles)
     missing = _missing_cues(alignment)
     if missing:
-        which = "1 cue has no word that is" if len(missing) == 1 else f"{len(missing)} cues have no word that is"
         found.append(
-            f"{which} in the recording ({_named(numbers, missing)}): kept, between the neighbours, at times that mean "
-            "nothing; --cues again leaves out what is not in the recording, and with --max-skipped 0 the exit code is 3"
+            f"{counted(len(missing), 'cue has', 'cues have')} no word in the recording ({_named(numbers, missing)}): "
+            "kept with arbitrary times between the neighbours; use --cues again to omit what is not in the recording, "
+            "or --max-skipped 0 to exit with 3"
         )
     silent = [rank for rank in ranks if rank not in {*missing}]
     if silent:
         found.append(
-            f"{counted(len(silent), 'cue has', 'cues have')} no word that is spoken ({_named(numbers, silent)}): "
-            "shown at the old time, moved as its neighbours are, or between them"
+            f"{counted(len(silent), 'cue has', 'cues have')} no word to speak ({_named(numbers, silent)}): the old "
+            "time is shifted like those of the neighbours, or the cue is put between them"
         )
     return found
 
@@ -323,28 +323,30 @@ def _named(numbers: Sequence[int], ranks: Sequence[int]) -> str:
 
 
 def limit_lines(alignment: Alignment) -> list[str]:
-    """Return a line for each limit that the call set and that is not met, which makes the exit code 3."""
+    """Return a line for each limit that the call set and that is not met: the exit code is then 3."""
     found = []
     if alignment.too_many_skipped:
         most, share = float(alignment.config["max_skipped"]), 100 * alignment.skipped / alignment.spoken
         words = f"{alignment.skipped:,} of {alignment.spoken:,} words ({share:.1f} %)"
-        found.append(f"--max-skipped {most:g} is passed: {words} are not in the recording")
+        found.append(f"--max-skipped {most:g} is exceeded: {words} are not in the recording")
     if alignment.in_doubt:
-        words = counted(len(alignment.doubtful), "word has", "words have")
+        words = counted(len(alignment.doubtful), "word is", "words are")
         speech = seconds_text(alignment.unexplained_s)
-        least = f"--min-confidence {alignment.min_confidence:g} is not met"
         nothing = "; nothing of the text was found" if alignment.fit == NONE else ""
-        found.append(f"{least}: {words} less, {speech} of speech are not in the text{nothing}")
+        found.append(
+            f"{words} below --min-confidence {alignment.min_confidence:g}, and {speech} of speech are not in the "
+            f"text{nothing}"
+        )
     return found
 
 
 def written_line(alignment: Alignment, paths: Sequence[Path]) -> str:
-    """Return the line that names the files that were written, and that they are of no use where nothing was found."""
+    """Return the line that names the written files, and says that they are useless if nothing was found."""
     files = "wrote " + ", ".join(str(path) for path in paths)
     if alignment.fit != NONE or not alignment.skipped:
         return files
     keeps_cues = alignment.subtitles is not None and alignment.config.get("cues") != "again"
-    old = ", and the times of its cues are not those of this recording" if keeps_cues else ""
+    old = ", and the times of its cues do not belong to this recording" if keeps_cues else ""
     return f"{files}: nothing of the text was found in the recording{old}"
 
 
@@ -375,7 +377,7 @@ def choice_notes(looks: dict[str, int]) -> list[str]:
     >>> choice_notes({"de": 12, "und": 1})[0].partition(": aligned")[0]
     'texts: 12 look German (de), 1 does not look English'
     >>> choice_notes({"de": 12, "und": 1})[0].rpartition("if ")[2]
-    'they are English, else the code of their language, by whose rules they are read then'
+    'they are English, otherwise the code of their language, so that they are read by its rules'
     """
     from ctc_align.text.languages import UNKNOWN, shown_language
 
@@ -385,10 +387,10 @@ def choice_notes(looks: dict[str, int]) -> list[str]:
     if sum(looks.values()) == 1:
         [code] = looks
         if code == UNKNOWN:
-            return [f"the text does not look English: {remedy}it is, else the code of its language"]
+            return [f"the text does not look English: {remedy}it is, otherwise the code of its language"]
         return [f"the text looks {shown_language(code)}: {remedy}it is English"]
     parts = [f"{count} {_look(code, count)}" for code, count in looks.items()]
-    other = ", else the code of their language, by whose rules they are read then" if UNKNOWN in looks else ""
+    other = ", otherwise the code of their language, so that they are read by its rules" if UNKNOWN in looks else ""
     return [f"texts: {', '.join(parts)}: {remedy}they are English{other}"]
 
 
@@ -401,7 +403,7 @@ def _look(code: str, count: int) -> str:
 
 
 def language_notes(text: str, model: str | None, language: str = "") -> list[str]:
-    """Return a note where a transcript is in another language than that of the model called `model`: clearly by its
+    """Return a note if a transcript is in another language than the model called `model`: clearly by its
     words, or because `language` (a code, "" for none) says so.
 
     >>> language_notes("Der Hund und die Katze sind nicht im Haus, aber sie sind auch nicht auf dem Dach, und wenn "
@@ -439,20 +441,20 @@ def unknown_letters(alignment: Alignment) -> list[str]:
         left = frozenset()
     digits = {letter: count for letter, count in counts.items() if letter in left}
     letters = {letter: count for letter, count in counts.items() if letter not in left}
-    aligned = "the rest is aligned"
+    aligned = "the rest is aligned normally"
     if alignment.config.get("unknown") == "wildcard":
-        aligned += ", and their times are a guess: they match any speech"
+        aligned = f"they match any speech, so their times are guesses; {aligned}"
     found = [f"the model's vocabulary lacks {_counted(letters)}; {aligned}"] if letters else []
     if digits:
         why = f"language {language!r}: num2words does not know it, so digits are not read"
         if language == UNKNOWN_LANGUAGE:
-            why = "digits are not read where the language is not known (--language)"
+            why = "digits are not read if the language is unknown (--language)"
         found.append(f"{why}: {_counted(digits)}; {aligned}")
     return [*_script_notes(alignment, letters), *found]
 
 
 def _script_notes(alignment: Alignment, lacking: dict[str, int]) -> list[str]:
-    """Return a note where much of the transcript is in a script that the vocabulary lacks."""
+    """Return a note if much of the transcript is in a script that the vocabulary lacks."""
     from ctc_align.text.languages import script_of
 
     letters = sum(character.isalpha() for word in alignment.words for character in word.spoken)
@@ -461,7 +463,7 @@ def _script_notes(alignment: Alignment, lacking: dict[str, int]) -> list[str]:
     if script in ("", "Latin") or missing < _MOSTLY * letters:
         return []
     which = f"{counted(missing, 'letter', 'letters')} of {letters}"
-    remedy = f"{_REMEDY}, or --romanize with one that reads Latin letters"
+    remedy = f"{_REMEDY}, or --romanize with a model that reads Latin letters"
     return [f"{which} are {script}, which the model {alignment.model} does not know: {remedy}"]
 
 
@@ -474,8 +476,8 @@ def verification(result: RunResult) -> str:
     """Return what `--verify` found, for a message."""
     found = result.verified
     assert found is not None
-    again = f", {'to be ' if result.interrupted else ''}done again" if found.damaged else ""
-    unknown = f"; {found.unknown} by their presence only: their lines are of a version without checksums"
+    again = f", {'to be ' if result.interrupted else ''}redone" if found.damaged else ""
+    unknown = f"; {found.unknown} only checked for existence (written by a version without checksums)"
     return (
         f"{counted(found.checked, 'utterance', 'utterances')} checked: "
         f"{found.checked - found.damaged} whole, {found.damaged} not{again}{unknown if found.unknown else ''}"
@@ -493,7 +495,7 @@ def changed_outputs(stats: RunStats) -> Iterator[str]:
 
 def interruption(result: RunResult) -> str:
     of = "" if result.total is None else f" of {result.total}"
-    return f"interrupted: {result.summary.done}{of} utterances are done; the same command goes on from there"
+    return f"interrupted: {result.summary.done}{of} utterances are done; run the same command to continue"
 
 
 def name_failures(summary: Summary, journal: Path) -> None:
@@ -507,12 +509,12 @@ def name_failures(summary: Summary, journal: Path) -> None:
 
 
 def leave(summary: Summary) -> None:
-    """Exit with 1 where something failed, else with 3 where a limit is not met; which one is said, even when quiet."""
+    """Exit with 1 if something failed, otherwise with 3 if a limit is not met, which is named even when quiet."""
     unmet = []
     if summary.too_many_skipped:
         which = ranked_names(summary.most_skipped, summary.too_many_skipped)
         lack = counted(summary.too_many_skipped, "utterance lacks more of its", "utterances lack more of their")
-        unmet.append(f"--max-skipped is passed: {lack} words ({which})")
+        unmet.append(f"--max-skipped is exceeded: {lack} words ({which})")
     if summary.in_doubt:
         which = ranked_names(summary.doubtful, summary.in_doubt)
         are = counted(summary.in_doubt, "utterance is", "utterances are")
@@ -530,42 +532,42 @@ def ranked_names(ranked: list[dict[str, Any]], count: int) -> str:
 
 
 def misfits(summary: Summary, *, has_json: bool = True, keeps_cues: bool = False) -> Iterator[str]:
-    """Yield how many transcripts fit poorly or not at all, and which; and where words that are not there are named.
+    """Yield how many transcripts fit poorly or not at all, and which; and where to find the missing words.
 
     Args:
         summary: of the run.
         has_json: whether the run writes JSON, which names such words.
-        keeps_cues: whether cues of subtitles are kept, those that nobody says as well.
+        keeps_cues: whether cues of subtitles are kept, even those that nobody says.
     """
     count = summary.fit.get(POOR, 0) + summary.fit.get(NONE, 0)
     if count:
         named = ", ".join(_misfit(row) for row in summary.misfits[:_MOST_IN_LINE])
         more = f" and {count - _MOST_IN_LINE} more" if count > _MOST_IN_LINE else ""
         fit = "transcript fits its recording" if count == 1 else "transcripts fit their recordings"
-        yield f"{count} {fit} poorly or not at all: {named}{more}: are they of these recordings?"
+        yield f"{count} {fit} poorly or not at all: {named}{more}: do they belong to these recordings?"
         if summary.text_gaps and count == summary.done:
-            yield "no recording reads the text well: it seems to be another book, or another edition of it"
+            yield "no recording reads the text well: it may be another book, or another edition"
     if not summary.skipped_words:
         return
-    where = "ctc-align view shows them" if has_json else "a run with --format json has it"
-    yield f'which words are not in the recordings: those of "status": "skipped" in the JSON of an utterance; {where}'
+    where = "ctc-align view shows them" if has_json else "a run with --format json writes it"
+    yield f'words that are not in the recordings have "status": "skipped" in the JSON of an utterance; {where}'
     if keeps_cues:
         yield (
-            "subtitles: a cue without a word in its recording is kept, between its neighbours, at times that mean "
-            "nothing; ctc-align RECORDING SUBTITLES tells its number, and --cues again leaves it out"
+            "subtitles: a cue without a word in its recording is kept with arbitrary times between its neighbours; "
+            "ctc-align RECORDING SUBTITLES prints its number, and --cues again omits it"
         )
 
 
 def read_twice(summary: Summary) -> Iterator[str]:
-    """Yield which recordings read the same passage of a text, and which few have one transcript, that fits not all."""
+    """Yield the recordings that read the same passage, and transcripts shared by recordings that not all fit."""
     from ctc_align.corpus.state.shared_texts import MOST_NAMED, gap_words
 
     for row in summary.text_overlaps[:_MOST_IN_LINE]:
         words = "" if row["words"] is None else f" ({counted(row['words'], 'word', 'words')}: {gap_words(row)})"
         one, other = row["utterances"]
         yield (
-            f"{one} and {other} read the same passage{words}: a second take? Leave one of them out: ctc-align book "
-            "takes no two recordings of one passage"
+            f"{one} and {other} read the same passage{words}: a second take? Omit one of them: ctc-align book "
+            "does not accept two recordings of one passage"
         )
     if len(summary.text_overlaps) > _MOST_IN_LINE:
         more = counted(len(summary.text_overlaps) - _MOST_IN_LINE, "more passage is", "more passages are")
@@ -574,10 +576,13 @@ def read_twice(summary: Summary) -> Iterator[str]:
     for row in doubtful[:_MOST_IN_LINE]:
         yield (
             f"{_first(row['utterances'], row['count'])} have the same transcript ({row['words']} words), which does "
-            f"not fit {_first(row['misfits'], row['misfit_count'])}: was it given to a wrong recording?"
+            f"not fit {_first(row['misfits'], row['misfit_count'])}: was it given to the wrong recording?"
         )
     if len(doubtful) > _MOST_IN_LINE:
-        yield f"and {len(doubtful) - _MOST_IN_LINE} more transcripts of several recordings fit not all: see same_texts"
+        yield (
+            f"and {len(doubtful) - _MOST_IN_LINE} more transcripts that several recordings share do not fit all of "
+            "them; see same_texts in summary.json"
+        )
 
 
 def _first(names: list[str], count: int) -> str:
@@ -592,16 +597,16 @@ def _misfit(row: dict[str, Any]) -> str:
 
 
 def effect_notes(config: SettingsOptions, formats: Sequence[str], *, keeps_cues: bool) -> list[str]:
-    """Return a note on options of subtitles that are given and change nothing in what is written.
+    """Return a note on the given subtitle options that have no effect on the output.
 
     `keeps_cues`: the cues of the transcript's file come back, with new times.
     """
     names = [f"--{name.replace('_', '-')}" for name in _OF_CUES if config.overrides[name] is not None]
     if not {*formats} & {"srt", "vtt", "ass", "lrc"}:
-        return [f"{' and '.join(names)}: without effect, as no subtitles are written (--format srt)"] if names else []
+        return [f"{' and '.join(names)}: no effect, because no subtitles are written (--format srt)"] if names else []
     names = [name for name in names if name != "--frame-rate"]
     if not names or not keeps_cues:
         return []
     return [
-        f"{' and '.join(names)}: without effect, as the cues of the transcript are kept; --cues again cuts new ones"
+        f"{' and '.join(names)}: no effect, because the cues of the transcript are kept; --cues again makes new ones"
     ]

@@ -40,7 +40,7 @@ def assignments_option() -> Any:
 
 
 def lexicon_option(
-    help: str = "Pronunciations in MFA dictionary format; used before that of the model.",
+    help: str = "Pronunciations in MFA dictionary format; takes precedence over the model's own dictionary.",
     shown: str = "in the model's folder",
 ) -> Any:
     return setting(None, help, metavar="FILE", shown=shown)
@@ -52,7 +52,7 @@ device_option = functools.partial(
 backend_option = functools.partial(
     setting,
     "auto",
-    "Code that computes the alignment: cpu, gpu (CUDA), or the slow reference; auto: by --device.",
+    "Implementation of the alignment algorithms: cpu, gpu (CUDA), or the slow reference; auto: chosen from --device.",
     metavar="|".join(BACKENDS),
     panel=MACHINE,
 )
@@ -243,7 +243,7 @@ class LogProbsOptions(Group):
     panel: ClassVar[str] = LOG_PROBS
 
     vocab: str | None = setting(
-        None, "The vocabulary: a token a line in the classes' order, Kaldi 'token id', or JSON.", metavar="FILE"
+        None, "Vocabulary file: one token per line in class order, Kaldi's 'token id' lines, or JSON.", metavar="FILE"
     )
     frame_shift: float | None = setting(None, "Time from frame to frame.", metavar="SECONDS")
     blank: str | None = setting(None, "The vocabulary's blank.", metavar="TOKEN|INDEX", shown="index 0")
@@ -285,7 +285,7 @@ class LogProbsOptions(Group):
             missing = " and ".join(option for option in ("--vocab", "--frame-shift") if option not in self._names)
             raise UsageError(f"{audio}: log-probs need {missing} too (--vocab FILE, --frame-shift SECONDS)")
         if model is not None:
-            raise UsageError(f"{audio}: log-probs come out of a model already; leave --model {model} away")
+            raise UsageError(f"{audio}: log-probs come out of a model already; omit --model {model}")
         return LogProbsReader(self.vocab, self.frame_shift, self.blank)
 
 

@@ -53,7 +53,7 @@ class CorrectionOptions(Group):
     hand: str | None = setting(
         None,
         "A TextGrid in which a person has corrected the words, and phones, of CORRECTED.json, or a folder of such, "
-        "NAME.hand.TextGrid or NAME.TextGrid: all its edges are by hand.",
+        "NAME.hand.TextGrid or NAME.TextGrid: all its edges count as hand-corrected.",
         metavar="PATH",
     )
 
@@ -97,7 +97,7 @@ def realign(
         from ctc_align.files import read_alignment
 
         alignment = _labelled(read_alignment(path), path, hand, talk)
-        check_places(formats, alignment.places, f"the transcript of {path} is none")
+        check_places(formats, alignment.places, f"the transcript of {path} is not one")
         base = _settings_of(alignment, path)
         settings = config.settings(base)
         keeps_cues = alignment.subtitles is not None and settings.cues != "again"
@@ -155,10 +155,12 @@ def _labelled(alignment: Alignment, path: str, hand: str | None, talk: Talk) -> 
     moved = [was for was, word in zip(alignment.words, words) if (was.start_s, was.end_s) != (word.start_s, word.end_s)]
     fixed = [word for word in words if is_fixed(word)]
     bare = sum(not word.tokens for word in fixed)
-    placed = f"; {bare} whose phones do not fill them get new ones" if bare else ""
+    phones = counted(bare, "word's phones do not span it", "words' phones do not span them")
+    placed = f"; {phones} and are placed anew" if bare else ""
     twice = sum(map(is_fixed, moved))
-    before = f" ({twice} of them by hand in {path}: the labels go first)" if twice else ""
-    talk.note(f"{labels}: {counted(len(fixed), 'word is', 'words are')} by hand, {len(moved)} moved{before}{placed}")
+    before = f" ({twice} of them also corrected in {path}; {labels} wins)" if twice else ""
+    corrected = counted(len(fixed), "hand-corrected word", "hand-corrected words")
+    talk.note(f"{labels}: {corrected}, {len(moved)} moved{before}{placed}")
     talk.notes(label_doubts(alignment, words, labels))
     return replace(alignment, words=words)
 
@@ -197,7 +199,7 @@ def _read(sound: str, alignment: Alignment, reader: LogProbsReader | None) -> Au
 
 def _realigned(aligner: Aligner, alignment: Alignment, audio: AudioLike, talk: Talk) -> Alignment:
     if not any(word.by for word in alignment.words):
-        talk.note(f"{alignment.utterance}: no word is by hand: its text is aligned as if for the first time")
+        talk.note(f"{alignment.utterance}: no word is hand-corrected: its text is aligned as if for the first time")
     talk.notes(recording_notes(alignment, audio) if isinstance(audio, str) else ())
     with talk.progress("aligning") as progress:
         again = aligner.realign(alignment, audio, progress=progress)

@@ -61,16 +61,16 @@ class Thresholds(Group):
     """The limits beyond which a transcript is marked "out".
 
     Raises:
-        UsageError: one that is no number, or out of its range.
+        UsageError: one that is not a number, or out of its range.
     """
 
     panel: ClassVar[str] = LIMITS
 
     max_loss: float | None = setting(None, "Mark transcripts with a larger `loss`.", metavar="NATS")
     max_loss_per_token: float | None = setting(
-        None, "Mark transcripts with a larger `loss_per_token`, whatever their length.", metavar="NATS"
+        None, "Mark transcripts with a larger `loss_per_token` (independent of length).", metavar="NATS"
     )
-    worst: str | None = setting(None, "Mark this share of all transcripts, the worst.", metavar="PERCENT")
+    worst: str | None = setting(None, "Mark the worst N percent of all transcripts.", metavar="PERCENT")
     worst_by: str = setting(
         "local_loss",
         "The figure that --worst compares; local_loss finds single wrong words.",
@@ -153,7 +153,9 @@ class CorpusOptions(Group):
 
     source: str | None = source_option(panel=EVERYDAY)
     workers: int | None = setting(None, "Processes for a corpus.", metavar="N", shown="one for each CPU core")
-    batch_seconds: float = setting(120.0, "Audio of a corpus that goes through the model together.", metavar="SECONDS")
+    batch_seconds: float = setting(
+        120.0, "Seconds of audio per model batch; smaller values need less memory.", metavar="SECONDS"
+    )
 
     def scoring(self, model: ModelOptions, settings: Settings, reader: LogProbsReader | None) -> ScoreOptions:
         """Return how the library scores a corpus; faults of its log-probs' description are raised at once."""
@@ -173,11 +175,11 @@ class CorpusOptions(Group):
         )
 
     def refuse(self, audio: str) -> None:
-        """Raise UsageError where an option that is for a corpus alone is given."""
+        """Raise UsageError if an option that only a corpus can use is given."""
         values = {"--source": self.source, "--workers": self.workers}
         names = [option for option, value in values.items() if value is not None]
         if names:
-            raise UsageError(f"{' and '.join(names)}: for a SOURCE alone, got {audio} with transcripts")
+            raise UsageError(f"{' and '.join(names)}: only for a SOURCE, got {audio} with transcripts")
 
 
 Transcripts = Annotated[
@@ -208,11 +210,23 @@ def score(
 ) -> None:
     """Print the exact CTC loss of transcripts, best first.
 
-    Columns: rank; loss, -log p in nats; loss_per_token; posterior among the alternatives, if all are equally likely
-    beforehand; transcript; loss_per_frame; local_loss, of the worst 0.3 s: how far the best path lies below the best
-    labels; unknown, the letters that the model lacks: such transcripts rank last and have no posterior; mark, "out"
-    beyond a threshold, "error" where there is no loss. For a SOURCE the utterance comes first, and the `texts` of a
-    manifest are ranked. Exits with 1 if a transcript could not be scored, else with 3 if one was marked "out".
+    Columns:
+
+    \b
+    rank: 1 is best
+    loss: -log p, in nats
+    loss_per_token, loss_per_frame: the loss divided by their number
+    posterior: probability of this transcript among those given,
+      assuming equal priors
+    transcript: the name of its file, or the text
+    local_loss: in the worst 0.3 s, how far the best path of the
+      transcript scores below the best labels
+    unknown: letters the model lacks (such transcripts rank last,
+      without a posterior)
+    mark: "out" beyond a limit, "error" if there is no loss
+
+    For a SOURCE the utterance comes first, and the `texts` of a manifest are ranked. Exits with 1 if a transcript could
+    not be scored, else with 3 if one was marked "out".
     """
     from ctc_align.cli.arguments import check_audio, check_files, check_roles, is_book
 

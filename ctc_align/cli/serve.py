@@ -80,7 +80,7 @@ class AddressOptions(Group):
 def serve(
     folder: Annotated[
         str | None,
-        typer.Argument(metavar="FOLDER", help="Alignments (JSON) to look at, listen to and mend, worst first."),
+        typer.Argument(metavar="FOLDER", help="Alignments (JSON) to view, hear and correct, worst first."),
     ] = None,
     *,
     listening: AddressOptions,
@@ -91,9 +91,9 @@ def serve(
 ) -> None:
     """Serve the page as an app for your browser, and answer programs over HTTP (extra [serve]).
 
-    Open the address that it prints. In the app: drop a recording and its transcript, look, listen, mend and save; with
-    FOLDER its alignments, the worst first. /docs lists what programs can ask for. Nobody but this machine can reach it
-    unless --host says so. Settings are for requests that name no others; none ends the server with an exit code.
+    Open the address that it prints. In the app, drop a recording and its transcript, then view, listen, correct and
+    save; with FOLDER its alignments, the worst first. /docs lists what programs can request. Only this machine can
+    reach it unless --host says otherwise. Settings are defaults of requests; none ends the server with an exit code.
     """
     from ctc_align.serve.access import require_serve
 

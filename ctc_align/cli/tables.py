@@ -153,7 +153,7 @@ def loss_line(alignment: Alignment) -> str:
     """Return the loss in one line."""
     if finite(alignment.loss) is None:
         return "CTC loss infinite: no path fits this transcript"
-    per_token = "" if alignment.loss_per_token is None else f", {alignment.loss_per_token:.3f} a token"
+    per_token = "" if alignment.loss_per_token is None else f", {alignment.loss_per_token:.3f} per token"
     fit = "" if alignment.fit is None else f", fit {alignment.fit}"
     return f"CTC loss {alignment.loss:.3f}{per_token}{fit} ({alignment.model}, {alignment.backend})"
 
@@ -262,14 +262,14 @@ def _counts(summary: Summary, of: int | None) -> list[tuple[str, str]]:
         rows.append(("fit of the transcripts", ", ".join(f"{fit} {count}" for fit, count in summary.fit.items())))
     if summary.same_texts:
         same, of = (summary.same_text_counts[name] for name in ("transcripts", "utterances"))
-        rows.append(("transcripts that several utterances have", f"{same:,}, {of:,} utterances"))
+        rows.append(("transcripts that several utterances share", f"{same:,}, {of:,} utterances"))
     if summary.skipped_words:
         of_all = f" of {summary.words:,}" if summary.words else ""
-        rows.append(("words that are not in the recordings", f"{summary.skipped_words:,}{of_all}"))
+        rows.append(("words not in the recordings", f"{summary.skipped_words:,}{of_all}"))
     if summary.unexplained_s:
-        none = summary.fit.get("none", 0)  # where nothing of the text is there, the speech is not known
-        without = f", without {counted(none, 'utterance', 'utterances')} of fit none" if none else ""
-        rows.append(("speech that is not in the texts", f"{seconds_text(summary.unexplained_s)}{without}"))
+        none = summary.fit.get("none", 0)  # if nothing of the text is there, the speech is unknown
+        without = f", excluding {counted(none, 'utterance', 'utterances')} of fit none" if none else ""
+        rows.append(("speech not in the texts", f"{seconds_text(summary.unexplained_s)}{without}"))
     if summary.too_many_skipped:
         rows.append(("utterances beyond --max-skipped", str(summary.too_many_skipped)))
     if summary.in_doubt:
@@ -287,7 +287,7 @@ def _counts(summary: Summary, of: int | None) -> list[tuple[str, str]]:
             ("this run", f"{clock(summary.run.wall_s)}, {summary.run.audio_s / summary.run.wall_s:.0f} × real time")
         )
     if not summary.complete:
-        rows.append(("complete", "no: the same command goes on"))
+        rows.append(("complete", "no; run the same command to continue"))
     return rows
 
 

@@ -55,13 +55,15 @@ class LearningOptions(Group):
     kind: str | None = source_option()
     dev: str | None = setting(None, "Corpus for the held-out loss.", metavar="CORPUS", shown="a part of the CORPUS")
     language: str | None = setting(
-        None, "Language of the transcripts, where CORPUS names none (de, pt-BR).", metavar="CODE"
+        None, "Language of the transcripts, if CORPUS names none (de, pt-BR).", metavar="CODE"
     )
-    name: str | None = setting(None, "Name of the model.", shown="as DIR is")
+    name: str | None = setting(None, "Name of the model.", shown="the name of DIR")
     epochs: int | None = setting(
         None, "Passes over the corpus.", metavar="N", within=(1, math.inf), shown="by its amount"
     )
-    minutes: float | None = setting(None, "Longest time of training the network.", metavar="N", within=(0.01, math.inf))
+    minutes: float | None = setting(
+        None, "Maximum training time of the network, in minutes.", metavar="N", within=(0.01, math.inf)
+    )
     force: bool = setting(False, "Replace the model in DIR, or an unfinished run with other settings.")
     keep: bool = setting(False, "Keep frames, labels and checkpoints (DIR/.training).", panel=WORKERS)
     device: str = device_option()
@@ -117,10 +119,10 @@ class StartOptions(Group):
 
     start: str | None = setting(
         None,
-        "Begin with the weights of this model.",
+        "Start from this model's weights.",
         option="--from",
         metavar="english|universal|DIR",
-        shown="with none",
+        shown="random weights",
     )
     lexicon: str | None = lexicon_option("Pronunciations in MFA dictionary format: their phones are tokens.", shown="")
     assignments: list[str] | None = assignments_option()
@@ -145,8 +147,8 @@ def train(corpus: Corpus, *, given: LearningOptions, begin: StartOptions, messag
 
     Tokens are the letters of the transcripts, with --lexicon the phones of a dictionary, and with --config
     universal the phones that all languages share. A manifest may name the language of each line. Utterances that do
-    not fit their transcripts are left out and counted. An interrupted run goes on where it stopped when the same
-    command is given again. Use the model with --model DIR; DIR/README.md describes it.
+    not fit their transcripts are left out and counted. To resume an interrupted run, give the same command again. Use
+    the model with --model DIR; DIR/README.md describes it.
     """
     talk = given.ready(corpus, begin.lexicon, messages)
     from ctc_align.config import load_config
@@ -167,10 +169,10 @@ def adapt(corpus: Corpus, *, given: LearningOptions, begin: AdaptedOptions, mess
     """Adapt a model to the speakers of a transcribed CORPUS; no hand labels are needed.
 
     The model segments the corpus itself and learns from that. The epoch with the lowest loss on held-out utterances is
-    kept; if none is better than the unadapted model, that model is kept, with a message. Losses cannot tell whether
-    its segments got worse, so they are compared with the level of the sound and with those of the unadapted model:
-    an epoch in which words shrank, or loud sound is called pause, is not kept, and where only such epochs are better
-    nothing is written (exit 1). An interrupted run goes on where it stopped when the same command is given again.
+    kept; if none is better than the unadapted model, that model is kept, with a message. Losses do not show whether
+    the segmentation got worse. So the new segments are compared with the sound level and with the segments of the
+    unadapted model; an epoch whose words shrank, or that calls loud sound a pause, is rejected. If only rejected epochs
+    have lower losses, nothing is written (exit 1). To resume an interrupted run, give the same command again.
     """
     talk = given.ready(corpus, begin.lexicon, messages)
     from ctc_align.alignment.model_choice import model_for
@@ -228,7 +230,7 @@ class TrainingProgress(Watch):
         if self._bar is not None:
             self._bar.stop()
         if kind is not None and issubclass(kind, KeyboardInterrupt):
-            raise Interrupted("interrupted: the same command goes on from the last checkpoint") from None
+            raise Interrupted("interrupted: run the same command to continue from the last checkpoint") from None
 
     def say(self, line: str) -> None:
         if self._bar is not None:

@@ -30,8 +30,8 @@ class PageOptions(Group):
 
     audio: str = setting(
         "embed",
-        "embed: the recording inside the page; link: where it lies; none: no sound; or the path of the recording, or "
-        "of the folder that recordings are in.",
+        "embed: the recording inside the page; link: link to its file; none: no sound; or the path of the recording, "
+        "or of the folder that recordings are in.",
         metavar="PATH|embed|link|none",
     )
     out_dir: str | None = folder_option("Folder for the pages.", shown="the current directory")
@@ -201,13 +201,13 @@ class _OnePage:
 
         if self.options.stdout:
             raise UsageError(
-                f"{self.shown.path}: its sound ({size / 1e6:.0f} MB) is too much for inside a page: give --out-dir "
+                f"{self.shown.path}: its sound ({size / 1e6:.0f} MB) is too large to embed in the page: give --out-dir "
                 "DIR, not --stdout, or --audio link"
             )
         beside = sound_place(self.target, recording or "")
         if os.path.lexists(beside) and not self.options.force:
             raise OutputError(f"{beside}: exists already; give --force to replace it, or another --out-dir")
-        self.talk.note(f"{size / 1e6:.0f} MB of sound are too much for inside {self.target}: they are in {beside}")
+        self.talk.note(f"{size / 1e6:.0f} MB of sound are too large to embed in {self.target}: they are in {beside}")
         return beside
 
 
@@ -259,12 +259,12 @@ def report(
 
 
 def _check_target(run: Path, target: Path, force: bool) -> None:
-    """Raise UsageError, before any work, where the page would replace what is no report, or without --force one."""
+    """Raise UsageError, before any work, if the page would replace something else, or a report without --force."""
     from ctc_align.corpus.report.report_page import MARK
 
     if run.is_dir() and os.path.lexists(target):
         if not _is_report(target, MARK.encode()):
-            raise UsageError(f"{target}: is there already, and is no report; give another folder with --out-dir")
+            raise UsageError(f"{target}: exists already, and is not a report; give another folder with --out-dir")
         check_new(target, force)
     if target.parent.exists() and not target.parent.is_dir():
         raise UsageError(f"{target.parent}: expected a folder for the report, got a file")

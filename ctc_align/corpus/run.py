@@ -228,13 +228,13 @@ def _worker_options(run: CorpusRun, layout: Layout, out_dir: Path, threads: int)
 
 
 def _warn_of_other_counts(shard: Shard, journals: Sequence[Path], observer: Observer) -> None:
-    """Warn where a job of N parts goes on in a folder in which jobs of other numbers of parts have worked."""
+    """Warn if a job of N parts continues in a folder that has results from jobs of another number of parts."""
     others = sorted({shard_of(path).count for path in journals} - {shard.count})
     if shard.count > 1 and others:
         earlier = " and ".join("a run over all of it" if count == 1 else f"jobs of {count} parts" for count in others)
         observer.warn(
-            f"--shard {shard.index}/{shard.count}: {earlier} have worked in this folder; what is done stays, and all "
-            f"{shard.count} parts are needed for the rest"
+            f"--shard {shard.index}/{shard.count}: this folder already has results from {earlier}. They are kept; to "
+            f"finish, all {shard.count} parts must run"
         )
 
 
@@ -258,11 +258,11 @@ def _with_advice(error: OutputError, finished: int) -> OutputError:
     if isinstance(error, LostFolderError):
         return LostFolderError(
             f"{error}\nthe run stopped after {finished} utterances; "
-            "give the same command again: it does what it does not find there"
+            "run the same command again: it redoes whatever is missing"
         )
     return OutputError(
-        f"{error}\nthe run stopped after {finished} utterances, which stay done; "
-        "when that is mended, give the same command again: it goes on from here"
+        f"{error}\nthe run stopped after {finished} utterances, which are kept; fix the problem, then run the same "
+        "command to continue"
     )
 
 

@@ -43,8 +43,8 @@ class Utterance:
         transcript: path of the transcript's file in the audio's folder, an input that no output may replace;
             "" where it is in one of the source's `files`.
         language: of the transcript (ISO 639 or BCP 47), "" where the source does not say.
-        book: the text of many recordings, where this one reads a part that is to be found; `text` is all of it. None
-            where `text` is what is said.
+        book: the text of many recordings; this one reads a part of it, which the run has to find; `text` is all of
+            it. None if `text` is what is said.
         file: what was read with `text` where its file has cues (SRT, WebVTT) or places (EPUB), to be kept; else None.
     """
 

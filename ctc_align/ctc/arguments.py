@@ -1,8 +1,6 @@
-"""Arguments in the forms of PyTorch and torchaudio: tensors of them for the operators, which check what they hold.
-
-What stands here looks at types and shapes alone, so that it can be traced by `torch.compile`, `torch.export` and
-`torch.func`; numbers are read in `ctc_align.ctc.arguments`. Errors are `KernelError`, which is a ValueError and a
-RuntimeError too.
+"""Convert the arguments of PyTorch and torchaudio to tensors, checking only types and shapes, so that
+`torch.compile`, `torch.export` and `torch.func` can trace it; values are checked in `whole_numbers`, `frame_counts` and
+`token_ids` when an operator runs. Errors are `KernelError`, which is also a ValueError and a RuntimeError.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def over_batches(
         rows.append(value)
     if targets_at is not None and rows[targets_at].dim() == 2:
         if rows[0].shape[1] != 1:
-            raise KernelError("targets: expected (N, S) under torch.vmap, got those of all utterances in a row")
+            raise KernelError("targets: expected (N, S) under torch.vmap, got the targets of all utterances in a row")
         rows[targets_at] = rows[targets_at].unsqueeze(1)
     results = call(*(value.flatten(0, 1) if isinstance(value, torch.Tensor) else value for value in rows))
     if isinstance(results, torch.Tensor):

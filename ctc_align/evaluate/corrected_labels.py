@@ -140,7 +140,7 @@ def _check_labels(words: Sequence[AlignedWord], intervals: Sequence[Interval], p
     expected = f"{words[at].text!r} ({words[at].start_s:.2f} s)" if at < len(words) else "no more words"
     got = f"{intervals[at].label!r} ({intervals[at].start_s:.2f} s)" if at < len(intervals) else "no more"
     raise InputError(
-        f"{path}: expected the words of the alignment, word {at + 1} {expected}, got {got}; where the text was wrong, "
+        f"{path}: expected the words of the alignment, word {at + 1} {expected}, got {got}; if the text was wrong, "
         "put the transcript right and align again"
     )
 

@@ -134,7 +134,7 @@ def _panels(log_probs: torch.Tensor, target: torch.Tensor, blank: int) -> dict[s
 
     if not isinstance(log_probs, torch.Tensor) or log_probs.dim() != 2:
         got = tuple(log_probs.shape) if isinstance(log_probs, torch.Tensor) else type(log_probs).__name__
-        raise KernelError(f"log_probs: expected those of one utterance (T, C), got {got}")
+        raise KernelError(f"log_probs: expected the log-probs of one utterance (T, C), got {got}")
     if target.dim() != 1:
         raise KernelError(f"target: expected the token ids of one utterance (L,), got {tuple(target.shape)}")
     scores, lengths = log_probs.detach(), ([len(log_probs)], [len(target)])

@@ -81,7 +81,7 @@ def parse_tier(tier: str) -> str:
     kind = {"word": WORDS, "phone": PHONES, "tokens": PHONES, "token": PHONES}.get(tier, tier)
     if kind not in TIERS:
         raise UsageError(
-            f"expected the tier {' or '.join(TIERS)} (words=NAME where a TextGrid calls it otherwise), got {tier!r}"
+            f"expected the tier {' or '.join(TIERS)} (words=NAME if a TextGrid uses another name), got {tier!r}"
         )
     return kind
 

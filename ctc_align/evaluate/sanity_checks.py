@@ -122,7 +122,7 @@ def _far(utterances: Sequence[PairedUtterance]) -> str | None:
     if not far:
         return None
     return (
-        f"half of the edges are more than {_FAR_S:g} s off, which is no error of an aligner, in {_some(far)}: are they "
+        f"half of the edges are more than {_FAR_S:g} s off, which no aligner does, in {_some(far)}: are they "
         "of the same recording?"
     )
 

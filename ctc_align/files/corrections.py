@@ -64,7 +64,7 @@ def keep_aside(path: Path) -> Path:
         os.rename(path, kept)
     except OSError as error:
         raise OutputError(
-            f"{path}: was changed by hand, and cannot be moved to {kept.name} ({error.strerror})"
+            f"{path}: has hand corrections, and cannot be moved to {kept.name} ({error.strerror})"
         ) from error
     return kept
 
@@ -78,7 +78,7 @@ def keep_corrected(path: Path) -> None:
     if not is_corrected(path):
         return
     kept = keep_aside(path)
-    logger.warning("%s has words by hand, and its utterance was done again: it is kept as %s", path, kept.name)
+    logger.warning("%s has hand corrections, and its utterance was aligned again: it is kept as %s", path, kept.name)
 
 
 BEFORE = ".before"
@@ -114,14 +114,14 @@ class LatestWork:
     outdated: tuple[Path, ...] = ()
 
     def notes(self) -> Iterator[str]:
-        """Yield what is taken, and what is not."""
+        """Yield which files are used, and which are not."""
         others = ", ".join(path.name for path in self.replaced)
         if others:
             is_alone = len(self.replaced) == 1 and self.replaced[0] == original_of(self.path)
             why = "" if is_alone else ": it is the latest with corrections"
             yield f"{self.path} is used instead of {others}{why}"
         for path in self.outdated:
-            yield f"{path} is left aside: it is of another text, or of another recording, than {self.path.name}"
+            yield f"{path} is ignored: it belongs to another text or recording than {self.path.name}"
 
 
 def latest_works(files: Iterable[Path]) -> Iterator[LatestWork]:

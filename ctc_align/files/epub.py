@@ -121,7 +121,7 @@ def parse_xml(data: bytes, handlers: Handlers) -> None:
 
 
 def parse_html(data: bytes, handlers: Handlers) -> None:
-    """Read a page that is no XML as browsers do: what is not closed is closed by what it lies in."""
+    """Read a page that is not XML as browsers do: what is not closed is closed by what it lies in."""
     reader = _HtmlReader(handlers)
     reader.feed(data.decode("utf-8-sig", "replace"))
     reader.close()
@@ -307,7 +307,7 @@ def is_epub(data: bytes) -> bool:
 
 
 def epub_version(path: str) -> str:
-    """Return the version of EPUB that a book says ("2.0", "3.0"), "" where it cannot be read: who reads it says so."""
+    """Return the EPUB version that a book declares ("2.0", "3.0"); "" if unreadable (its reader reports that)."""
     try:
         with open_epub(read_input(path, factor=1), path) as book:
             return book.version()
@@ -368,7 +368,7 @@ class EpubArchive:
         """Return the name of the package document."""
         container = self.parsed(CONTAINER, _Container())
         if not container.package:
-            raise self.fault(f"{CONTAINER} names no package document (full-path); it is no whole EPUB book")
+            raise self.fault(f"{CONTAINER} names no package document (full-path); it is not a complete EPUB book")
         return posixpath.normpath(unquote(container.package))
 
     def version(self) -> str:
@@ -380,7 +380,7 @@ class EpubArchive:
         path = self.package()
         pages = self.parsed(path, _Package()).pages(posixpath.dirname(path))
         if not pages:
-            raise self.fault(f"{path} has no page in its spine; it is no whole EPUB book")
+            raise self.fault(f"{path} has no page in its spine; it is not a complete EPUB book")
         self.refuse_encrypted([path, *(page.href for page in pages)])
         return path, pages
 
@@ -399,12 +399,12 @@ class EpubArchive:
             book.add(href, cfi, partial(parse_xml, data))
         except ValueError as error:
             if b"<!ENTITY" in data or len(data) > MOST_MALFORMED_BYTES:
-                raise self.fault(f"{href}: cannot be read: {error}; mend that page, or save the text") from None
+                raise self.fault(f"{href}: cannot be read: {error}; correct that page, or save the text") from None
             logger.warning("%s: %s: not well-formed (%s); it is read as HTML", self.source, href, error)
             try:
                 book.add(href, cfi, partial(parse_html, data))
             except ValueError as worse:
-                raise self.fault(f"{href}: cannot be read: {worse}; mend that page, or save the text") from None
+                raise self.fault(f"{href}: cannot be read: {worse}; correct that page, or save the text") from None
 
     def parsed(self, name: str, handlers: Events) -> Events:
         """Return `handlers` after the events of an XML file of the archive."""

@@ -287,7 +287,7 @@ def check_format(data: Any, name: str) -> None:
 
 def no_number(constant: str) -> float:
     """Refuse NaN and Infinity, which are not JSON; for `parse_constant`."""
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is not a number of JSON")
 
 
 def alignment_fields(data: dict[str, Any], name: str | Path = "the JSON object") -> dict[str, Any]:
@@ -634,7 +634,7 @@ def _fault_of_word(word: AlignedWord, duration_s: float) -> str | None:
         fixed = next((token for token in word.tokens if token.by), None)
         if fixed is None:
             return None
-        return f'token {fixed.token!r} of {fixed_name(word)} is by hand, its word is not: give it "by", too'
+        return f'token {fixed.token!r} of {fixed_name(word)} is hand-corrected, its word is not: give it "by", too'
     assert word.start_s is not None
     assert word.end_s is not None
     if word.start_s >= word.end_s:

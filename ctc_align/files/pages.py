@@ -135,7 +135,7 @@ def linked_recording(
     mime = played_type(os.fspath(recording))
     if mime is None:
         raise UsageError(
-            f"{recording}: browsers play no files of this kind, so a page cannot link to it; leave --audio link away, "
+            f"{recording}: browsers play no files of this kind, so a page cannot link to it; omit --audio link, "
             "and its sound is put into the page"
         )
     if peaks is None:

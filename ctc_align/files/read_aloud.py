@@ -74,7 +74,7 @@ class SmilWriter(Writer):
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         clips, nameless, apart = _smil_clips(alignment)
         if not clips:
-            what = "no element that is read has an id" if alignment.places else "the transcript is no book"
+            what = "no element that is read has an id" if alignment.places else "the transcript is not a book"
             other = "; ctc-align book, of the book and the JSON, needs none" if alignment.places else ""
             raise OutputError(
                 f"{alignment.utterance}: SMIL needs an EPUB book, whose elements with ids it names, but {what}; leave "
@@ -333,7 +333,7 @@ def refuse_old(book: EpubArchive) -> None:
     if not version.startswith("3"):
         raise book.fault(
             f"expected an EPUB 3 book, got version {version or 'unknown'}, which cannot hold a recording; make it one: "
-            "ebook-polish --upgrade-book BOOK.epub NEW.epub (Calibre), and give the new book: where its text is the "
+            "ebook-polish --upgrade-book BOOK.epub NEW.epub (Calibre), and give the new book: if its text is the "
             "same, which is checked, the alignments are good for it"
         )
 
@@ -397,7 +397,7 @@ def _length_ms(pages: Sequence[SpokenPage]) -> int:
 def _only(book: EpubArchive, file: str, source: XmlSource, name: str) -> SourceNode:
     found = [node for node in source.nodes if node.name == name]
     if len(found) != 1:
-        raise book.fault(f"{file}: expected one element {name}, got {len(found)}; it is no whole EPUB book")
+        raise book.fault(f"{file}: expected one element {name}, got {len(found)}; it is not a complete EPUB book")
     return found[0]
 
 
@@ -467,7 +467,7 @@ def _pages(archive: EpubArchive) -> tuple[str, list[_BookPage]]:
             pages.append(_BookPage(page, first, PageSource.added(archive.read(page.href), book, page.href, page.cfi)))
         except (ValueError, LookupError) as error:
             raise archive.fault(
-                f"{page.href}: cannot be changed: {error}; mend that page (epubcheck names its faults), and align again"
+                f"{page.href}: cannot be changed: {error}; correct it (epubcheck names its faults), and align again"
             ) from None
     names = [page.page.href for page in pages]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -482,8 +482,8 @@ def _units(reading: Reading, text: str, by: str, recording: int) -> Iterator[lis
     shift = alignment.text_offset or 0
     if text[shift : shift + len(alignment.text)] != alignment.text:
         raise TranscriptError(
-            f"{reading.name}: its text is not that of the book; give the book that was aligned, and mend words in it, "
-            "not in the alignment"
+            f"{reading.name}: its text differs from the book's; give the book that was aligned, and correct words in "
+            "it, not in the alignment"
         )
     ordered = sorted(alignment.words, key=lambda word: word.char_start)
     starts = [word.char_start for word in ordered]

@@ -72,7 +72,7 @@ def parse_json_transcript(text: str, source: str) -> Transcript | None:
         where = f"{source}, segment {number}"
         if not isinstance(segment, dict) or not isinstance(written := _first(segment, _TEXTS), str):
             raise TranscriptError(
-                f"{where}: expected a segment with its text, as in the others, got {shown(segment)}; mend that one, or "
+                f"{where}: expected a segment with its text, as in the others, got {shown(segment)}; correct it, or "
                 "give the words alone as a text file"
             )
         start_s, end_s = _times(segment, end_s, where)
@@ -135,7 +135,7 @@ def _times(segment: dict[str, Any], before_s: float, where: str) -> tuple[float,
         end_s = start_s if end is None else max(as_seconds(end) / per_s, start_s)
     except ValueError as error:
         raise TranscriptError(
-            f"{where}: expected its start and end in seconds, got {error}; mend that segment"
+            f"{where}: expected its start and end in seconds, got {error}; correct that segment"
         ) from None
     return start_s, end_s
 

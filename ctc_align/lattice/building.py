@@ -364,7 +364,7 @@ def _refuse_no_class(row: np.ndarray, b: int) -> None:
     bad = (row < WILDCARD) | (row > MAX_CLASS)
     if bad.any():
         place = int(np.argmax(bad))
-        what = "is negative" if row[place] < 0 else "is no class"
+        what = "is negative" if row[place] < 0 else "is not a class"
         raise KernelError(f"target {b}: token {place} ({int(row[place])}) {what}; targets hold token ids")
 
 

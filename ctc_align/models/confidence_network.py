@@ -91,7 +91,7 @@ def _built(about: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> Con
     limits = FitLimits(**{name: as_number(value) for name, value in about["limits"].items()})
     features, width = tuple(about["features"]), as_whole(about["width"], 1)
     if weights["input.weight"].shape != (width, 2 * len(features), 1):
-        raise ValueError("features and width are not those of the weights")
+        raise ValueError("features and width do not match the weights")
     return ConfidenceNetwork(features, width, limits)
 
 

@@ -390,11 +390,11 @@ def _checked_shape(about: Mapping[str, object], weights: Mapping[str, torch.Tens
     width, embedding = (min(as_whole(about[name], 1), WIDEST) for name in ("width", "embedding"))
     members = as_whole(about["members"], 1)
     if members > MOST_MEMBERS or any(f"companions.{k}.sound.weight" not in weights for k in range(members - 1)):
-        raise ValueError("members are not those of the weights")
+        raise ValueError("members do not match the weights")
     if weights["sound.weight"].shape != (len(labels) + 1, embedding):
-        raise ValueError("labels are not those of the weights")
+        raise ValueError("labels do not match the weights")
     if weights["layers.0.weight"].shape != (width, CHANNELS, KERNEL):
-        raise ValueError("width is not that of the weights")
+        raise ValueError("width does not match the weights")
     return EdgeNetworkShape(tuple(labels), width, embedding, members)
 
 

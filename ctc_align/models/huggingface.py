@@ -282,7 +282,7 @@ class HubSource:
             return self._local()
         folder = self._snapshot(DESCRIPTIONS)
         if not (folder / "config.json").is_file():
-            raise UsageError(f"model {self.name}: the repository has no config.json: it is no model of transformers")
+            raise UsageError(f"model {self.name}: the repository has no config.json: it is not a model of transformers")
         return folder
 
     def weights(self, *further: str) -> Path:

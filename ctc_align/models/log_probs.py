@@ -135,7 +135,7 @@ def _check_classes(vocab: tuple[str, ...], shape: tuple[int, ...], name: str) ->
     frames, classes = shape
     vocab = without_disambiguation(vocab, classes)
     if len(vocab) != classes:
-        hint = ": the blank needs a line of its own in the vocabulary" if len(vocab) + 1 == classes else ""
+        hint = ": the blank needs its own line in the vocabulary" if len(vocab) + 1 == classes else ""
         if len(vocab) == frames:
             hint = f": are the axes swapped? expected (frames, classes), got {shape}"
         raise EmissionsError(
@@ -260,7 +260,7 @@ _WIDEST_BYTES = 8
 _NPY_HEAD = 64
 _READ_BYTES = 2**24
 _SAFE_TORCH = (2, 10)
-"""Before it `torch.load(weights_only=True)` could be made to run code: CVE-2025-32434, and one that 2.10 mended."""
+"""Before it `torch.load(weights_only=True)` could be made to run code: CVE-2025-32434, and one that 2.10 fixed."""
 
 
 def _split_ark(path: str) -> tuple[str, int] | None:

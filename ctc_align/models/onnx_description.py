@@ -4,7 +4,7 @@
 that sherpa-onnx's exports write into the file (`model_type`, `subsampling_factor`, `normalize_type` …) say the same for
 NeMo, icefall (zipformer CTC), WeNet and GigaAM; the TOML file wins.
 
-    tokens = "tokens.txt"         # beside the ONNX file: one token a line, Kaldi's `token id`, or JSON
+    tokens = "tokens.txt"         # beside the ONNX file: one token per line, Kaldi's `token id`, or JSON
     features = "nemo-mel"         # or "kaldi-fbank" or "waveform"
     frame_shift_s = 0.08
 
@@ -336,12 +336,12 @@ def vocabulary(description: OnnxDescription, file: Path, classes: int, name: str
     path, toml = file.parent / description.tokens, file.with_suffix(".toml")
     if not path.is_file():
         raise UsageError(
-            f"model {name}: its vocabulary {path} is missing: put it there (one token a line, or Kaldi's `token id`), "
-            f'or say in {toml.name}: tokens = "FILE"'
+            f"model {name}: its vocabulary {path} is missing: put it there (one token per line, or Kaldi's `token id`)"
+            f', or say in {toml.name}: tokens = "FILE"'
         )
     vocab = load_vocab(path)
     if len(vocab) != classes:
-        hint = ": the blank needs a line of its own" if len(vocab) + 1 == classes else ": it is another model's"
+        hint = ": the blank needs its own line" if len(vocab) + 1 == classes else ": it is another model's"
         raise UsageError(
             f"model {name}: expected {classes} tokens in {path}, one for each class, got {len(vocab)}{hint}"
         )
@@ -362,7 +362,7 @@ def _separated(vocab: tuple[str, ...], separator: str, name: str, path: Path) ->
     if not separator or (separator in vocab and separator in SEPARATORS):
         return vocab
     if separator not in vocab:
-        raise UsageError(f"model {name}: word_separator {separator!r} is no token of {path}")
+        raise UsageError(f"model {name}: word_separator {separator!r} is not a token of {path}")
     return tuple(SEPARATORS[0] if token == separator else token for token in vocab)
 
 

@@ -1,4 +1,4 @@
-"""Vocabulary files (one token a line, Kaldi's `token id`, or a JSON list or object), and the blank."""
+"""Vocabulary files (one token per line, Kaldi's `token id`, or a JSON list or object), and the blank."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _from_lines(text: str, name: str) -> tuple[str, ...]:
             raise EmissionsError(f"{name}:{number}: expected a token, got an empty line: name the blank, <blk> say")
         if line != " " and (match or " " in line or "\t" in line):
             raise EmissionsError(
-                f"{name}:{number}: expected one token a line, or a token and its id on every line, got {shown(line)}"
+                f"{name}:{number}: expected one token per line, or a token and its id on every line, got {shown(line)}"
             )
     return _unique([(line, f"line {number}") for number, line in enumerate(lines, start=1)], name)
 

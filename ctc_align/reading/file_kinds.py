@@ -220,7 +220,7 @@ def _zipped(data: bytes) -> FileKind:
     for folder, kind in _ZIPPED:
         if any(name.startswith(folder) for name in names):
             return kind
-    return FileKind("a ZIP archive", _UNPACK, "unpack it first, where it holds a recording")
+    return FileKind("a ZIP archive", _UNPACK, "unpack it first, if it holds a recording")
 
 
 def encoding_of(data: bytes) -> tuple[str, str] | None:

@@ -194,7 +194,7 @@ class AccessGuard:
         foreign = [origin for origin in _values(scope, b"origin") if origin.lower() not in ours]
         sites = [site for site in _values(scope, b"sec-fetch-site") if site not in ("same-origin", "none")]
         if foreign or sites:
-            raise RefusedError(403, "only this server's pages may change anything here, not those of other sites")
+            raise RefusedError(403, "only this server's pages may change anything here, not pages of other sites")
 
     def _checked_token(self, scope: Scope) -> ASGIApp:
         """Return what answers: the app, or for `?token=…` a redirect that sets the cookie."""

@@ -1,4 +1,4 @@
-"""A folder of alignments: what is in it, worst first; reading one, its recording, and saving what a person mended.
+"""A folder of alignments: what is in it, worst first; reading one, its recording, and saving what a person corrected.
 
 Nothing outside the folder is read or written, whatever a name or a file in it says: names are checked, links are
 followed only to what lies inside.

@@ -17,7 +17,7 @@ _REFUSALS = {
     "408": "the recording, or the JSON, did not arrive in time",
     "409": "not in this state: a job that is not done, or was cancelled; or corrections of something else",
     "413": "too large, or too long",
-    "415": "not a form, or a file that is no transcript",
+    "415": "not a form, or a file that is not a transcript",
     "421": "a Host header that is not this server's",
     "422": "the recording or the transcript cannot be used",
     "503": "all places of the queue are taken (Retry-After says when to come again), or the server is ending",
@@ -91,7 +91,7 @@ def _job_paths() -> dict[str, Any]:
         "/jobs/{id}/realign": {"parameters": one, "post": _realigning()},
         "/jobs/{id}/page": {
             "parameters": one,
-            "get": _operation("Look, listen and mend", "a page", "text/html", ("404", "409", "422")),
+            "get": _operation("View, listen and correct", "a page", "text/html", ("404", "409", "422")),
         },
         "/jobs/{id}/audio": {
             "parameters": one,
@@ -116,7 +116,7 @@ def _folder_paths() -> dict[str, Any]:
         },
         "/view/{id}": {
             "parameters": one,
-            "get": _operation("Look, listen and mend", "a page", "text/html", ("404", "422")),
+            "get": _operation("View, listen and correct", "a page", "text/html", ("404", "422")),
         },
     }
 
@@ -140,7 +140,7 @@ def _operation(
 
 
 def _realigning() -> dict[str, Any]:
-    summary = "Align a corrected alignment again between the words that are by hand, without saving it"
+    summary = "Align a corrected alignment again between the hand-corrected words, without saving it"
     return _saving(summary, "the new alignment, its times from the start of the utterance", ("503",))
 
 

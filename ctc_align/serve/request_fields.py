@@ -21,7 +21,7 @@ SETTINGS = {field.name: field for field in dataclasses.fields(Settings) if field
 FIELDS = {
     "text": "the transcript itself, UTF-8; for /score it may be repeated",
     "format": "of the answer; for /align",
-    "utterance": "name of the recording in the outputs; by default that of its file",
+    "utterance": "name of the recording in the outputs; by default the name of its file",
     "model": "must be the model that the server has loaded",
 }
 PARTS = {
@@ -97,7 +97,8 @@ def settings_of(form: Form, base: Settings, model: str) -> Settings:
 def _check_model_settings(values: Mapping[str, Any], base: Settings, model: str) -> None:
     changed = [name for name in MODEL_SETTINGS if name in values and values[name] != getattr(base, name)]
     if changed and model.startswith("hf:"):
-        raise RefusedError(400, f"{changed[0]}: the model {model} has that of its start, {getattr(base, changed[0])!r}")
+        loaded = f"the model {model} was loaded with {getattr(base, changed[0])!r}"
+        raise RefusedError(400, f"{changed[0]}: {loaded}, and a request cannot change it")
 
 
 def _as_setting(name: str, text: str) -> Any:

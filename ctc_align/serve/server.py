@@ -70,7 +70,7 @@ class AlignServer:
     Args:
         aligner: loaded; the server's alone from now on.
         limits: of requests.
-        folder: of alignments to look at and mend; None: none.
+        folder: of alignments to view and correct; None: none.
     """
 
     def __init__(self, aligner: Aligner, limits: ServerLimits, folder: AlignmentFolder | None = None) -> None:

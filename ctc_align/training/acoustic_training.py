@@ -360,7 +360,7 @@ class _Loop:
         path = self.target.folder / "checkpoint.pt"
         if path.exists():
             run_folder.restore_checkpoint(path, self._put_back)
-            self.target.watch.say(f"goes on from step {self.step} of {self.steps}")
+            self.target.watch.say(f"continues from step {self.step} of {self.steps}")
 
     def _put_back(self, state: dict[str, Any]) -> None:
         self.network.load_state_dict(state["network"])

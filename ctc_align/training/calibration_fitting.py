@@ -305,7 +305,7 @@ def _without_strangers(
         labels = [label for label in labelled.words if label.label.strip()]
         pairing = pair_intervals(utterance.word_intervals(edges), labels)
         doubts = () if labelled.char_starts else find_time_doubts([PairedUtterance(labelled.name, pairing)])
-        failed += [f"{labelled.name}: these labels are left aside: {doubt}" for doubt in doubts]
+        failed += [f"{labelled.name}: these labels are ignored: {doubt}" for doubt in doubts]
         fitting += [] if doubts else [utterance]
     if not fitting:
         raise InputError(f"no utterance could be used: {failed[-1]}")

@@ -92,8 +92,8 @@ def read_labelled(
     files = _label_files(folder, problems)
     if not files and not problems:
         raise UsageError(
-            f"{folder}: expected TextGrids labelled by hand in this folder or below it, or JSON with words by hand, "
-            "got none"
+            f"{folder}: expected hand-labelled TextGrids in this folder or below it, or JSON with hand-corrected "
+            "words, got none"
         )
     if problems and failed is None:
         raise InputError(problems[0])
@@ -122,7 +122,7 @@ def _label_files(folder: Path, problems: list[str]) -> list[_LabelFile]:
     found: dict[Path, tuple[int, _LabelFile]] = {}
     for work in latest_works(corrected):
         for path in work.outdated:
-            logger.warning("%s is left aside: it is of another text, or recording, than %s", path, work.path.name)
+            logger.warning("%s is ignored: it belongs to another text or recording than %s", path, work.path.name)
         bare = original_of(work.path).relative_to(folder).with_suffix("")
         name = bare if bare not in found else work.path.relative_to(folder).with_suffix("")
         found[name] = -1, _LabelFile(work.path, name)

@@ -150,7 +150,7 @@ class ModelPackage:
     def _front_matter(self) -> list[str]:
         """Return what hubs of models read: YAML, in which each text is written as JSON, a part of YAML."""
         dataset = {"type": "held-out", "name": f"held-out part of {self.options.corpus}"}
-        losses = {"CTC loss, nats a token": self.dev.ctc, "cross-entropy, nats a frame": self.dev.frame}
+        losses = {"CTC loss, nats per token": self.dev.ctc, "cross-entropy, nats per frame": self.dev.frame}
         metrics = [
             {"type": "loss", "name": name, "value": round(value, 3)}
             for name, value in losses.items()
@@ -200,7 +200,7 @@ class ModelPackage:
             rows = [f"| {name} | {before} | {after} |" for name, before, after in self.comparison.rows()]
             lines += ["", about, "", "| | before | adapted |", "|---|---|---|", *rows]
         if self.by_language:
-            head = "| language | hours | utterances | held out | its CTC loss, nats a token |"
+            head = "| language | hours | utterances | held out | its CTC loss, nats per token |"
             lines += ["", head, "|---|---|---|---|---|", *(part.row for part in self.by_language)]
         if self.inventory.rare:
             rare = ", ".join(f"{letter} ({number})" for letter, number in list(self.inventory.rare.items())[:40])

@@ -5,7 +5,7 @@ like it: the one of the same name, or the nearest phone of the other set; a lett
 most languages.
 
 An edge network that learnt from a model's own edges would hardly draw better ones, and few languages have hand labels.
-How the sound changes at an edge, however, English edges drawn by eye have taught: a model of IPA phones gets the
+How sound changes at an edge is therefore learnt from English edges that people drew: a model of IPA phones gets the
 English network with each phone replaced by the most similar English one, a model of other tokens the English network
 without any knowledge of single sounds.
 """
@@ -64,7 +64,7 @@ class Start:
             raise UsageError(
                 f"start {self.model}: expected a network of the same sizes, got (stem, body, head) "
                 f"{(old.stem, old.body, old.head)} for {(shape.stem, shape.body, shape.head)}; "
-                "leave the recipe's [network] away"
+                "omit the recipe's [network]"
             )
         if self.description.shape.head != shape.head:
             return fitting

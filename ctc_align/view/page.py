@@ -1,4 +1,4 @@
-"""The page of an alignment: one HTML file that shows it, plays its recording and mends it, without a network.
+"""The page of an alignment: one HTML file that shows it, plays its recording and corrects it, without a network.
 
 The page itself, script and style inside, is `page.html`, built of the sources in the folder `web` of the repository.
 Here the alignment (its JSON object) and its sound are put into it, as data that no browser takes for anything else. The

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -73,7 +74,7 @@ def command_pages() -> Iterator[tuple[str, str]]:
     for name, command in _commands().items():
         context = command.context_class(command, info_name=f"ctc-align {name}")
         usage = command.get_usage(context).removeprefix("Usage:")
-        lines = [f"# {name}", "", f"    {' '.join(usage.split())}", "", inspect.cleandoc(command.help), ""]
+        lines = [f"# {name}", "", f"    {' '.join(usage.split())}", "", _about(command.help), ""]
         parameters = [parameter for parameter in command.params if not getattr(parameter, "hidden", False)]
         arguments = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
         options = [parameter for parameter in command.get_params(context) if parameter not in arguments]
@@ -188,6 +189,15 @@ def _type(field: dict[str, Any]) -> str:
         if name in field
     )
     return (" or ".join(kinds) if isinstance(kinds, list) else kinds) + limits
+
+
+def _about(help: str) -> str:
+    """Return a command's help as Markdown: a paragraph whose lines stand as they are (Click's \\b) is a code block."""
+    paragraphs = inspect.cleandoc(help).split("\n\n")
+    return "\n\n".join(
+        textwrap.indent(paragraph.removeprefix("\b\n"), "    ") if paragraph.startswith("\b\n") else paragraph
+        for paragraph in paragraphs
+    )
 
 
 def _first(help: str) -> str:

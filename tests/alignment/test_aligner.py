@@ -173,7 +173,7 @@ def test_a_lexicon_gives_pronunciations_and_the_audio_chooses(tmp_path: Path, he
     ("text", "error", "message"),
     [
         ("hello world", TooShortError, ".*11 tokens need at least 12 frames, the audio has 10"),
-        ("漢字 —", TranscriptError, ".*nothing for any word.*'漢字'"),
+        ("漢字 —", TranscriptError, ".*cannot spell any word.*'漢字'"),
         ("", TranscriptError, ".*empty"),
         (" \n ", TranscriptError, ".*empty"),
         ("— …", TranscriptError, ".*nothing in the transcript"),
@@ -283,9 +283,9 @@ def test_the_first_and_last_sample_of_a_transcript_are_not_spoken() -> None:
 @pytest.mark.parametrize(
     ("edges", "with_states", "told"),
     [
-        ("refined", False, "edges refined cannot be had (log-probs: no network that looks at edges): they are spikes"),
-        ("refined", True, "they are medians over all paths"),
-        ("calibrated", False, "(log-probs: no calibration of edges, which ctc-align calibrate makes): they are spikes"),
+        ("refined", False, "--edges refined is not possible here (log-probs: no network for edges): using spikes"),
+        ("refined", True, "using medians over all paths"),
+        ("calibrated", False, "(log-probs: no calibration of edges; make one with ctc-align calibrate): using spikes"),
         ("occupancy", False, ""),
         ("auto", True, ""),
     ],

@@ -134,7 +134,7 @@ def test_letters_that_the_model_lacks_have_times_between_two_words(english: Alig
 FAULTS: dict[str, tuple[Callable[[AlignedWord, AlignedWord], dict[int, dict[str, Any]]], str]] = {
     "no room between": (
         lambda first, third: {0: {}, 2: {"start_s": first.end_s}},
-        r"demo: '\S+' \(1 of the words\) must fit between .* and does not: move these edges, .* in 0.000 s",
+        r"demo: '\S+' \(1 word\) must fit between .* but does not: move these edges, .* in 0.000 s",
     ),
     "too short for its sounds": (
         lambda first, third: {2: {"start_s": (third.end_s or 0) - 0.011, "tokens": ()}},
@@ -142,7 +142,7 @@ FAULTS: dict[str, tuple[Callable[[AlignedWord, AlignedWord], dict[int, dict[str,
     ),
     "another order": (
         lambda first, third: {0: {"start_s": 4.0, "end_s": 4.5}, 2: {}},
-        r"stands after '\S+' \(4.000–4.500 s, by hand\) in the text, and begins before its end",
+        r"follows '\S+' \(4.000–4.500 s, by hand\) in the text but starts before it ends",
     ),
 }
 

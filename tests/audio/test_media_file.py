@@ -165,8 +165,8 @@ def test_a_wav_that_goes_on_behind_the_end_of_its_header(tmp_path: Path, caplog:
     soundfile.write(path, babble(2.0, level=0.5), RATE)
     whole = path.read_bytes()
     for content, read_s, says in (
-        (whole[:40] + struct.pack("<I", 32000) + whole[44:], 1.0, "1.00 s of the file lie behind the end"),
-        (whole + whole, 2.0, "2.00 s of the file lie behind the end"),
+        (whole[:40] + struct.pack("<I", 32000) + whole[44:], 1.0, "1.00 s of audio after the end"),
+        (whole + whole, 2.0, "2.00 s of audio after the end"),
         (whole[:40] + bytes(4) + whole[44:], 2.0, "ends in the middle of a frame"),
         (whole + b"LIST" + struct.pack("<I", 9000) + b"x" * 9000, 2.0, ""),
         (whole + bytes(9000), 2.0, ""),

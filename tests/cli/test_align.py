@@ -36,7 +36,7 @@ def test_both_forms_write_all_formats(cli, fake_aligner, command):
     result = cli(*command, "talk.wav", "talk.txt")
     assert (result.code, result.stdout) == (0, "")
     assert listed() == FILES
-    assert "CTC loss 3.250, 0.500 a token" in result.stderr
+    assert "CTC loss 3.250, 0.500 per token" in result.stderr
     assert "wrote talk.json, talk.ctm, talk.tokens.ctm, talk.TextGrid" in result.stderr
     call = fake_aligner.calls[0]
     assert (call["audio"], call["text"], call["utterance"]) == ("talk.wav", "Hello, big world!\n", "talk")
@@ -141,8 +141,8 @@ WRONG_CALLS = [
     (["talk.wav", "talk.txt", "--format", ""], "got an empty list"),
     (["talk.wav", "talk.txt", "--times", "noon"], "times: expected 'utterance' or 'recording', got 'noon'"),
     (["talk.wav", "talk.txt", "--labels", "loud"], "labels: expected"),
-    (["talk.wav", "talk.txt", "--format", "smil"], "--format smil: names the elements of an EPUB book"),
-    (["talk.wav", "talk.txt", "--tiers", "words,pitch"], "--tiers: expected a list out of words"),
+    (["talk.wav", "talk.txt", "--format", "smil"], "--format smil needs an EPUB book as transcript"),
+    (["talk.wav", "talk.txt", "--tiers", "words,pitch"], "--tiers: expected a list of words"),
     (["talk.wav", "talk.txt", "--config", "none.toml"], "none.toml"),
     (["talk.wav", "talk.txt", "--lexicon", "."], "--lexicon .: expected a file, got a folder"),
     (["talk.wav", "talk.txt", "--blank", "0"], "--blank: only for log-probs"),

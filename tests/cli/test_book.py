@@ -128,7 +128,7 @@ def test_of_the_downloads_of_a_page_the_last_is_taken_and_exports_are_no_alignme
     said = cli("book", "book.epub", ".").stderr
     assert "one.corrected (1).json is used instead of one.corrected.json, one.json" in said
     said = cli("book", "book.epub", "one.corrected.json", "two.json").stderr
-    assert "one.corrected.json is taken as it is named; one.corrected (1).json beside it is later and has" in said
+    assert "one.corrected.json as given; one.corrected (1).json, in the same folder, is newer but has" in said
 
 
 def test_the_package_says_when_it_was_changed(cli, folder) -> None:
@@ -185,7 +185,7 @@ REFUSED = [
         {"OEBPS/a.xhtml": PAGE.replace("utf-8", "utf-16").format("<p>Be it.</p>").encode("utf-16")},
         "only files in UTF-8",
     ),
-    ({"OEBPS/a.xhtml": PAGE.format("<p>Be so.</p>")}, "a.json: its text is not that of the book"),
+    ({"OEBPS/a.xhtml": PAGE.format("<p>Be so.</p>")}, "a.json: its text differs from the book's"),
     ({"OEBPS/book.opf": (r'version="3.0"', 'version="2.0"')}, "make it one: ebook-polish --upgrade-book"),
     ({"OEBPS/book.opf": ("<item ", '<item media-overlay="a" ')}, "it has media overlays already"),
 ]

@@ -46,7 +46,7 @@ def test_one_speaker_says_nothing_of_others(cli, tmp_path: Path, aligned: Alignm
     label(tmp_path / "labels" / "anna", aligned)
     result = cli("calibrate", "english", tmp_path / "labels", "--out-dir", tmp_path / "out")
     assert result.code == 0
-    assert "1 utterance of one speaker: nobody could be left out" in result.stdout
+    assert "1 utterance of one speaker only: no held-out test was possible" in result.stdout
     assert "constants  " not in result.stdout
     assert "AUC" not in result.stdout
     known = read_calibration(tmp_path / "out" / "calibration.toml")
@@ -65,7 +65,7 @@ def test_what_the_model_draws_has_no_error_against_itself_and_constants_do_no_be
     result = cli("calibrate", "english", tmp_path / "labels", "--out-dir", tmp_path / "out")
     row = next(line for line in result.stdout.splitlines() if "as they were  " in line)
     assert NUMBER.findall(row) == ["0.0", "+0.0", "100.0"]
-    assert "no better than the model does as it is" in result.stderr
+    assert "no better than the uncalibrated model" in result.stderr
 
 
 def test_speakers_are_left_out_in_turn_and_bad_files_named(cli, tmp_path: Path, aligned: Alignment) -> None:
@@ -148,7 +148,7 @@ def test_from_eight_files_on_edges_are_learnt_and_a_folder_is_taken(
     assert "edges.safetensors: exists already; give --force" in refused.error
     few = cli(*call, "--force")
     assert few.code == 0
-    assert "constants only: edges are learnt from 8 labelled files on" in few.stdout
+    assert "constants only: learning edges needs at least 8 labelled files" in few.stdout
     assert not (out / "edges.safetensors").exists()
     label(tmp_path / "labels" / "b" / "8", aligned)
     monkeypatch.setattr(calibration_fitting, "_better", lambda learnt, after: learnt and learnt.network)
@@ -179,7 +179,7 @@ def test_nothing_is_learnt_from_labels_of_another_recording(cli, tmp_path: Path,
         label(tmp_path / "labels" / speaker, aligned, late_s=late_s)
     result = cli("calibrate", "english", tmp_path / "labels", "--out-dir", tmp_path / "out")
     assert result.code == 1
-    assert "bert/demo: these labels are left aside: all times are off by about the same, -" in result.stderr
+    assert "bert/demo: these labels are ignored: all times are off by about the same, -" in result.stderr
     assert read_calibration(tmp_path / "out" / "calibration.toml").source == "labels, 1 labelled file"
     result = cli("calibrate", "english", tmp_path / "labels" / "bert", "--out-dir", tmp_path / "none")
     assert (result.code, "no utterance could be used: " in result.error) == (1, True)

@@ -107,7 +107,7 @@ def test_wrong_calls(cli, here, fake_aligner) -> None:
         "other.json --format srt": 'expected an alignment of format "ctc-align/1", got other JSON',
         "none.json --format srt": "expected JSON of an alignment, got no such file",
         "a/talk.json --format srt,vtt --stdout": "--stdout takes exactly one format",
-        "a/talk.json --format smil": "--format smil: names the elements of an EPUB book; the transcript of a/talk.json",
+        "a/talk.json --format smil": "--format smil needs an EPUB book as transcript; the transcript of a/talk.json",
         "a/talk.json --format html --audio none.wav": "--audio none.wav: expected a recording",
         "a/talk.json --format ctm -o a": "a/talk.ctm: exists already",
     }

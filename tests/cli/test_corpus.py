@@ -80,7 +80,7 @@ def test_end_to_end(cli, model, manifest, tmp_path):
         (["{manifest}", "--out-dir", "{out}", "--batch-seconds", "-1"], "--batch-seconds: expected"),
         (["{manifest}", "--out-dir", "{out}", "--batch-seconds", "nan"], "--batch-seconds: expected"),
         (["{manifest}", "--out-dir", "{out}", "--layout", "boxes"], "--layout: expected"),
-        (["{manifest}", "--out-dir", "{out}", "--format", "smil"], "--format smil: names the elements of an EPUB"),
+        (["{manifest}", "--out-dir", "{out}", "--format", "smil"], "--format smil needs an EPUB book"),
         (["{manifest}", "--out-dir", "{out}", "--backend", "tpu"], "--backend: expected"),
         (["{manifest}", "--out-dir", "{out}", "--lexicon", "nowhere.dict"], "--lexicon nowhere.dict: expected a file"),
         (["{manifest}", "--out-dir", "{out}", "--source", "tape"], "tape"),
@@ -97,9 +97,9 @@ def test_wrong_calls(options, message, cli, manifest, tmp_path):
 
 def test_options_of_subtitles_without_effect_are_told(cli, manifest, tmp_path):
     call = ("corpus", manifest, "--out-dir", tmp_path / "out", "--max-line", 30, "--frame-rate", 25, "--workers", 0)
-    told = "note: --max-line and --frame-rate: without effect, as no subtitles are written (--format srt)"
+    told = "note: --max-line and --frame-rate: no effect, because no subtitles are written (--format srt)"
     assert told in cli(*call).stderr
-    assert "without effect" not in cli(*call, "--format", "json,srt").stderr
+    assert "no effect" not in cli(*call, "--format", "json,srt").stderr
 
 
 def test_quiet_names_failures_only(cli, inline_alignment, model, manifest, tmp_path):  # noqa: F811
@@ -163,7 +163,7 @@ def test_transcripts_that_fit_badly_are_named_with_the_worst_first(tmp_path):
     assert first.startswith("2 transcripts fit their recordings poorly or not at all: u2 (fit none, 2 of 9 words not")
     assert '"status": "skipped"' in where
     *_, where, cues = misfits(summary, has_json=False, keeps_cues=True)
-    assert where.endswith("a run with --format json has it")
+    assert where.endswith("a run with --format json writes it")
     assert cues.startswith("subtitles: a cue without a word in its recording is kept")
 
 
@@ -195,7 +195,7 @@ def test_the_closing_table():
     file = io.StringIO()
     print_summary(replace(summary, complete=False, fit={"good": 1, "none": 1}, unexplained_s=1.2), file, of=60)
     assert re.search("utterances +3 of 60 so far", file.getvalue())
-    assert re.search("speech that is not in the texts +1.2 s, without 1 utterance of fit none", file.getvalue())
+    assert re.search("speech not in the texts +1.2 s, excluding 1 utterance of fit none", file.getvalue())
 
 
 def test_the_profile(capsys):

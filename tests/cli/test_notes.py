@@ -59,7 +59,7 @@ def test_the_exit_code_tells_that_more_is_missing(cli, here, fake_aligner, monke
     for limit, code in ((30, 0), (20, 3)):
         result = cli("talk.wav", "talk.txt", "--max-skipped", str(limit), "--force")
         assert (result.code, "note: 1 of 4 words is not in the recording (b)" in result.stderr) == (code, True)
-        told = "ctc-align: --max-skipped 20 is passed: 1 of 4 words (25.0 %) are not in the recording"
+        told = "ctc-align: --max-skipped 20 is exceeded: 1 of 4 words (25.0 %) are not in the recording"
         assert (told in result.stderr) is (code == 3)
     assert cli("talk.wav", "talk.txt", "--max-skipped", "20", "--force", "--quiet").stderr == f"{told}\n"
 
@@ -73,7 +73,7 @@ def test_a_corpus_says_which_limit_is_passed_beside_what_failed(capsys):
         with pytest.raises(typer.Exit) as exit:
             leave(summary)
         assert exit.value.exit_code == code
-        told = f"ctc-align: --max-skipped is passed: 1 utterance lacks more of its words (e02){end}\n"
+        told = f"ctc-align: --max-skipped is exceeded: 1 utterance lacks more of its words (e02){end}\n"
         assert capsys.readouterr().err == told
 
 
@@ -82,14 +82,14 @@ def test_cues_that_are_not_in_the_recording_are_all_named():
     subtitles = Subtitles("srt", cues=cues)
     found = alignment_notes(alignment_of(1, 7, subtitles=subtitles))
     assert [note.partition(":")[0] for note in found if "cue" in note] == [
-        "7 cues have no word that is in the recording (numbers 6–12)",
-        "1 cue has no word that is spoken (number 13)",
+        "7 cues have no word in the recording (numbers 6–12)",
+        "1 cue has no word to speak (number 13)",
     ]
     nothing = alignment_of(
         0, 8, subtitles=subtitles, fit="none", regions=(Region(NOT_SPOKEN, 0, 1, 0, 1, "not found"),)
     )
     assert len(alignment_notes(nothing)) == 1
-    end = ": nothing of the text was found in the recording, and the times of its cues are not those of this recording"
+    end = ": nothing of the text was found in the recording, and the times of its cues do not belong to this recording"
     assert written_line(nothing, [Path("e.srt")]) == f"wrote e.srt{end}"
 
 
@@ -123,7 +123,7 @@ def test_text_that_goes_on_earlier_in_the_recording_is_told() -> None:
     )
     alignment = alignment_of(4, 0, words=words, text="a b c d")
     assert [note for note in alignment_notes(alignment) if "order" in note] == [
-        "read in another order than it is written: the text goes on earlier in the recording at c (1.00 s)"
+        "not read in the order of the text: the recording jumps back at c (1.00 s)"
     ]
 
 

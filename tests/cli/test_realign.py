@@ -73,7 +73,10 @@ def test_a_textgrid_corrected_in_praat_becomes_a_table(cli, folder: Path, tmp_pa
     arguments = ("--hand", tmp_path, "--audio", folder, "--format", "csv,json", "--out-dir", out)
     result = cli("realign", tmp_path / "demo.json", *arguments)
     assert result.code == 0, result.stderr
-    assert f"demo.TextGrid: {len(aligned.words)} words are by hand, 2 moved (1 of them by hand in " in result.stderr
+    assert (
+        f"demo.TextGrid: {len(aligned.words)} hand-corrected words, 2 moved (1 of them also corrected in "
+        in result.stderr
+    )
     again = read_alignment(out / "demo.aligned.json")
     assert (again.words[2].start_s, again.words[1].end_s) == (moved_s, moved_s)
     assert [(word.start_s, word.end_s) for word in again.words[3:]] == [
@@ -150,7 +153,7 @@ def test_wrong_calls(cli, folder: Path, tmp_path: Path) -> None:
         (tmp_path / "nowhere.json",): "this alignment names no recording; give it with --audio",
         (tmp_path / "piped.json",): "this alignment names no recording; give it with --audio",
         (tmp_path / "nowhere.json", "--audio", tmp_path): "its recording 'nowhere' is not in",
-        (folder / "mended.json", "--format", "smil"): "--format smil: names the elements of an EPUB book; the transcr",
+        (folder / "mended.json", "--format", "smil"): "--format smil needs an EPUB book as transcript; the transcr",
     }.items():
         result = cli("realign", *arguments, "--out-dir", tmp_path / "out")
         assert result.code == 2, (arguments, result.stderr)

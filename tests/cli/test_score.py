@@ -273,7 +273,7 @@ def test_the_kind_of_a_source_is_recognised_or_named(cli, corpus, named):
             [*LOG_PROBS, "right.txt", "--worst-by", "luck"],
             "--worst-by: expected local_loss, loss_per_token, loss_per_frame or loss, got",
         ),
-        ([*LOG_PROBS, "right.txt", "--workers", "2"], "--workers: for a SOURCE alone"),
+        ([*LOG_PROBS, "right.txt", "--workers", "2"], "--workers: only for a SOURCE"),
         (["right.txt", "--vocab", "vocab.txt"], "right.txt: log-probs need --frame-shift too"),
     ],
 )

@@ -49,11 +49,11 @@ def test_faults_are_told_together_and_nothing_is_done(call: str, cli: Callable[.
 @pytest.mark.parametrize(
     ("language", "vocab", "text", "notes"),
     [
-        ("tlh", "ab", "ab 21 2", [f"{NOT_READ}: '2' × 2, '1' × 1; the rest is aligned"]),
-        ("tlh", "ab", "ab ç 2", ["the model's vocabulary lacks 'ç' × 1; the rest", f"{NOT_READ}: '2' × 1; the"]),
+        ("tlh", "ab", "ab 21 2", [f"{NOT_READ}: '2' × 2, '1' × 1; they match any speech"]),
+        ("tlh", "ab", "ab ç 2", ["the model's vocabulary lacks 'ç' × 1; they", f"{NOT_READ}: '2' × 1; they"]),
         ("tlh", "ab", "ab", []),
         ("tlh", "ab2", "ab 2", []),
-        ("de", "ab", "ab " + "9" * 19, ["the model's vocabulary lacks '9' × 19; the rest is aligned"]),
+        ("de", "ab", "ab " + "9" * 19, ["the model's vocabulary lacks '9' × 19; they match any speech"]),
     ],
 )  # fmt: skip
 def test_digits_that_a_language_leaves(

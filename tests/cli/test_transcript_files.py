@@ -84,10 +84,10 @@ def test_cues_as_they_are_wanted(cli):
         ("--frame-rate", "-25", "--frame-rate: expected a number from 0 to 1000, got -25.0"),
     ):
         assert cli("talk.wav", "talk.srt", option, value).error == says
-    told = "without effect, as "
+    told = "no effect, because "
     for files, end in (
         (("talk.wav", "talk.srt"), "the cues of the transcript are kept"),
         (("talk.wav", "talk.txt"), "no"),
     ):
         assert told + end in cli(*files, "--force", *wanted[2:]).stderr
-    assert "without effect" not in cli("talk.wav", "talk.txt", "--force", "--format", "vtt", *wanted).stderr
+    assert "no effect" not in cli("talk.wav", "talk.txt", "--force", "--format", "vtt", *wanted).stderr

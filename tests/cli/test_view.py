@@ -56,18 +56,18 @@ def test_later_corrections_beside_what_is_named_are_told(cli, talk) -> None:
     made, later = json.loads(Path("out/talk.json").read_text("utf-8")), Path("out/talk.corrected.json")
     fixed = {**made, "words": [{**made["words"][0], "by": "hand"}, *made["words"][1:]]}
     cases = {
-        "has later corrections: give that": fixed,
-        "is later and has the same corrections": made,
+        "has newer corrections: give talk.corrected.json to use them": fixed,
+        "is newer but has the same corrections": made,
     }
     for told, data in cases.items():
         later.write_text(json.dumps(data), "utf-8")
         result = cli("view", "out/talk.json", "--audio", "none", "--force")
-        assert f"talk.json is taken as it is named; talk.corrected.json beside it {told}" in result.stderr
+        assert f"talk.json as given; talk.corrected.json, in the same folder, {told}" in result.stderr
     result = cli("view", "out/talk.corrected.json", "out/talk.json", "--audio", "none", "--force")
-    assert "taken as it is" not in result.stderr
+    assert "as given" not in result.stderr
     later.write_text(json.dumps({**fixed, "duration_s": made["duration_s"] + 1}), "utf-8")
     result = cli("view", later, "--audio", "none", "--force")
-    assert "talk.json beside it is of another text or recording" in result.stderr
+    assert "talk.json, in the same folder, belongs to another text or recording" in result.stderr
 
 
 def test_the_recording_is_linked_left_out_or_elsewhere(cli, talk) -> None:
@@ -94,7 +94,7 @@ def test_a_recording_that_goes_on_is_perhaps_another(cli, talk) -> None:
         make_alignment((), 2.0, audio="other.wav").save("other.json", force=True)
         said[seconds] = cli("view", "other.json", "--force")
     assert (said[2.9].stderr, said[3.5].code) == ("wrote other.html\n", 0)
-    assert "other.wav is 3.5 s long, the alignment is of its first 2.0 s: is it the same" in said[3.5].stderr
+    assert "other.wav is 3.5 s long, but the alignment covers only its first 2.0 s: is it the same" in said[3.5].stderr
 
 
 def test_sound_that_is_too_much_lies_beside_the_page(cli, talk, monkeypatch) -> None:
@@ -102,7 +102,7 @@ def test_sound_that_is_too_much_lies_beside_the_page(cli, talk, monkeypatch) -> 
         monkeypatch.setattr(f"{module}.MOST_EMBEDDED_BYTES", 1000)
     result = cli("view", "out/talk.json", "-o", "pages")
     assert result.code == 0
-    assert "are too much for inside pages/talk.html: they are in pages/talk.page.ogg" in result.stderr
+    assert "are too large to embed in pages/talk.html: they are in pages/talk.page.ogg" in result.stderr
     data = data_of("pages/talk.html")
     assert data["audio"] == {"href": "talk.page.ogg", "mime": "audio/ogg", "start_s": 0.0}
     assert data["sound"] == b""

@@ -67,7 +67,7 @@ def test_where_a_recording_has_a_text_or_there_are_two_it_is_as_before(book: Pat
 def test_who_takes_the_text_for_what_is_said_is_told(book: Path) -> None:
     refused = [item for item in open_source(book) if isinstance(item, Refused)]
     assert len(refused) == 3
-    assert "of book.txt, the text of all, parts are found by ctc-align corpus" in refused[0].reason
+    assert "; book.txt looks like the text of all recordings: ctc-align corpus" in refused[0].reason
     assert run(["corpus", str(book), "--out-dir", "out", "--match", "exact", "-q"]) == 1
 
 
@@ -178,7 +178,7 @@ def test_an_epub_2_is_aligned_and_what_it_lacks_is_told_before(book: Path, capsy
         made_epub_2({"a.xhtml": "<p>alpha one two</p>", "b.xhtml": "<p>beta four</p><p>end</p>"})
     )
     assert run(["corpus", str(book), "--out-dir", "out"]) == 0
-    assert "book.epub is an EPUB 2 book: it is aligned as any other, and media overlays" in capsys.readouterr().err
+    assert "book.epub is an EPUB 2 book. It can be aligned, but media overlays" in capsys.readouterr().err
     assert json.loads(Path("out/beta.json").read_text("utf-8"))["text"] == "beta four"
 
 

@@ -161,7 +161,7 @@ class TestOutput:
         """It says why and what to do; what there is, is whole."""
         assert result.returncode == 1
         assert "No space left on device" in result.stderr
-        assert "give the same command again" in result.stderr
+        assert "run the same command" in result.stderr
         assert 0 < len(runs.lines(out_dir)) < UTTERANCES
         assert list(out_dir.rglob("*.part")) == []
         for path in out_dir.rglob("u*.json"):

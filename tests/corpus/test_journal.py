@@ -206,7 +206,7 @@ def test_a_line_with_a_damaged_field_is_passed_over_and_said(tmp_path, caplog):
     with open(path, "a", encoding="utf-8") as file:
         file.write(json.dumps(data | DAMAGES[0]) + "\n" + json.dumps(data | {"id": "c", "later": 1}) + "\n")
     assert [found.id for found in read_lines(path)] == ["a", "c"]
-    assert "line 2: not a line of a journal; its utterance is done again" in caplog.text
+    assert "line 2: not a line of a journal; its utterance is redone" in caplog.text
     outcomes = Outcomes([path])
     assert (len(outcomes), outcomes.find(line_key("b"))) == (2, None)
     summary = summarize([path])

@@ -72,7 +72,7 @@ def test_a_killed_process_holds_nothing(holder, tmp_path):
 
 @pytest.mark.long
 def test_other_shards_of_one_number_may_run_and_others_not(holder, tmp_path):
-    with pytest.raises(UsageError, match=r"works on the whole corpus of it: .* only shards of one number"):
+    with pytest.raises(UsageError, match=r"works on the whole corpus of it: .* must all use the same N"):
         FolderLock(tmp_path, Shard(0, 2)).__enter__()
     holder.kill()
     holder.wait()

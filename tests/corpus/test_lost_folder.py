@@ -65,7 +65,7 @@ SHARDS["delete the pending parts"] = lambda out_dir: (out_dir / ".ctc-align-spoo
 def require_it_stopped(out_dir: Path, disturbance: str, there: object, stderr: str) -> None:
     """It says what to do, and nothing was made in a folder that is another one."""
     assert "Traceback" not in stderr
-    assert "give the same command again" in stderr
+    assert "run the same command" in stderr
     if "rename" in disturbance:
         assert "out" in stderr
         assert contents(out_dir) == there

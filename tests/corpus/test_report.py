@@ -209,7 +209,7 @@ def test_what_is_there_stays(tmp_path, cli):
     (folder / "report.html").write_text("an utterance called report")
     result = cli("report", folder, "--force")
     assert result.code == 2
-    assert "is no report" in result.error
+    assert "is not a report" in result.error
     assert (folder / "report.html").read_text() == "an utterance called report"
 
 

@@ -238,7 +238,7 @@ class TestTwoRuns:
             assert f"process {first.process.pid} on " in second.stderr
             assert "another run works on it" in second.stderr
             third = run_into(corpus, out_dir, "--shard", "0/2", code=2)
-            assert "only shards of one number" in third.stderr
+            assert "must all use the same N" in third.stderr
         run_into(corpus, out_dir)
 
 
@@ -253,7 +253,7 @@ class TestInterrupts:
             held.process.send_signal(number)
             _, stderr = held.ended()
         assert held.process.returncode == 130, stderr
-        assert re.search(rf"ctc-align: interrupted: \d+ of {UTTERANCES} utterances are done; the same", stderr)
+        assert re.search(rf"ctc-align: interrupted: \d+ of {UTTERANCES} utterances are done; run the same", stderr)
         assert re.search(rf"utterances +\d+ of {UTTERANCES} so far", stderr)
         assert "Traceback" not in stderr
         summary = runs.summary(out_dir)

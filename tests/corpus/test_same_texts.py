@@ -34,8 +34,8 @@ def test_a_transcript_of_two_recordings_is_told(
         (tmp_path / "in" / f"{name}.txt").write_text(text, "utf-8")
     assert run(["corpus", str(tmp_path / "in"), "--out-dir", str(tmp_path / "out")]) == 0
     told = " ".join(capsys.readouterr().err.split())
-    assert "a, b have the same transcript (8 words), which does not fit b: was it given to a wrong recording?" in told
-    assert "transcripts that several utterances have 2, 4 utterances" in told
+    assert "a, b have the same transcript (8 words), which does not fit b: was it given to the wrong recording?" in told
+    assert "transcripts that several utterances share 2, 4 utterances" in told
     summary = json.loads((tmp_path / "out" / "summary.json").read_text("utf-8"))
     assert [(row["utterances"], row["count"], row["misfits"]) for row in summary["same_texts"]] == [
         (["a", "b"], 2, ["b"]),

@@ -43,7 +43,7 @@ def test_another_number_of_shards_goes_on(run, layout, corpus, tmp_path):
     assert killed.returncode < 0
     for i in range(2):
         told = run(corpus, "--out-dir", parts, "--shard", f"{i}/2", *LAYOUTS[layout]).stderr
-        assert f"warning: --shard {i}/2: jobs of 3 parts have worked in this folder; what is done stays" in told
+        assert f"warning: --shard {i}/2: this folder already has results from jobs of 3 parts. They are kept" in told
     assert runs.outputs(parts) == expected
     names = sorted(path.name for path in parts.glob("journal*"))
     ids = [line["id"] for name in names for line in runs.lines(parts, name)]

@@ -117,7 +117,7 @@ def test_what_the_csv_module_writes_is_read(tmp_path, rows, separator, is_quoted
 BAD = [
     (",text", "empty one"),
     ("x.wav,", "empty"),
-    ("x.wav,one,,,,,,more", "8 columns where the header has 7"),
+    ("x.wav,one,,,,,,more", "8 columns, but the header has 7"),
     ("x.wav,one,,abc", "number of seconds"),
     ("x.wav,one,,nan", "number of seconds"),
     ("x.wav,one,,-1", "0 or more"),

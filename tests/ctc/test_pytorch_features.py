@@ -238,7 +238,7 @@ def tiny(x: torch.Tensor) -> torch.Tensor:
         (lambda x: torch.func.jacfwd(torch.func.jacfwd(tiny))(x), "not differentiable twice in forward mode, as no to"),
         (
             lambda x: torch.vmap(lambda x: ctc_loss(x.repeat(1, 2, 1), torch.tensor([1, 1]), [2, 2], [1, 1]))(x[None]),
-            "targets: expected (N, S) under torch.vmap, got those of all utterances in a row",
+            "targets: expected (N, S) under torch.vmap, got the targets of all utterances in a row",
         ),
         (lambda x: torch.jit.script(CTCLoss()), "torch.jit.script does not take CTCLoss, whose kernels are called fro"),
     ],

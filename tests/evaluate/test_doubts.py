@@ -107,4 +107,4 @@ def test_another_recording_of_the_same_sounds():
 
     (doubt,) = evaluate_intervals([("u1", phones(), phones())], "phones").doubts
     assert told([Interval(5.0, 5.4, "yes")], [Interval(5.5, 5.9, "yes")]) == (), "one word, misplaced"
-    assert "more than 0.25 s off, which is no error of an aligner, in 1 utterance: u1" in doubt
+    assert "more than 0.25 s off, which no aligner does, in 1 utterance: u1" in doubt

@@ -74,8 +74,11 @@ def test_matplotlib_is_imported_late_and_its_absence_is_said(
 @over_rows(
     ("change", "said"),
     [
-        ({"log_probs": torch.zeros(4, 1, 3)}, "log_probs: expected those of one utterance (T, C), got (4, 1, 3)"),
-        ({"log_probs": [[0.0]]}, "log_probs: expected those of one utterance (T, C), got list"),
+        (
+            {"log_probs": torch.zeros(4, 1, 3)},
+            "log_probs: expected the log-probs of one utterance (T, C), got (4, 1, 3)",
+        ),
+        ({"log_probs": [[0.0]]}, "log_probs: expected the log-probs of one utterance (T, C), got list"),
         ({"target": torch.tensor([[1]])}, "target: expected the token ids of one utterance (L,), got (1, 1)"),
         ({"target": [[1], [2]]}, "target: expected the token ids of one utterance (L,), got (2, 1)"),
         ({"target": "ab"}, "targets: expected token ids, a tensor, an array or a list, got str"),

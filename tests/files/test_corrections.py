@@ -64,9 +64,7 @@ def test_what_is_of_another_text_recording_or_utterance_is_not_taken(saved) -> N
     works = list(latest_works([path, other, text, longer, before]))
     assert [work.path for work in works] == [path, other]
     assert set(works[0].outdated) == {text, longer}
-    assert all(
-        "is left aside: it is of another text, or of another recording, than a.json" in n for n in works[0].notes()
-    )
+    assert all("is ignored: it belongs to another text or recording than a.json" in n for n in works[0].notes())
     assert latest_beside(other).path == other
     again = saved("a.hand-2.json", replace(BY_HAND, utterance="another"))
     assert [work.path for work in latest_works([path, other, again])] == [path, again], "of the other one the latest"
@@ -118,7 +116,7 @@ FAULTS: dict[str, tuple[Callable[[list[Any], dict[str, Any]], Any], str]] = {
     ),
     "a token in a word by nobody": (
         lambda words, data: words[2]["tokens"][0].update(by="hand"),
-        "token 'a' of '12\"' .* is by hand, its word is not",
+        "token 'a' of '12\"' .* is hand-corrected, its word is not",
     ),
     "by somebody else": (lambda words, data: words[2].update(by="eye"), r"words\[2\].by: expected one of hand"),
     "by hand and without times": (

@@ -78,7 +78,7 @@ def test_each_element_that_is_read_has_its_clip(tmp_path, caplog):
 
 
 def test_what_is_no_book_or_has_no_ids_is_refused(tmp_path, talk):
-    with pytest.raises(OutputError, match=r"SMIL needs an EPUB book.*the transcript is no book.*leave smil out"):
+    with pytest.raises(OutputError, match=r"SMIL needs an EPUB book.*the transcript is not a book.*leave smil out"):
         rendered(talk, "smil")
     with pytest.raises(OutputError, match="no element that is read has an id"):
         rendered(read_book(tmp_path / "plain.epub", ids=False), "smil")

@@ -236,7 +236,7 @@ def test_tiers_that_are_asked_for(form):
 
 def test_an_unknown_tier_is_named():
     assert load_settings(None, tiers=" Words ,phones").tiers
-    with pytest.raises(ConfigError, match=r"tiers: expected a list out of words.*got 'words,pitch'"):
+    with pytest.raises(ConfigError, match=r"tiers: expected a list of words.*got 'words,pitch'"):
         load_settings(None, tiers="words,pitch")
 
 

@@ -210,7 +210,7 @@ PASSAGES = "passages: expected ascending (first, last) of 3 tokens, got ["
     [
         ("ctc", ([[1], [1, 0, 2]], 0), "target 1: token 1 (0) is the blank"),
         ("ctc", ([[1], [1, -3]], 0), "target 1: token 1 (-3) is negative"),
-        ("ctc", ([[1], [1, 2**32 + 1]], 0), f"target 1: token 1 ({2**32 + 1}) is no class"),
+        ("ctc", ([[1], [1, 2**32 + 1]], 0), f"target 1: token 1 ({2**32 + 1}) is not a class"),
         ("ctc", ([[1], [1.5]], 0), "target 1: expected a row of token ids (L,), got float64 of shape (1,)"),
         ("ctc", ([[1], [[1, 2]]], 0), "got int64 of shape (1, 2)"),
         ("ctc", ([[1], ["a"]], 0), "expected a row of token ids"),
@@ -242,7 +242,7 @@ PASSAGES = "passages: expected ascending (first, last) of 3 tokens, got ["
         ("ctc_padded", (ONES, [1, -1]), "target lengths: expected 0 to 3, got [1, -1]"),
         ("ctc_padded", (np.array([[1, 1], [1, 0]]), [2, 2]), "target 1: token 1 (0) is the blank"),
         ("ctc_padded", (np.array([[1, 1], [1, -2]]), [1, 2]), "target 1: token 1 (-2) is negative"),
-        ("ctc_padded", (np.array([[1, 1], [2**31, 5]]), [1, 2]), f"target 1: token 0 ({2**31}) is no class"),
+        ("ctc_padded", (np.array([[1, 1], [2**31, 5]]), [1, 2]), f"target 1: token 0 ({2**31}) is not a class"),
     ],
 )
 def test_wrong_arguments(make: str, arguments: tuple, said: str) -> None:

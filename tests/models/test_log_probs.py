@@ -439,7 +439,7 @@ def test_pipes_and_devices_are_no_texts(tmp_path: Path):
             try:
                 reader(f"/dev/fd/{read_end}")
             except EmissionsError as error:
-                assert "one token a line" in str(error)  # noqa: PT017
+                assert "one token per line" in str(error)  # noqa: PT017
 
 
 # Vocabulary files in their four forms, and what is wrong with others.
@@ -487,7 +487,7 @@ def test_the_forms(tmp_path: Path, name: str, content: str, expected: tuple[str,
         ("a 0\nb 0\n", "id 0 is given twice: line 1 and line 2"),
         ("a 0\nb 2\n", "expected ids 0 to 1, each once, got 2 in line 2"),
         ("a -1\nb 0\n", "got -1 in line 1"),
-        ("a 0\nb\n", r"v\.txt:1: expected one token a line, or a token and its id on every line, got 'a 0'"),
+        ("a 0\nb\n", r"v\.txt:1: expected one token per line, or a token and its id on every line, got 'a 0'"),
         ("a\nb c\n", r"v\.txt:2: .* got 'b c'"),
         ('["a", "a"]', "token 'a' is there twice: entry 1 and entry 2"),
         ('{"a": 0, "a": 1}', "token 'a' is there twice"),

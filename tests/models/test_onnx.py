@@ -240,7 +240,7 @@ FAULTS = {
         UsageError,
         r"there is no 'y'; there is audio_signal \(N, 80, T\), length",
     ),
-    "separator": (NEMO + 'word_separator = "_"\n', UsageError, "word_separator '_' is no token"),
+    "separator": (NEMO + 'word_separator = "_"\n', UsageError, "word_separator '_' is not a token"),
 }
 
 

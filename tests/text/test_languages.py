@@ -60,7 +60,7 @@ GERMAN = "Der Hund und die Katze sind nicht im Haus, aber sie sind auch nicht au
 def test_a_note_for_another_language_than_the_models() -> None:
     assert language_notes(GERMAN, "english") == [
         "the transcript looks German and the model english is for English: times are rough at best; the "
-        "model universal knows all languages, see ctc-align models for others, or is it the wrong transcript?"
+        "model universal covers all languages, see ctc-align models for others, or is it the wrong transcript?"
     ]
     assert language_notes(GERMAN, "torchaudio:VOXPOPULI_ASR_BASE_10K_DE") == []
     assert language_notes(GERMAN, "torchaudio:MMS_FA") == language_notes(GERMAN, None) == []

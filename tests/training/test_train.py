@@ -153,7 +153,7 @@ def test_a_run_that_was_stopped_goes_on_and_gives_the_same_model(
     monkeypatch.setattr(frame_labels, "from_nothing", broken)  # not done again
     lines = Lines()
     resumed = train(often, options(spoken[0], out), lines)
-    assert any(line.startswith("goes on from step ") for line in lines.lines)
+    assert any(line.startswith("continues from step ") for line in lines.lines)
     assert model_files(resumed.folder) == model_files(straight.folder)
     assert resumed.dev == straight.dev
 

@@ -82,7 +82,7 @@ def test_a_run_in_several_languages_goes_on_to_the_same_model(
         train(often, options(spoken, tmp_path / "m"))
     lines = Lines()
     train(often, options(spoken, tmp_path / "m"), lines)
-    assert any(line.startswith("goes on from step ") for line in lines.lines)
+    assert any(line.startswith("continues from step ") for line in lines.lines)
     assert model_files(tmp_path / "m") == model_files(model)
 
 

@@ -201,4 +201,4 @@ def test_a_picture_is_not_put_on_a_terminal(cli, monkeypatch):
     demo = ROOT / "ctc_align" / "demo"
     result = cli(demo / "demo.flac", demo / "demo.txt", "--format", "png", "--stdout")
     assert (result.code, result.stdout) == (2, "")
-    assert "--stdout: png is no text for a terminal" in result.error
+    assert "--stdout: png is not text for a terminal" in result.error

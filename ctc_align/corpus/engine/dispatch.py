@@ -314,7 +314,7 @@ class Engine:
     def settle_entries(self, file: str) -> None:
         """Mark as gone, at the end of the whole source, the earlier lines about its entries that are no longer true.
 
-        These are outcomes of utterances that are refused now, and refusals of entries that have been mended or moved.
+        These are outcomes of utterances that are refused now, and refusals of entries that were corrected or moved.
         The files of the former are removed. If the refused entry only repeats an utterance's id, the files stay.
 
         Args:

@@ -304,9 +304,7 @@ def read_utterance(utterance: Utterance, sample_rate: int, log_probs: LogProbsRe
             raise InputError(f"{utterance.audio}: log-probs need --vocab FILE and --frame-shift SECONDS")
         return log_probs.read(utterance.audio, offset_s=utterance.offset_s, duration_s=utterance.duration_s)
     if log_probs is not None:
-        raise InputError(
-            f"{utterance.audio}: expected log-probs, got sound: leave --vocab and --frame-shift away for sound"
-        )
+        raise InputError(f"{utterance.audio}: expected log-probs, got sound: omit --vocab and --frame-shift for sound")
     return load_segment(
         utterance.audio,
         sample_rate,

@@ -134,7 +134,7 @@ class Suspects:
                 yield job, f"the worker process died of this utterance ({how})"
 
     def conclude(self) -> None:
-        """Decide about what is blamed so far, when workers have nothing left to do."""
+        """Decide which suspected utterances killed their worker, once the queue is empty."""
         if self._blamed and not self._queue:
             if self._good is None:
                 self._confirm()

@@ -200,7 +200,7 @@ class Assembly:
             keep_corrected(path)
             remove_file(path, out_dir)
         except (OutputError, OSError) as error:
-            logger.warning("%s; it is of an earlier run, and %s failed now", error, id)
+            logger.warning("%s (the file is from an earlier run; this time %s failed)", error, id)
 
     def announce(
         self, index: int, utterance: Utterance, done: bool | None = None, line: Line | None = None
@@ -313,8 +313,8 @@ class Assembly:
         lost = [id for id in done if not self._pending.holds(id)]
         if lost:
             raise OutputError(
-                f"{self._files.targets(group.name)[0]}: what was made of {lost[0]} is no longer there"
-                f"{f' (and of {len(lost) - 1} more)' if len(lost) > 1 else ''}; start the same call once more"
+                f"{self._files.targets(group.name)[0]}: the output of {lost[0]} has disappeared"
+                f"{f' (and of {len(lost) - 1} more)' if len(lost) > 1 else ''}; run the same command again"
             )
         self._keep_changed(group)
         if done or earlier:

@@ -124,7 +124,7 @@ def _read(path: Path) -> Alignment:
     try:
         return read_alignment(path)
     except CtcAlignError as error:
-        raise OutputError(f"{error}; a manifest is made of these outputs: start the same call once more") from error
+        raise OutputError(f"{error}; the manifest is made from these outputs: run the same command again") from error
 
 
 def _next_of(lines: Iterator[bytes], id: str, path: Path) -> Alignment:
@@ -135,8 +135,8 @@ def _next_of(lines: Iterator[bytes], id: str, path: Path) -> Alignment:
             if data["utterance"] == id:
                 return from_dict(data, path)
     except (OSError, EOFError, zlib.error, ValueError, KeyError, CtcAlignError) as error:
-        raise OutputError(f"{path}: cannot be read ({error}); start the same call once more") from error
-    raise OutputError(f"{path}: {id} is not in it; start the same call once more")
+        raise OutputError(f"{path}: cannot be read ({error}); run the same command again") from error
+    raise OutputError(f"{path}: {id} is not in it; run the same command again")
 
 
 def _nemo(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[str, Any]:

@@ -152,8 +152,8 @@ def _charts(figures: RunFigures) -> list[dict[str, Any]]:
     return [
         histogram_chart(figures.loss_per_token, "Loss per token", "nats", losses.get("p50"), losses.get("mean")),
         histogram_chart(figures.confidence, "Confidence of words", "confidence"),
-        histogram_chart(figures.words_per_s, "Speech rate of utterances", "words a second"),
-        histogram_chart(figures.tokens_per_s, f"Speech rate in {kind}", f"{kind} a second"),
+        histogram_chart(figures.words_per_s, "Speech rate of utterances", "words per second"),
+        histogram_chart(figures.tokens_per_s, f"Speech rate in {kind}", f"{kind} per second"),
         histogram_chart(figures.pauses_s, f"Pauses of {PAUSE_S:g} s and more", "seconds"),
         histogram_chart(figures.durations_s, "Length of utterances", "seconds"),
     ]

@@ -363,7 +363,7 @@ def alignment_in(out_dir: Path, id: str) -> tuple[LatestWork, Alignment]:
         if data.get("utterance") == id:
             return LatestWork(path), from_dict(data, path)
     why = figures.faults[0] if figures.faults else f"{out_dir}: has no JSON of it"
-    raise InputError(f"--utterance {id}: {why}; start its corpus run once more, with --verify")
+    raise InputError(f"--utterance {id}: {why}; run its corpus command again, with --verify")
 
 
 def failed_reasons(figures: RunFigures) -> list[Reason]:

@@ -97,13 +97,13 @@ def open_source(
 def _kind_with_text(path: str, kind: str | None) -> str:
     """Return the kind of a folder of recordings that read parts of one text; raise UsageError for anything else."""
     if not os.path.isdir(path) or kind not in (None, "mfa", "folder"):
-        got = f"--source {kind}" if os.path.isdir(path) else "what is no folder"
+        got = f"--source {kind}" if os.path.isdir(path) else "not a folder"
         raise UsageError(f"{printable(path)}: expected a folder of recordings that read parts of --text, got {got}")
     return "mfa"
 
 
 def _detected_kind(options: SourceLocation) -> str:
-    """Return the name of the kind by the content; raise UsageError where there is no corpus."""
+    """Return the name of the kind by the content; raise UsageError if it is not a corpus."""
     if os.path.isdir(options.path):
         return _folder_kind(options)
     require_file(options.path, f"{_SOURCES} of a corpus")
@@ -126,7 +126,7 @@ def _check_kind(options: SourceLocation, kind: str) -> None:
     if kind in ("manifest", "lhotse"):
         got = _file_kind(path)
         if got is None or got == "table":
-            _refuse_text(path, "JSON objects, one a line")
+            _refuse_text(path, "JSON objects, one per line")
         if got != kind:
             what = {"manifest": "a manifest: lines with audio_filepath and text", "lhotse": "Lhotse cuts"}
             raise UsageError(f"{printable(path)}: expected {what[kind]}, got {what[got]}; give --source {got}")
@@ -143,9 +143,9 @@ def _refuse_text(path: str, expected: str) -> NoReturn:
     elif os.path.splitext(path)[1].lower() in SOUND:
         got = "what its name says is one recording; for that: ctc-align AUDIO TRANSCRIPT"
     elif first.startswith("["):
-        got = "one JSON list: write its entries one a line (JSONL)"
+        got = "one JSON list: write its entries one per line (JSONL)"
     elif first == "{":
-        got = "JSON that spans several lines: write each object on a line of its own (JSONL)"
+        got = "JSON that spans several lines: write one object per line (JSONL)"
     elif os.path.basename(path) in (SCP, LOG_PROBS_SCP, "segments", "utt2spk", "text"):
         got = "a file of a Kaldi data folder: give the folder"
     else:

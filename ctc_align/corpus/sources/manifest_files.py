@@ -239,7 +239,7 @@ class Table(FileSource):
             audio = checked_audio(cells.get("audio", ""), "the audio")
             stem = stem_of(audio)
             if any(cell.strip() for cell in row[self.width :]):
-                got = f"{len(row)} columns where the header has {self.width}"
+                got = f"{len(row)} columns, but the header has {self.width}"
                 raise InputError(f"expected a row of the table, got {got}: quote what holds a separator")
             fields = {"audio": self._path(audio), "text": checked_text(cells.get("text", ""), "the text")}
             fields |= _row_details(cells)

@@ -170,7 +170,7 @@ def _known_code(name: str) -> str:
     try:
         return known_language(name, "language")
     except UsageError as error:
-        logger.warning("%s; its transcripts are read as where a line names no language", printable(str(error)))
+        logger.warning("%s; its transcripts are read as if no language were given", printable(str(error)))
         return ""
 
 

@@ -146,7 +146,8 @@ class _Recordings:
         """Return a recording without a transcript, with the text that it reads a part of, or refused."""
         shared, book = self.shared, self.found.book
         if shared is None:
-            hint = f"; of {book}, the text of all, parts are found by ctc-align corpus without --match exact"
+            looks = f"{book} looks like the text of all recordings"
+            hint = f"; {looks}: ctc-align corpus, without --match exact, finds the part that each one reads"
             reason = (
                 f"no transcript beside it: expected {stem}.txt, .lab, .srt, .vtt or .TextGrid{hint if book else ''}"
             )

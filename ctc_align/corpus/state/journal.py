@@ -31,7 +31,7 @@ from ctc_align.text.characters import json_escaped
 DONE: Final = "done"
 FAILED: Final = "failed"
 GONE: Final = "gone"
-"""The status of an entry that the source no longer has there: mended, moved or refused."""
+"""The status of an entry that the source no longer has there: corrected, moved or refused."""
 _NAME = re.compile(r"journal(?:\.(\d+)-of-(\d+))?\.jsonl")
 _ALWAYS = (
     "id",
@@ -196,7 +196,7 @@ def parsed_line(raw: bytes) -> tuple[Line | None, str]:
     """Return a line, or None and what is wrong with it."""
     match = _CRC.search(raw, max(0, len(raw) - _CRC_LENGTH))
     if match is not None and zlib.crc32(raw[: match.start()]) != int(match[1], 16):
-        return None, "its checksum does not match what it says; its utterance is done again"
+        return None, "its checksum does not match what it says; its utterance is redone"
     try:
         data = json.loads(raw)
     except (ValueError, RecursionError):
@@ -205,7 +205,7 @@ def parsed_line(raw: bytes) -> tuple[Line | None, str]:
         line = None
     else:
         line = _line(data)
-    return line, "" if line is not None else "not a line of a journal; its utterance is done again"
+    return line, "" if line is not None else "not a line of a journal; its utterance is redone"
 
 
 def _line(data: dict[str, Any]) -> Line | None:

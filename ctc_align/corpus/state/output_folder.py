@@ -217,7 +217,7 @@ class FolderLock:
         self._release()
 
     def _refuse_other_counts(self) -> None:
-        """Raise UsageError where runs with another number of shards are at work: they would do the same utterances."""
+        """Raise UsageError if runs with another number of shards are at work: they would do the same utterances."""
         for path in self.out_dir.glob(".ctc-align*.lock"):
             match = _NAME.fullmatch(path.name)
             if match is None or path == self.path or int(match[2] or 1) == self.shard.count:
@@ -226,7 +226,7 @@ class FolderLock:
                 part = f"shard {match[1]}/{match[2]}" if match[1] else "the whole corpus"
                 raise UsageError(
                     f"{self.out_dir}: another run works on {part} of it: {holder_of(path)}; "
-                    "at the same time only shards of one number"
+                    "runs in the same folder at the same time must all use the same N in --shard I/N"
                 )
 
     def _release(self) -> None:

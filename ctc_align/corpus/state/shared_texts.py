@@ -243,7 +243,7 @@ class SameTexts:
         return sorted(found.values(), key=lambda row: (not row["misfits"], -row["count"], row["utterances"]))
 
     def _found(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return the prints of such transcripts, the number of their utterances, and of those that they do not fit."""
+        """Return, for each transcript used more than once, its hash, its number of utterances, and of misfits."""
         prints, indices, counts = np.unique(
             np.frombuffer(self._prints, np.uint64), return_inverse=True, return_counts=True
         )

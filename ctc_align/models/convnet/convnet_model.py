@@ -419,7 +419,7 @@ def _check(description: ModelDescription) -> None:
         if not isinstance(getattr(description, name), str):
             raise ValueError(f"{name} is not a text: {shown(getattr(description, name))}")
     if type(parts) is not int or len(shape.dilations) > DEEPEST:
-        raise ValueError(f"parts is no whole number, or the network has more than {DEEPEST} layers")
+        raise ValueError(f"parts is not a whole number, or the network has more than {DEEPEST} layers")
     if shape.inputs != features.MELS:
         raise ValueError(
             f"the network has {shape.inputs} inputs; expected {features.MELS} inputs, one for each mel channel"
