@@ -1,7 +1,7 @@
 """Acoustic models: audio in, `Emissions` out.
 
 `load_model("english")` loads the model inside the package; a folder that `ctc-align train` wrote is loaded by its path.
-A family of models has a prefix in `FAMILIES` and is imported only when one of its models is loaded.
+A family of models has a row in `FAMILIES` (`acoustic_model.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ctc_align.config import Settings
 from ctc_align.errors import UsageError
-from ctc_align.models.acoustic_model import AcousticModel, resolve_device
+from ctc_align.models.acoustic_model import FAMILIES, ONNX, AcousticModel, family_of, resolve_device
 
 if TYPE_CHECKING:
     import torch
@@ -28,12 +28,6 @@ FOLDER = Path(__file__).resolve().parent
 """The folder that holds the folders of the embedded models."""
 FOLDER_FILES = ("model.toml", "model.safetensors")
 """The files of a model's folder."""
-FAMILIES = {
-    "hf:": "ctc_align.models.huggingface",
-    "torchaudio:": "ctc_align.models.torchaudio_bundles",
-    "onnx:": "ctc_align.models.onnx_model",
-}
-"""The prefix of a family's names, and the module whose `load(name, device, settings)` loads one of its models."""
 
 
 def load_model(name: str, *, device: str | torch.device = "auto", settings: Settings | None = None) -> AcousticModel:
@@ -59,10 +53,9 @@ def load_model(name: str, *, device: str | torch.device = "auto", settings: Sett
 
 
 def _load(name: str, device: str | torch.device, settings: Settings) -> AcousticModel:
-    for prefix, module in FAMILIES.items():
-        if name.startswith(prefix):
-            model: AcousticModel = importlib.import_module(module).load(name, device, settings)
-            return model
+    if (family := family_of(name)) is not None:
+        model: AcousticModel = importlib.import_module(family.module).load(name, device, settings)
+        return model
     folder = embedded_folder(name) if name in EMBEDDED else Path(name)
     if name not in EMBEDDED and _is_transformers(folder):
         from ctc_align.models.huggingface import load
@@ -81,7 +74,7 @@ def embedded_folder(name: str) -> Path:
 def check_model(name: str) -> None:
     """Raise UsageError if no model can have this name, before anything is loaded; families check their names."""
     folder = Path(name)
-    if name in EMBEDDED or name.startswith(tuple(FAMILIES)):
+    if name in EMBEDDED or family_of(name) is not None:
         return
     if not folder.is_dir():
         raise UsageError(_unknown(name, folder))
@@ -98,7 +91,7 @@ def _is_transformers(folder: Path) -> bool:
 
 def _unknown(name: str, path: Path) -> str:
     if path.suffix == ".onnx" and path.is_file():
-        return f"model {name}: write onnx:{name} for an ONNX file; {_available()}"
+        return f"model {name}: write {ONNX}{name} for an ONNX file; {_available()}"
     if path.exists():
         return f"model {name}: expected the folder of a model, got a file; {_available()}"
     near = difflib.get_close_matches(name.lower(), [*EMBEDDED, *FAMILIES], n=1, cutoff=0.6)

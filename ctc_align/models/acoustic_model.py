@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ctc_align.errors import BackendError, UsageError
@@ -16,6 +17,42 @@ if TYPE_CHECKING:
     from ctc_align.models.calibration import Calibration
     from ctc_align.models.confidence_network import ConfidenceNetwork
     from ctc_align.models.edge_network import EdgeNetwork
+
+
+HF, TORCHAUDIO, ONNX = "hf:", "torchaudio:", "onnx:"
+"""The prefixes of the names of models, one for each family."""
+
+
+@dataclass(frozen=True)
+class ModelFamily:
+    """Models that one module loads.
+
+    Attributes:
+        module: its `load(name, device, settings)` loads one of them.
+        is_file: what follows the prefix is the path of the user's file, which other files in its folder describe.
+        reads_language: the setting `language` counts when a model is loaded.
+    """
+
+    module: str
+    is_file: bool = False
+    reads_language: bool = False
+
+
+FAMILIES = {
+    HF: ModelFamily("ctc_align.models.huggingface", reads_language=True),
+    TORCHAUDIO: ModelFamily("ctc_align.models.torchaudio_bundles"),
+    ONNX: ModelFamily("ctc_align.models.onnx_model", is_file=True),
+}
+"""The families by the prefix of their models' names; a family is imported when one of its models is loaded."""
+
+
+def family_of(name: str) -> ModelFamily | None:
+    """Return the family of a model by its name; None for a model inside the package or a folder.
+
+    >>> family_of("hf:org/name").reads_language, family_of("english")
+    (True, None)
+    """
+    return next((family for prefix, family in FAMILIES.items() if name.startswith(prefix)), None)
 
 
 class AcousticModel(ABC):

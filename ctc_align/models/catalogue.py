@@ -11,7 +11,8 @@ from pathlib import Path
 from ctc_align.config import UNKNOWN_LANGUAGE, read_toml
 from ctc_align.errors import ConfigError, UsageError
 from ctc_align.extras import EXTRAS, install_line
-from ctc_align.models import AUTO, EMBEDDED, ENGLISH, FAMILIES, FOLDER_FILES, UNIVERSAL, embedded_folder
+from ctc_align.models import AUTO, EMBEDDED, ENGLISH, FOLDER_FILES, UNIVERSAL, embedded_folder
+from ctc_align.models.acoustic_model import HF, ONNX, TORCHAUDIO, family_of
 from ctc_align.text.phone_sets import is_ipa
 
 LEXICON = "lexicon.txt"
@@ -45,7 +46,8 @@ class CatalogueEntry:
             return "yours" if self.megabytes is None else INSIDE
         if EXTRAS[self.extra].missing():
             return install_line(self.extra)
-        return "yours" if self.name == "onnx:…" else "downloaded when first used"
+        family = family_of(self.name)
+        return "yours" if family is not None and family.is_file else "downloaded when first used"
 
 
 def catalogue_entries() -> list[CatalogueEntry]:
@@ -57,10 +59,10 @@ def catalogue_entries() -> list[CatalogueEntry]:
         ),
         CatalogueEntry("PATH", "folder of a model that ctc-align train wrote"),
         *(_bundle(*line) for line in _BUNDLES),
-        CatalogueEntry("hf:facebook/wav2vec2-base-960h", "English, letters", "hf", _BASE_MB, "Apache-2.0"),
-        CatalogueEntry("hf:facebook/mms-1b-all", "1,162 languages, choose with --language", "hf", 3859, _NC),
-        CatalogueEntry("hf:…", "ORG/NAME or ./FOLDER: any network of transformers with a CTC head", "hf"),
-        CatalogueEntry("onnx:…", "FILE: a CTC network of NeMo, icefall, WeNet … in an ONNX file", "onnx"),
+        CatalogueEntry(f"{HF}facebook/wav2vec2-base-960h", "English, letters", "hf", _BASE_MB, "Apache-2.0"),
+        CatalogueEntry(f"{HF}facebook/mms-1b-all", "1,162 languages, choose with --language", "hf", 3859, _NC),
+        CatalogueEntry(f"{HF}…", "ORG/NAME or ./FOLDER: any network of transformers with a CTC head", "hf"),
+        CatalogueEntry(f"{ONNX}…", "FILE: a CTC network of NeMo, icefall, WeNet … in an ONNX file", "onnx"),
     ]
 
 
@@ -116,7 +118,7 @@ def folder_settings(model: str | None) -> FolderSettings:
     >>> folder_settings("english"), folder_settings(None) == folder_settings("hf:org/name")
     (FolderSettings(language='', lexicon=None, ipa=False), True)
     """
-    if model in (None, AUTO, ENGLISH) or model.startswith(tuple(FAMILIES)):
+    if model in (None, AUTO, ENGLISH) or family_of(model) is not None:
         return FolderSettings()
     folder = embedded_folder(model) if model in EMBEDDED else Path(model)
     try:
@@ -150,7 +152,7 @@ def language_of(model: str | None) -> str:
 
     if model is None:
         return ""
-    abouts = {entry.name: entry.about for entry in catalogue_entries()} if model.startswith(tuple(FAMILIES)) else {}
+    abouts = {entry.name: entry.about for entry in catalogue_entries()} if family_of(model) is not None else {}
     about = abouts.get(model, "English" if model == ENGLISH else "").partition(",")[0]
     by_name = {name: code for code, name in NAMES.items()}
     settings = folder_settings(model)
@@ -158,7 +160,7 @@ def language_of(model: str | None) -> str:
 
 
 def _bundle(name: str, about: str, megabytes: int, licence: str) -> CatalogueEntry:
-    return CatalogueEntry(f"torchaudio:{name}", about, "torchaudio", megabytes, licence)
+    return CatalogueEntry(f"{TORCHAUDIO}{name}", about, "torchaudio", megabytes, licence)
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,11 @@ from torch import nn
 from ctc_align.config import ENGLISH, Settings
 from ctc_align.errors import UsageError, one_line
 from ctc_align.extras import install_line
-from ctc_align.models.acoustic_model import resolve_device
+from ctc_align.models.acoustic_model import HF, resolve_device
 from ctc_align.models.framewise import Convolution, FrameGrid, FrameModel, NetworkFacts, Signal, time_norm
 from ctc_align.tokens.alphabet import SEPARATORS
 from ctc_align.types import Audio
 
-PREFIX = "hf:"
 WAVEFORM = (
     "wav2vec2",
     "hubert",
@@ -64,9 +63,9 @@ def load(name: str, device: str | torch.device, settings: Settings, *, folder: b
         import transformers  # noqa: F401
     except ImportError as error:
         raise UsageError(
-            f"{PREFIX}: models of transformers need an extra: {install_line('hf')} ({one_line(error)})"
+            f"{HF}: models of transformers need an extra: {install_line('hf')} ({one_line(error)})"
         ) from error
-    target = name.removeprefix(PREFIX)
+    target = name.removeprefix(HF)
     source = HubSource(name, target, settings, folder or is_folder(target))
     description = source.description()
     with _quiet():

@@ -25,12 +25,11 @@ from ctc_align import units
 from ctc_align.config import Settings
 from ctc_align.errors import BackendError, CtcAlignError, EmissionsError, UsageError, one_line
 from ctc_align.extras import install_line
-from ctc_align.models.acoustic_model import resolve_device
+from ctc_align.models.acoustic_model import ONNX, resolve_device
 from ctc_align.models.framewise import Convolution, FrameGrid, FrameModel, NetworkFacts, Signal
 from ctc_align.models.onnx_description import KaldiFbank, NemoMel, OnnxDescription, describe, normalisation, vocabulary
 from ctc_align.types import Audio
 
-PREFIX = "onnx:"
 PADDED, EQUAL, ALONE = "padded", "equal", "alone"
 """Utterances that share a pass: of any length, of one length, or only one."""
 
@@ -53,7 +52,7 @@ def load(name: str, device: str | torch.device, settings: Settings) -> FrameMode
     if device == "auto" and CUDA not in runtime().get_available_providers():
         device = "cpu"
     device = resolve_device(device)
-    file = Path(name.removeprefix(PREFIX))
+    file = Path(name.removeprefix(ONNX))
     if settings.precision not in ("auto", "float32"):
         raise UsageError(f"model {name}: the precision of an ONNX file is fixed: set precision to auto")
     session = open_session(file, device, name)

@@ -15,10 +15,9 @@ from torch import nn
 from ctc_align.config import Settings
 from ctc_align.errors import UsageError, one_line
 from ctc_align.extras import install_line
-from ctc_align.models.acoustic_model import resolve_device
+from ctc_align.models.acoustic_model import TORCHAUDIO, resolve_device
 from ctc_align.models.framewise import Convolution, FrameGrid, FrameModel, NetworkFacts, time_norm
 
-PREFIX = "torchaudio:"
 BLANK = 0
 """Index of the blank in every bundle's `get_labels`."""
 STAR = "*"
@@ -87,8 +86,8 @@ def _pipelines() -> Any:
         from torchaudio import pipelines
     except (ImportError, OSError, RuntimeError, AttributeError) as error:
         raise UsageError(
-            f"{PREFIX} torchaudio is missing or does not fit torch {torch.__version__}: in an environment of its own, "
-            f"{install_line('torchaudio')} (torch 2.11 with torchaudio 2.11) ({one_line(error, 160)})"
+            f"{TORCHAUDIO} torchaudio is missing or does not fit torch {torch.__version__}: in an environment of its "
+            f"own, {install_line('torchaudio')} (torch 2.11 with torchaudio 2.11) ({one_line(error, 160)})"
         ) from error
     return pipelines
 
@@ -98,7 +97,7 @@ def _labelled(bundle: Any) -> bool:
 
 
 def _bundle(pipelines: Any, name: str) -> Any:
-    wanted = name.removeprefix(PREFIX)
+    wanted = name.removeprefix(TORCHAUDIO)
     bundle = getattr(pipelines, wanted, None) if wanted in dir(pipelines) else None
     if _labelled(bundle):
         return bundle

@@ -10,6 +10,7 @@ from typing import Any
 from ctc_align.config import Settings, checked_values, known_settings
 from ctc_align.errors import ConfigError
 from ctc_align.files import FORMATS
+from ctc_align.models.acoustic_model import family_of
 from ctc_align.serve.access import RefusedError, refusal_of
 from ctc_align.serve.jobs import ServerJob, ServerLimits, too_long
 from ctc_align.serve.uploads import MOST_NAME, Form
@@ -96,7 +97,8 @@ def settings_of(form: Form, base: Settings, model: str) -> Settings:
 
 def _check_model_settings(values: Mapping[str, Any], base: Settings, model: str) -> None:
     changed = [name for name in MODEL_SETTINGS if name in values and values[name] != getattr(base, name)]
-    if changed and model.startswith("hf:"):
+    family = family_of(model)
+    if changed and family is not None and family.reads_language:
         loaded = f"the model {model} was loaded with {getattr(base, changed[0])!r}"
         raise RefusedError(400, f"{changed[0]}: {loaded}, and a request cannot change it")
 

@@ -26,7 +26,10 @@ def called(*arguments: object, **others: object) -> types.SimpleNamespace:
 @pytest.fixture
 def families(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace all families by `called`."""
-    for family in ("convnet.convnet_model", *(name.removeprefix("ctc_align.models.") for name in FAMILIES.values())):
+    for family in (
+        "convnet.convnet_model",
+        *(row.module.removeprefix("ctc_align.models.") for row in FAMILIES.values()),
+    ):
         module = types.ModuleType(f"ctc_align.models.{family}")
         module.load = module.load_folder = called  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, module.__name__, module)

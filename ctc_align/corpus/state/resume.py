@@ -348,13 +348,15 @@ def model_identity(model: str) -> str:
     'hf:org/name'
     """
     from ctc_align.models import EMBEDDED, FOLDER_FILES, embedded_folder
+    from ctc_align.models.acoustic_model import family_of
     from ctc_align.models.calibration import FILE as CALIBRATION
     from ctc_align.models.edge_network import FILE as EDGES
 
     folder = embedded_folder(model) if model in EMBEDDED else Path(model.partition(":")[2] or model)
     if folder.is_file():
-        # an ONNX file is described by files in its folder
-        descriptions = [folder.with_suffix(".toml"), folder.parent / "tokens.txt"] if model.startswith("onnx:") else []
+        family, descriptions = family_of(model), []
+        if family is not None and family.is_file:
+            descriptions = [folder.with_suffix(".toml"), folder.parent / "tokens.txt"]
         descriptions += [folder.parent / CALIBRATION, folder.parent / EDGES]
         return " ".join(_content(path) for path in [folder, *filter(Path.is_file, descriptions)])
     files = [folder / name for name in (*FOLDER_FILES, CALIBRATION, EDGES) if (folder / name).is_file()]
