@@ -13,10 +13,12 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from hashlib import blake2b
+from pathlib import PurePath
 
 import numpy as np
 
 from ctc_align.errors import InputError
+from ctc_align.files import FORMATS
 
 MAX_PART_BYTES = 235
 """File systems take 255 bytes; extensions such as `.tokens.ctm` and numbers behind the name need some of them."""
@@ -31,27 +33,16 @@ _UNSAFE_ON_WINDOWS = re.compile(r'[<>:"|?*]|[. ]\Z')
 _DEVICES = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9¹²³]|conin\$|conout\$) *(\..*)?", re.DOTALL | re.IGNORECASE)
 _OURS = re.compile(r"summary(\..*)?|journal(\..*)?|manifest(\..*)?|alignments(-.*)?", re.DOTALL)
 _OUR_PREFIX = ".ctc-align"
+_WRITTEN = [writer.extension.casefold() for format in FORMATS.values() for writer in format.writers]
+# Folders a.png and a.svg were never escaped, and paths of outputs stay the same from version to version.
 _EXTENSIONS = (
-    *(
-        ".json",
-        ".jsonl",
-        ".ctm",
-        ".textgrid",
-        ".srt",
-        ".vtt",
-        ".ass",
-        ".lrc",
-        ".tsv",
-        ".csv",
-        ".txt",
-        ".eaf",
-        ".smil",
-        ".html",
-        ".gz",
-    ),
-    *(".flac", ".wav", ".lab", ".part", ".tmp", ".sqlite"),
+    *sorted({PurePath(f"a{extension}").suffix for extension in _WRITTEN} - {".png", ".svg"}),
+    *(".jsonl", ".gz", ".flac", ".wav", ".lab", ".part", ".tmp", ".sqlite"),
 )
-_COMPOUNDS = (".tokens", ".phones", ".words", ".labels", ".audacity", ".whisper", ".labelstudio")
+_COMPOUNDS = (
+    *(extension.rpartition(".")[0] for extension in _WRITTEN if extension.count(".") > 1),
+    *(".phones", ".words", ".labels"),
+)
 
 _RECENT = 2**10
 _RECENT_SHARE = 16
