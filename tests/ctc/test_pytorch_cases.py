@@ -60,7 +60,7 @@ REDUCED: dict[str, Callable[[np.ndarray, np.ndarray], Any]] = {
         ("sum", 0, torch.int64, tuple),
         ("mean", 14, torch.int32, torch.tensor),
     ],
-    ids=str,
+    ids=["none", "mean", "sum", "mean-blank-14"],
 )
 def test_the_module_inputs(reduction: str, blank: int, ids: torch.dtype, in_a_row: bool, lengths: Any) -> None:
     log_probs, tokens = random_log_probs(50, 3, 15), (30, 25, 20)
