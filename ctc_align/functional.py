@@ -90,7 +90,7 @@ def ctc_loss(
 
     Returns:
         The loss on the device of `log_probs`: () or, with reduction "none" of a batch, (N,); float64 for float64
-        log-probs, else float32; inf where the target does not fit.
+        log-probs, else float32; inf if the target does not fit.
 
     Raises:
         KernelError: arguments that do not fit together, a blank among the targets.
@@ -115,7 +115,7 @@ def simple_ctc_loss(
 ) -> torch.Tensor:
     """Return the loss of simple CTC: each token is exactly one frame, and repeats do not collapse.
 
-    Equal neighbours need no blank. All else as `ctc_loss`. A target fits where there are no more tokens than frames.
+    Equal neighbours need no blank. All else as `ctc_loss`. A target fits if there are no more tokens than frames.
 
     >>> log_probs = torch.full((2, 1, 2), 0.5).log()
     >>> simple_ctc_loss(log_probs, torch.tensor([[1]]), [2], [1]).exp()    # two of the four paths read it

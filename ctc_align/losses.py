@@ -108,7 +108,7 @@ class _Soft:
     impossible: torch.Tensor
 
     def losses(self, terms: torch.Tensor) -> torch.Tensor:
-        """Return minus the sum of terms (B, T, C) of each utterance (B,), inf where the target does not fit."""
+        """Return minus the sum of terms (B, T, C) of each utterance (B,), inf if the target does not fit."""
         return torch.where(self.impossible, torch.inf, -terms.sum((1, 2)))
 
 
@@ -378,7 +378,7 @@ def alignment_entropy(
     blank: int = 0,
     reduction: str = "mean",
 ) -> torch.Tensor:
-    """Return the entropy of the paths given the transcript, in nats: 0 where one path is certain.
+    """Return the entropy of the paths given the transcript, in nats: 0 if one path is certain.
 
         H = log Z - sum_t sum_k z[t, k] x[t, k],    z the occupancy, x the log-probs, Z their sum over paths
 

@@ -45,7 +45,7 @@ def seconds_to_frames(seconds: float, frame_shift_s: float) -> int:
 
 
 def clock(seconds: float) -> str:
-    """Return `seconds` as minutes and seconds, with hours where there are any.
+    """Return `seconds` as minutes and seconds, with hours if there are any.
 
     >>> clock(75.2), clock(7325)
     ('1:15', '2:02:05')

@@ -116,7 +116,7 @@ def align_utterance(inputs: UtteranceInputs) -> KernelSteps[Alignment]:
 
 
 def tokenize_words(inputs: UtteranceInputs) -> KernelSteps[list[WordTokens]]:
-    """Return the tokens of each word. Raises TranscriptError where none has any, InputError where one is the blank."""
+    """Return the tokens of each word. Raises TranscriptError if none has any, InputError if one is the blank."""
     word_tokens = yield from prepared_word_tokens(inputs.words, inputs.tokenizer, inputs.settings)
     check_word_tokens(word_tokens, inputs.emissions, inputs.settings, inputs.name)
     return word_tokens
@@ -147,7 +147,7 @@ def choose_tokens(inputs: UtteranceInputs, word_tokens: list[WordTokens] | None 
 def choose_pronounced_tokens(
     inputs: UtteranceInputs, words: Words, word_tokens: Sequence[WordTokens]
 ) -> KernelSteps[TokenizedWords]:
-    """Choose the pronunciations that the audio prefers. Raises InputError where they do not fit into the emissions."""
+    """Choose the pronunciations that the audio prefers. Raises InputError if they do not fit into the emissions."""
     separator = inputs.tokenizer.separator
     tokens, path = yield from choose_pronunciations(inputs.emissions, word_tokens, separator, inputs.backend)
     # A word of two spoken parts holds a separator, which is not a sound of it.
@@ -322,7 +322,7 @@ def _part_of_island(
 ) -> tuple[UtteranceInputs, list[WordTokens], list[int]]:
     """Return the inputs and tokens of an island, with wildcards for other speech, and the positions of its words.
 
-    The wildcards are there even where the settings leave out letters that the vocabulary lacks.
+    The wildcards are there even if the settings leave out letters that the vocabulary lacks.
     """
     known_only = inputs.settings.unknown != "wildcard"
     words: list[Word] = []

@@ -64,7 +64,7 @@ class Aligner:
 
     Args:
         model: a name that `ctc-align models` lists, or the folder of a trained model; None to align `Emissions` only.
-            "auto": `english`, or `universal` where settings, `Transcript` or, clearly, its text say another language.
+            "auto": `english`, or `universal` if settings, `Transcript` or, clearly, its text say another language.
         device: "auto", "cpu", "cuda", "cuda:N" or "mps".
         backend: of the kernels: "auto", "reference", "cpu" or "gpu".
         lexicon: path of a pronunciation dictionary (MFA format) that goes before the model's own pronunciations; None
@@ -340,7 +340,7 @@ class Aligner:
 
     @property
     def fit_limits(self) -> FitLimits | None:
-        """The limits of `ctc_align.alignment.fit.fit_of` that are the model's; None where it has no figures."""
+        """The limits of `ctc_align.alignment.fit.fit_of` that are the model's; None if it has no figures."""
         network = None if self.model is None else self.model.confidence_network
         return None if network is None else network.limits
 

@@ -30,7 +30,7 @@ TOO_DENSE = 0.05
 RIGHT_MS = 50
 """To a calibration an edge is right within this distance from the hand label."""
 FEATURES = ("constant", "log of the wider edge's spread", "mean fit", "worst fit", "log of the length")
-"""The columns of `SoundFits.features`. Spread and length in frames; fit in nats a frame, 0 where nothing fits better
+"""The columns of `SoundFits.features`. Spread and length in frames; fit in nats per frame, 0 if nothing fits better
 than the sound itself."""
 NAMES = (
     *("spread", "mean fit", "worst fit", "frames", "tokens", "mean spike", "worst spike", "shortfall"),
@@ -54,7 +54,7 @@ SPEECH_NATS, SILENCE_NATS = 2.0, -1.0
 class Confidences:
     """Confidences in [0, 1] of each token (L,), and of each word that has tokens, in order.
 
-    `assessed` where a confidence network has said whether the words are there at all, or there is no time for them.
+    `assessed` if a confidence network has said whether the words are there at all, or there is no time for them.
     """
 
     tokens: Sequence[float]

@@ -36,7 +36,7 @@ class Spans:
     Attributes:
         start, end: (L,) the end exclusive; int64 on a path, float64 between frames. A separator between words may be
             empty.
-        start_sd, end_sd: (L,) float64, standard deviations of both; None where they are not known.
+        start_sd, end_sd: (L,) float64, standard deviations of both; None if they are not known.
     """
 
     start: np.ndarray
@@ -175,7 +175,7 @@ def best_word_path(
 def _in_windows(
     part: Callable[[int, int, int, int], KernelSteps[Spans | None]], spikes: Spans, word_starts: np.ndarray, frames: int
 ) -> KernelSteps[Spans | None]:
-    """Return the spans of all tokens, window by window; None where a window has no path.
+    """Return the spans of all tokens, window by window; None if a window has no path.
 
     Args:
         part: finds the spans of the tokens [token, stop) in the frames [first, last).
@@ -209,7 +209,7 @@ def window_from(
         lengths: the frames by which windows advance, and by which each reaches into the next.
 
     Returns:
-        The frame and the token after its last; the next window's first token, None where this one is the last.
+        The frame and the token after its last; the next window's first token, None if this one is the last.
     """
     advance, overlap = lengths
     later = word_starts[word_starts > token]
@@ -228,7 +228,7 @@ def token_spans(states: np.ndarray, token_of_state: np.ndarray, tokens: int) -> 
     A path that has left a token never comes back to it.
 
     Args:
-        states: (T,) -1 where there is no state.
+        states: (T,) -1 if there is no state.
         token_of_state: (S,) the token of each state, -1 for blanks and silence.
         tokens: how many there are.
 

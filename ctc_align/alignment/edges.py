@@ -142,7 +142,7 @@ def _medians(emissions: Emissions, tokens: Tokens, spans: Spans, settings: EdgeS
 def _spikes_with_costly_blanks(
     emissions: Emissions, tokens: Tokens, spikes: Spans, settings: EdgeSettings
 ) -> KernelSteps[Spans]:
-    """Return CTC's best path where each frame of blank costs what the calibration says; `spikes` where none fits."""
+    """Return CTC's best path where each frame of blank costs what the calibration says; `spikes` if none fits."""
     log_probs = emissions.log_probs.clone()
     log_probs[:, emissions.blank] -= settings.calibration.blank_cost
     wildcard = scores_of(emissions) if WILDCARD in tokens.ids else None
@@ -363,7 +363,7 @@ def frames_in(emissions: Emissions) -> float:
 
 
 def duration_of(emissions: Emissions) -> float:
-    """Return the length of the audio in seconds; where it is not known, the end of the last frame."""
+    """Return the length of the audio in seconds; if it is not known, the end of the last frame."""
     if emissions.duration_s is not None:
         return emissions.duration_s
     return seconds_at(float(len(emissions.log_probs)), emissions.frame_shift_s, emissions.first_frame_s)

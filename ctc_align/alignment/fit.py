@@ -367,7 +367,8 @@ LEAST_WORDS_S = 5.0
 USUAL = 0.8
 """Then the frames in windows with at least as many clear tokens as this quantile of windows count as words."""
 LEAST_CLEAR_PER_S = 1.5
-"""Speech has at least this many clear tokens a second; a model that hears fewer in words cannot tell it from music."""
+"""Speech has at least this many clear tokens per second. A model that hears fewer in words cannot tell it from
+music."""
 
 
 @dataclass(frozen=True)

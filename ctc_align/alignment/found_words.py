@@ -23,7 +23,7 @@ PAUSE_S = 0.25
 FEWEST_TOKENS, FEWEST_WORDS = 20, 5
 """The least tokens and words of a passage that was moved away from its neighbours."""
 SURE_NATS, SURE_SCORE = 1.2, 3.0
-"""A word is surely there if its labels support it by this many nats a token, and in all."""
+"""A word is surely there if its labels support it by this many nats per token, and in all."""
 SAMPLED_TOKENS, FEWEST_SAMPLED = 1000, 10
 """Tokens from which the cost of one that is not heard is measured, at most and at least."""
 LABELS_A_LETTER = 3

@@ -1,4 +1,4 @@
-"""The choice of a model where none was named: `english` or `universal`, by the language of each transcript."""
+"""The choice of a model if none was named: `english` or `universal`, by the language of each transcript."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def model_for(language: str) -> str:
 
 
 def with_calibrated(model: str | None, settings: Settings) -> str | None:
-    """Return the model; where none was named and the settings have a calibration, the one that this was made with.
+    """Return the model; if none was named and the settings have a calibration, the one that this was made with.
 
     Raises:
         ConfigError: the calibration cannot be read.
@@ -53,7 +53,7 @@ def with_calibrated(model: str | None, settings: Settings) -> str | None:
 
 
 def only_model(model: str | None, given: Settings, has_lexicon: bool) -> str | None:
-    """Return the model for all transcripts, whatever their language; `AUTO` where each chooses its model."""
+    """Return the model for all transcripts, whatever their language; `AUTO` if each chooses its model."""
     is_bound = has_lexicon or bool(given.calibration)
     model = with_calibrated(model, given)
     return model_for(given.language) if model == AUTO and is_bound else model
@@ -103,7 +103,7 @@ class ModelChoice(Generic[One]):
         return self.has_choice and not self.given.language
 
     def language_of(self, text: str) -> str:
-        """Return the code of the language that a text looks like, "" where it does not matter or the model is right.
+        """Return the code of the language that a text looks like, "" if it does not matter or the model is right.
 
         For models of all languages English has a code, too.
         """
@@ -125,7 +125,7 @@ class ModelChoice(Generic[One]):
         return this if model is None or model == self.first else self.loaded(model, "" if language else None)
 
     def aligner_of(self, this: One, model: str, config: Mapping[str, Any]) -> One:
-        """Return the aligner that an alignment was made with, by model and settings; `this` where a model was named."""
+        """Return the aligner that an alignment was made with, by model and settings; `this` if a model was named."""
         is_other = self.is_open and model == UNIVERSAL != self.first
         return self.loaded(model, str(config.get("language", ""))) if is_other else this
 

@@ -182,7 +182,7 @@ def leave_out_unspoken(
 def passage_gains(
     emissions: Emissions, words: Words, word_tokens: Sequence[WordTokens], separator: int | None, backend: str = "auto"
 ) -> KernelSteps[list[tuple[OptionalWords, float]]]:
-    """Return by how many nats a token the audio is likelier with each passage than without it.
+    """Return by how many nats per token the audio is likelier with each passage than without it.
 
     Arguments as `leave_out_unspoken`.
 
@@ -226,7 +226,7 @@ def _passages(optional: Sequence[OptionalWords], tokens: Tokens) -> Iterator[Pas
 def _path_with_passages(
     emissions: Emissions, tokens: Tokens, passages: Sequence[Passage], backend: str
 ) -> KernelSteps[Spans]:
-    """Return the frames of the tokens on the best path that uses or leaves out whole passages; -1 where left out."""
+    """Return the frames of the tokens on the best path that uses or leaves out whole passages; -1 if left out."""
     log_probs, blank = emissions.log_probs, emissions.blank
     topology = lattice.ctc_passages(tokens.ids, [(first, last) for _, first, last in passages], blank)
     bands = None

@@ -90,8 +90,8 @@ class PlacedTokens:
         spikes: where CTC has them.
         edges: where they begin and end; without spreads where they are fixed.
         room: the least and the greatest that an edge may be.
-        pauses: whether there is a pause before and after them; None where only its length can tell.
-        fixed: True where the edges are a person's.
+        pauses: whether there is a pause before and after them; None if only its length can tell.
+        fixed: True if the edges are a person's.
     """
 
     tokens: Tokens
@@ -245,7 +245,7 @@ class _Realignment:
         return known
 
     def _place(self, stretch: Stretch) -> KernelSteps[None]:
-        """Place all words of a stretch; raise InputError where they have no room."""
+        """Place all words of a stretch; raise InputError if they have no room."""
         first, last = self._frames(stretch)
         fewest = self._fewest_frames(stretch)
         if last - first < fewest:
@@ -281,7 +281,7 @@ class _Realignment:
         return stretch.first in self.pieces
 
     def _neighbours(self, stretch: Stretch) -> tuple[_Neighbour | None, _Neighbour | None]:
-        """Return the last sound before a stretch and the first one after it, where a person has fixed known ones."""
+        """Return the last sound before a stretch and the first one after it, if a person has fixed known ones."""
         left, right = self.pieces.get(stretch.first - 1), self.pieces.get(stretch.last)
         before = after = None
         if left is not None and left.fixed and left.tokens.ids[-1] != WILDCARD:
@@ -295,7 +295,7 @@ class _Realignment:
     ) -> KernelSteps[PlacedTokens | None]:
         """Return the tokens of a stretch placed between two sounds, where the path says whether there are pauses.
 
-        None where there is room neither for their sounds nor for wildcards.
+        None if there is room neither for their sounds nor for wildcards.
         """
         low, high = self._frames(stretch)
         words, tokens = list(self.inputs.words.words[stretch.first : stretch.last]), list(self._tokens(stretch))
@@ -647,14 +647,14 @@ def text_of(alignment: AlignmentData) -> Transcript:
 
 
 def path_of(alignment: AlignmentData) -> str:
-    """Return the path of an alignment's recording; raise UsageError where it names none."""
+    """Return the path of an alignment's recording; raise UsageError if it names none."""
     if not alignment.audio:
         raise UsageError(f"{alignment.utterance}: this alignment names no recording; give it (--audio, or `audio`)")
     return alignment.audio
 
 
 def check_length(alignment: AlignmentData, duration_s: float, source: str) -> None:
-    """Raise AudioError where a recording is not as long as the one that was aligned."""
+    """Raise AudioError if a recording is not as long as the one that was aligned."""
     if abs(duration_s - alignment.duration_s) > LONGER_S:
         raise AudioError(
             f"{source or alignment.utterance}: expected the recording that was aligned, {alignment.duration_s:.3f} s "

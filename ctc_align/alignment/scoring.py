@@ -38,12 +38,12 @@ class Scored:
         index: its position among the alternatives, from 0.
         rank: from 1, the best; ties in input order. Transcripts with unknown letters come after all others, for they
             are scored without these; then come those that could not be scored, or do not fit.
-        loss: -log p(text | audio), natural log, over all paths; inf where it does not fit, nan without a score.
+        loss: -log p(text | audio), natural log, over all paths; inf if it does not fit, nan without a score.
         tokens: number of tokens of the pronunciations that fit best; 0 without any.
         frames: of the audio.
         unknown: letters that the vocabulary lacks.
         posterior: probability among the alternatives, if all were equally likely before: softmax of -loss over those
-            without unknown letters, 0 for one that does not fit; None where it cannot be compared.
+            without unknown letters, 0 for one that does not fit; None if it cannot be compared.
         local_loss: nats by which the best path is below the frames' best labels, in the worst `LOCAL_S` seconds: it
             reveals one wrong word in a long text, which a mean over all tokens hides. None without a path.
         error: why it could not be scored.
@@ -129,7 +129,7 @@ def ranked(scored: Sequence[Scored]) -> list[Scored]:
 
 
 def _tier(one: Scored) -> int:
-    """Return 0 for whole transcripts, 1 where one does not fit, 2 with unknown letters, 3 where it cannot be read."""
+    """Return 0 for whole transcripts, 1 if one does not fit, 2 with unknown letters, 3 if it cannot be read."""
     if one.unknown:
         return 2
     if one.error is None:

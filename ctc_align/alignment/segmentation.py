@@ -105,7 +105,7 @@ def segment(
         backend: see `ctc_align.kernels`.
 
     Returns:
-        The spans of all tokens, at least one frame each; None where the audio is too short for the tokens' parts (CTC
+        The spans of all tokens, at least one frame each; None if the audio is too short for the tokens' parts (CTC
         needs fewer frames): then there are only spikes.
     """
     found = yield from segmentation_path(emissions, tokens, spikes, band_frames, backend)

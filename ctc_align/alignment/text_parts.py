@@ -26,7 +26,7 @@ _NUMBERED = re.compile(r"(words? )(\d+)(?:–(\d+))?")
 def part_of_text(alignment: Alignment, limits: FitLimits | None = None) -> Alignment:
     """Return the alignment of the part of its text that is read.
 
-    The part goes from one likely word (any that has times, where none is likely) to another, and has the greatest sum
+    The part goes from one likely word (any that has times, if none is likely) to another, and has the greatest sum
     of such words, each `WEIGHT`, less words that are skipped. Words with times before and after it are left out and
     reported as regions; they stay in the loss. Unspoken words at either end (the name of a speaker) belong to the part
     if they are on the same line. Words before and after it do not count as `skipped` words of the part.

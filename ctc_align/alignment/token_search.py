@@ -131,7 +131,7 @@ def _best_of_three(log_probs: torch.Tensor, centres: np.ndarray) -> torch.Tensor
 # Altschul 1990).
 
 UNHEARD_NATS, UNWRITTEN_NATS = 1.6, 2.2
-"""Cost of a token that is not heard, and of a label that is no token."""
+"""Cost of a token that is not heard, and of a label that is not a token."""
 JUMP_NATS = 9.0
 """Cost of a jump, besides the logarithm of the number of cells that it could lead to."""
 PAUSE_NATS = 1.5

@@ -98,7 +98,7 @@ def speech_scores(states: torch.Tensor | TensorOnDisk) -> torch.Tensor:
 def with_wildcards(tokens: Tokens, word_tokens: Sequence[WordTokens], separator: int | None) -> Tokens | None:
     """Return the tokens with a wildcard, labelled with its letters, wherever the vocabulary lacks letters.
 
-    None where it lacks no letters, or where they are is unknown (inside a word pronounced by rules).
+    None if it lacks no letters, or where they are is unknown (inside a word pronounced by rules).
 
     Args:
         tokens: of the chosen pronunciations, as `ctc_align.tokens.tokenizer.join` makes them.

@@ -104,7 +104,7 @@ def lacks_index(path: str) -> bool:
 
 
 def _matroska_end(file: BinaryIO, size: int) -> int:
-    """Return where the last element that says its length ends; 0 where none does (live streams)."""
+    """Return where the last element that says its length ends; 0 if none does (live streams)."""
     at, end = 0, 0
     while at < size:
         file.seek(at)
@@ -159,7 +159,7 @@ def _packet_bytes(file: BinaryIO) -> int:
 
 
 def _asf_end(file: BinaryIO) -> int:
-    """Return where the packets end by the size of their object; 0 where it is a live stream or says none."""
+    """Return where the packets end by the size of their object; 0 if it is a live stream or says none."""
     file.seek(0)
     head = file.read(1 << 16)
     at = head.find(bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365"))  # the file's properties
@@ -184,7 +184,7 @@ def is_cut_frame(packet: bytes, format: str) -> bool:
 
 
 def mp3_frame_bytes(frame: bytes) -> int | None:
-    """Return the length of a frame of MPEG layer II or III by its header, None where it is no such frame."""
+    """Return the length of a frame of MPEG layer II or III by its header, None if it is no such frame."""
     if len(frame) < 4 or frame[0] != 0xFF or frame[1] & 0xE0 != 0xE0 or frame[1] & 6 not in (2, 4):
         return None
     version, kbits_index, rate_index = frame[1] >> 3 & 3, frame[2] >> 4, frame[2] >> 2 & 3
@@ -201,7 +201,7 @@ def mp3_promise(path: str) -> float | None:
     """Return the length in seconds that an MP3's Xing or Info header promises, where the file lacks some of it.
 
     A header that says how many bytes there are, and has them, promises nothing more, whatever else is in it; so a
-    header that does not fit its file (of another bit rate) is no sign of a cut. None too where there is no header.
+    header that does not fit its file (of another bit rate) is no sign of a cut. None too if there is no header.
     """
     with open(path, "rb") as file:
         start = _after_id3(file)

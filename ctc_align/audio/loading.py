@@ -247,7 +247,7 @@ def _part(recording: Recording, offset_s: float, duration_s: float | None) -> tu
 
 
 def _check_end(recording: Recording, offset_s: float, duration_s: float | None, received: int) -> None:
-    """Raise AudioError where the end of a recording, whose length was not known before, cuts a part short."""
+    """Raise AudioError if the end of a recording, whose length was not known before, cuts a part short."""
     if recording.samples is None or (not offset_s and duration_s is None):
         return
     missing_s = 0.0 if duration_s is None else duration_s - samples_to_seconds(received, recording.rate)

@@ -99,8 +99,8 @@ class ByteRange(io.RawIOBase):
 class DecodedPiece:
     """Decoded samples (n, channels) float32 at `rate` Hz.
 
-    `start_s` is their beginning on the player's clock, None where the file does not say; `pts` FFmpeg's number of that;
-    `position` the byte of the file where their packet lies, None where it is unknown.
+    `start_s` is their beginning on the player's clock, None if the file does not say; `pts` FFmpeg's number of that;
+    `position` the byte of the file where their packet lies, None if it is unknown.
     """
 
     samples: np.ndarray
@@ -237,7 +237,7 @@ class MediaFile:
                 yield self._piece(frame, packet)
 
     def seek(self, pts: int) -> bool:
-        """Go to the packet of `pts` or to one before it; return False where the file cannot."""
+        """Go to the packet of `pts` or to one before it; return False if the file cannot."""
         from av.error import FFmpegError
 
         try:
@@ -281,7 +281,7 @@ class MediaFile:
             self.damage.last_is_cut, self.damage.last_packet = packet.is_corrupt, data
 
     def _undecodable(self, packet: Packet[AudioStream], is_lost: bool = True) -> list[_BadPacket]:
-        """Return a packet that cannot be decoded, or is known to be damaged; [] where it is no sound."""
+        """Return a packet that cannot be decoded, or is known to be damaged; [] if it is no sound."""
         data, base = bytes(packet), packet.time_base
         is_frame = data[:1] == b"\xff" or not self._has_sync
         if not data or base is None or data.startswith(_TAGS) or (not is_frame and not self._good_bytes):

@@ -33,7 +33,7 @@ class Recording(AbstractContextManager["Recording"]):
         """Close the file, if one is open."""
 
     def mixed_channels(self) -> list[int]:
-        """Return the channels, from 0, that are averaged where none is chosen."""
+        """Return the channels, from 0, that are averaged if none is chosen."""
         return list(range(self.channels))
 
     @abstractmethod
@@ -69,7 +69,7 @@ def lies_behind(unread_s: float) -> str:
 
 
 def ends_early(missing_s: float, used_s: float) -> list[str]:
-    """Return a sentence on a file that lacks `missing_s` of what its header says, [] where that is a delay."""
+    """Return a sentence on a file that lacks `missing_s` of what its header says, [] if that is a delay."""
     if missing_s <= MISSING_S:
         return []
     used = f"the first {used_s:.2f} s are used"

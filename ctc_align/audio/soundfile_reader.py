@@ -29,7 +29,7 @@ class NotSoundFileError(Exception):
 class SoundFileRecording(Recording):
     """A recording that libsndfile has open.
 
-    `samples` is the length by the header, None where it says none.
+    `samples` is the length by the header, None if it says none.
 
     Raises:
         NotSoundFileError: libsndfile cannot read it, or would by its MP3 decoder, which ends early on some files.

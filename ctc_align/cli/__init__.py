@@ -296,7 +296,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def with_command(arguments: Sequence[str]) -> list[str]:
-    """Return the command line with its command: "align" where none is named, "--help" where it is empty.
+    """Return the command line with its command: "align" if none is named, "--help" where it is empty.
 
     >>> with_command(["talk.wav", "talk.txt"])
     ['align', 'talk.wav', 'talk.txt']
@@ -310,7 +310,7 @@ def with_command(arguments: Sequence[str]) -> list[str]:
 
 
 def _refuse_unknown_command(arguments: Sequence[str]) -> None:
-    """Raise UsageError where the first argument looks like a misspelt command, not like a recording."""
+    """Raise UsageError if the first argument looks like a misspelt command, not like a recording."""
     name = arguments[0] if arguments else ""
     if name in COMMANDS or name.startswith("-") or not name.isalpha() or os.path.exists(name):
         return
@@ -320,7 +320,7 @@ def _refuse_unknown_command(arguments: Sequence[str]) -> None:
 
 
 def _refuse_option_as_value(arguments: Sequence[str]) -> None:
-    """Raise UsageError where an option follows one that needs a value: the parser would take it for the value."""
+    """Raise UsageError if an option follows one that needs a value: the parser would take it for the value."""
     command = getattr(typer.main.get_command(app), "commands", {}).get(arguments[0])
     parameters = {} if command is None else {name: one for one in command.params for name in one.opts}
     for index, name in enumerate(arguments[1:-1], start=1):

@@ -96,7 +96,7 @@ def distinct_outputs(
 def code_of_file(
     run: Callable[[str, OutputFiles | None], int], path: str, files: OutputFiles | None, *, alone: bool
 ) -> int:
-    """Return the exit code of `run` for one file; where there are others its error is said, and these go on."""
+    """Return the exit code of `run` for one file; if there are others its error is said, and these go on."""
     try:
         return run(path, files)
     except CtcAlignError as error:

@@ -78,7 +78,7 @@ def _near(path: str, role: str = RECORDING_ROLE) -> str:
 
 
 def check_recording(audio: str, reader: LogProbsReader | None, formats: Sequence[str] = ()) -> None:
-    """Raise AudioError where AUDIO cannot be read as a recording, UsageError where it is too long for a format.
+    """Raise AudioError if AUDIO cannot be read as a recording, UsageError if it is too long for a format.
 
     Log-probs and standard input are read later.
     """
@@ -98,7 +98,7 @@ def check_recording(audio: str, reader: LogProbsReader | None, formats: Sequence
 
 
 def check_source(source: str, argument: str = "SOURCE") -> None:
-    """Raise UsageError where there is nothing at the path of a corpus; a URL is refused elsewhere."""
+    """Raise UsageError if there is nothing at the path of a corpus; a URL is refused elsewhere."""
     if "://" not in source and kind_of(source, argument) == "nothing":
         raise UsageError(
             f"{source}: expected a manifest (JSONL, CSV, TSV, Lhotse cuts) or a folder as {argument}; nothing is there"
@@ -120,12 +120,12 @@ def check_transcript(audio: str, transcript: str | None, text: str | None, comma
 
 
 def is_book(text: str | None) -> bool:
-    """Return whether what was given with --text is no transcript but the path of an EPUB book."""
+    """Return whether what was given with --text is not a transcript but the path of an EPUB book."""
     return bool(text) and str(text).casefold().endswith(_BOOK) and os.path.isfile(str(text))
 
 
 def check_text(text: str | None) -> None:
-    """Raise UsageError where the transcript itself, after --text, is the name of a file or of a missing book."""
+    """Raise UsageError if the transcript itself, after --text, is the name of a file or of a missing book."""
     if text and text.casefold().endswith(_BOOK) and not any(map(str.isspace, text)) and not os.path.isfile(text):
         raise UsageError(f"--text {text}: no such book; give the path of an EPUB, or the words of the transcript")
     if text and "." in text[1:-1] and not any(map(str.isspace, text)) and os.path.isfile(text):
@@ -133,7 +133,7 @@ def check_text(text: str | None) -> None:
 
 
 def check_roles(command: str, audio: str, transcripts: Sequence[str]) -> None:
-    """Raise UsageError where AUDIO is a text, or a TRANSCRIPT a recording: they are swapped, or one is there twice.
+    """Raise UsageError if AUDIO is a text, or a TRANSCRIPT a recording: they are swapped, or one is there twice.
 
     Only the start of regular files is read; their readers refuse what the start does not show.
     """
@@ -163,7 +163,7 @@ def check_roles(command: str, audio: str, transcripts: Sequence[str]) -> None:
 
 
 def _role(path: str) -> str:
-    """Return whether a file is a recording or a text, "" where it is neither or its start does not show it."""
+    """Return whether a file is a recording or a text, "" if it is neither or its start does not show it."""
     from ctc_align.models.log_probs import is_log_probs_path
 
     head = None if is_log_probs_path(path) else _head_of(path)
@@ -171,7 +171,7 @@ def _role(path: str) -> str:
 
 
 def _head_of(path: str) -> bytes | None:
-    """Return the first bytes of a regular file; None where it cannot be read: whoever reads it says so."""
+    """Return the first bytes of a regular file; None if it cannot be read: whoever reads it says so."""
     if not os.path.isfile(path):
         return None
     try:
@@ -187,7 +187,7 @@ def check_alignments(paths: Sequence[str], argument: str) -> list[str]:
     Where there is nothing else they stay, and whoever reads them says what they are.
 
     Raises:
-        UsageError: what is no JSON of an alignment by its start; the message says what it is.
+        UsageError: what is not JSON of an alignment by its start; the message says what it is.
     """
     from ctc_align.files.transcripts import name_unless_object
 

@@ -44,7 +44,7 @@ def bench(
     *,
     wanted: BenchOptions,
 ) -> None:
-    """Measure the kernels on this machine beside torch's ctc_loss and, where there is one, torchaudio's forced_align.
+    """Measure the kernels on this machine beside torch's ctc_loss and, if there is one, torchaudio's forced_align.
 
     Columns: milliseconds of one call, nanoseconds per cell (frame times state), the ratio of torch's or torchaudio's
     time to ours, and the largest error; every result is compared with float64 in the same run. Exits with 1 when a
@@ -117,7 +117,7 @@ def _bench_edges(hypothesis: str, reference: str, format: str) -> None:
 
 
 def _edge_errors(hypothesis: str, reference: str, tier: str) -> Evaluation | None:
-    """Return the errors of a tier, with intervals by folder where there are two or more; None of phones not there."""
+    """Return the errors of a tier, with intervals by folder if there are two or more; None of phones not there."""
     from ctc_align.evaluate import Options, evaluate
 
     try:
@@ -139,7 +139,7 @@ def _heading(machine: dict[str, Any]) -> list[str]:
 
 
 def _print_table(rows: list[Measurement]) -> None:
-    """Print one case, in plain columns where stdout is no terminal."""
+    """Print one case, in plain columns if stdout is not a terminal."""
     put(f"\n{rows[0].case}")
     if sys.stdout.isatty():
         _print_rich(rows)

@@ -298,7 +298,7 @@ def align_all(run: CorpusRun, first: Sequence[Utterance], talk: Talk) -> None:
 
 
 def _check_books(run: CorpusRun, first: Sequence[Utterance]) -> None:
-    """Raise UsageError where a format of books is asked for, and the texts are surely none, or theirs has no ids."""
+    """Raise UsageError if a format of books is asked for, and the texts are surely none, or theirs has no ids."""
     from ctc_align.cli.arguments import is_book
 
     if "smil" in run.outputs.formats and (Path(run.source).is_file() or (run.text and not is_book(run.text))):

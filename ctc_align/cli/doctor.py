@@ -135,7 +135,7 @@ def installation() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str | None]:
-    """Return the version of each package, None where it is missing, and of the libraries inside two of them."""
+    """Return the version of each package, None if it is missing, and of the libraries inside two of them."""
     found: dict[str, str | None] = {
         "ctc-align": __version__,
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
@@ -402,7 +402,7 @@ def copy_examples(folder: Path) -> list[Path]:
     """Copy the recordings, texts and programs of the documentation; return the files, those that were there too.
 
     Raises:
-        UsageError: a file of the name of one of them that has another content, or a name that is no folder.
+        UsageError: a file of the name of one of them that has another content, or a name that is not a folder.
         OutputError: the system refused; nothing was written.
     """
     from ctc_align.files.whole_files import placing

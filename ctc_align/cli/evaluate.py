@@ -263,7 +263,7 @@ def _say_notes(evaluation: Evaluation, whose: str) -> None:
 
 
 def _check_paths(hypothesis: str, reference: str, against: str | None, plot: str | None, force: bool) -> None:
-    """Raise UsageError where an input is not there, or a file beside a folder, or the picture cannot be written."""
+    """Raise UsageError if an input is not there, or a file beside a folder, or the picture cannot be written."""
     from ctc_align.evaluate.utterance_files import check_paths
 
     check_paths(Path(hypothesis), Path(reference))

@@ -40,7 +40,7 @@ def models(
     """List the models that --model takes, or show one: its vocabulary, frames and receptive field.
 
     Prints tab-separated columns: with a header in a list, else a name and its value. Showing a model loads it, and
-    downloads it where it is not here yet. `ctc-align models languages` lists those that the model universal was trained
+    downloads it if it is not here yet. `ctc-align models languages` lists those that the model universal was trained
     on or measured with: it aligns others, too.
     """
     if action is None:

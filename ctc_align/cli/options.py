@@ -113,7 +113,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def _check_choices(group: Any, values: dict[str, Any]) -> None:
-    """Raise UsageError where the value of an option is not among its choices; settings are checked with their file."""
+    """Raise UsageError if the value of an option is not among its choices; settings are checked with their file."""
     for declared in dataclasses.fields(group):
         choices, value = declared.metadata.get("choices"), values.get(declared.name)
         if choices and value is not None and value not in choices:
@@ -195,7 +195,7 @@ class ModelOptions(Group):
     backend: str = backend_option()
 
     def name_for(self, log_probs: LogProbsReader | None) -> str | None:
-        """Return the model's name, by default that of a choice by language; None where log-probs replace it."""
+        """Return the model's name, by default that of a choice by language; None if log-probs replace it."""
         return None if log_probs is not None else self.model or "auto"
 
 
@@ -249,7 +249,7 @@ class LogProbsOptions(Group):
     blank: str | None = setting(None, "The vocabulary's blank.", metavar="TOKEN|INDEX", shown="index 0")
 
     def reader_of_file(self, audio: str, model: str | None) -> LogProbsReader | None:
-        """Return the reader of log-probs `audio`; None where it is sound.
+        """Return the reader of log-probs `audio`; None if it is sound.
 
         Raises:
             UsageError: sound with options of log-probs, or as `_reader`.
@@ -264,7 +264,7 @@ class LogProbsOptions(Group):
         return None
 
     def reader_of_source(self, source: str, model: str | None) -> LogProbsReader | None:
-        """Return the reader of a corpus of log-probs; None where none of these options is given.
+        """Return the reader of a corpus of log-probs; None if none of these options is given.
 
         Raises:
             UsageError: as `_reader`.
@@ -278,7 +278,7 @@ class LogProbsOptions(Group):
         return [option for option, value in values.items() if value is not None]
 
     def _reader(self, audio: str, model: str | None) -> LogProbsReader:
-        """Return the reader; raise UsageError where an option is missing, or a model is given as well."""
+        """Return the reader; raise UsageError if an option is missing, or a model is given as well."""
         from ctc_align.models.log_probs import LogProbsReader
 
         if self.vocab is None or self.frame_shift is None:

@@ -118,7 +118,7 @@ def realign(
 
 
 def _check_inputs(corrected: Sequence[str], audio: str | None, *, stdout: bool) -> None:
-    """Raise UsageError where one alignment is asked for, where two have one name, and for sound that is not there."""
+    """Raise UsageError if one alignment is asked for, where two have one name, and for sound that is not there."""
     if stdout and len(corrected) > 1:
         raise UsageError(f"--stdout takes one alignment, got {len(corrected)}")
     if audio is not None and (kind := kind_of(audio.partition(":")[0] if ".ark:" in audio else audio, "--audio")):
@@ -134,7 +134,7 @@ def _check_inputs(corrected: Sequence[str], audio: str | None, *, stdout: bool) 
 
 
 def _check_hand(corrected: Sequence[str], hand: str | None) -> None:
-    """Raise UsageError where labels are not there, or are those of one file and there are several."""
+    """Raise UsageError if labels are not there, or are those of one file and there are several."""
     if hand is None or (kind := kind_of(hand, "--hand")) == "folder":
         return
     if kind == "nothing":

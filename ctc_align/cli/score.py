@@ -86,7 +86,7 @@ class Thresholds(Group):
 
     @property
     def percent(self) -> Fraction:
-        """`worst` as an exact fraction: ten percent of a hundred are ten; below 0 where it is no number."""
+        """`worst` as an exact fraction: ten percent of a hundred are ten; below 0 if it is not a number."""
         try:
             return Fraction(("0" if self.worst is None else self.worst).strip().removesuffix("%"))
         except (ValueError, ZeroDivisionError):
@@ -386,7 +386,7 @@ def _print(rows: Iterator[ScoreRow], thresholds: Thresholds, format: str, with_u
 
 @dataclass
 class ScoreRow:
-    """A transcript and its figures; `loss` is inf where it does not fit; figures that do not exist are None."""
+    """A transcript and its figures; `loss` is inf if it does not fit; figures that do not exist are None."""
 
     utterance: str | None
     transcript: str
@@ -405,7 +405,7 @@ class ScoreRow:
 
 
 def row_of(scored: Scored, transcript: str, *, utterance: str | None = None, text: str | None = None) -> ScoreRow:
-    """Return the row of a transcript; `text` where `transcript` is the name of its file."""
+    """Return the row of a transcript; `text` if `transcript` is the name of its file."""
     has_loss = not math.isnan(scored.loss)
     return ScoreRow(
         utterance,

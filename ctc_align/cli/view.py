@@ -95,7 +95,7 @@ def view(
 
 @dataclass(frozen=True)
 class _Shown:
-    """An alignment and the name of its page: the file that it is in, and itself where it was read already."""
+    """An alignment and the name of its page: the file that it is in, and itself if it was read already."""
 
     path: Path
     name: str
@@ -103,7 +103,7 @@ class _Shown:
 
 
 def _shown(alignments: list[str], page: PageOptions, talk: Talk) -> list[_Shown]:
-    """Return what is to be shown; raise UsageError, before any work, for what is no JSON of ours."""
+    """Return what is to be shown; raise UsageError, before any work, for what is not JSON of ours."""
     if page.out_dir == "":
         raise UsageError("--out-dir: expected the path of a folder, got an empty one; . is the current folder")
     if page.stdout and (page.out_dir is not None or len(page.utterance or alignments) != 1):
@@ -126,7 +126,7 @@ def _shown(alignments: list[str], page: PageOptions, talk: Talk) -> list[_Shown]
 
 
 def _targets(shown: list[_Shown], page: PageOptions) -> list[Path]:
-    """Return the page of each alignment; raise UsageError, before any work, where it cannot be written."""
+    """Return the page of each alignment; raise UsageError, before any work, if it cannot be written."""
     from ctc_align.files.alignment_files import check_folder
 
     if not page.stdout:

@@ -97,8 +97,8 @@ class CorpusRun:
 class RunResult:
     """The end of a run: its summary, whether it was interrupted, and the files beside the outputs.
 
-    `verified` is what was found in outputs of earlier runs, None where they were not read; `total` how many entries
-    the source (the shard of it) has, None where the run ended before they were counted.
+    `verified` is what was found in outputs of earlier runs, None if they were not read; `total` how many entries
+    the source (the shard of it) has, None if the run ended before they were counted.
     """
 
     summary: Summary
@@ -239,7 +239,7 @@ def _warn_of_other_counts(shard: Shard, journals: Sequence[Path], observer: Obse
 
 
 def _check_shards(layout: Layout, earlier: EarlierRows, out_dir: Path) -> None:
-    """Raise UsageError where shards in other formats hold utterances that the source lacks: they could not stay."""
+    """Raise UsageError if shards in other formats hold utterances that the source lacks: they could not stay."""
     formats = layout.settings.formats_written
     if layout.settings.layout != SHARDS or not any(out_dir.glob("alignments-*.jsonl.gz")):
         return

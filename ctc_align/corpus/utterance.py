@@ -31,21 +31,21 @@ class Utterance:
             with "..".
         audio: path of the recording, or of log-probs (a file, or FILE.ark:OFFSET), made absolute or relative to the
             current folder (not to the source).
-        text: the transcript; the first of `texts` where there are alternatives.
+        text: the transcript; the first of `texts` if there are alternatives.
         origin: its position in the source, for messages: "train.jsonl, line 17".
         offset_s: where the utterance begins in the recording.
         duration_s: its length, seconds; None: to the end of the recording.
-        texts: alternatives (n-best) for `score`, at least two, in input order; () where there is one transcript.
-        speaker: the source's name for the speaker, "" where it does not.
+        texts: alternatives (n-best) for `score`, at least two, in input order; () if there is one transcript.
+        speaker: the source's name for the speaker, "" if it does not.
         channel: from 1; None: all of them, averaged.
         recording: name shared by utterances whose outputs go into one file (MFA's TextGrids); "" else.
-        tier: the name of the tier that the utterance came from, where there is one.
+        tier: the name of the tier that the utterance came from, if there is one.
         transcript: path of the transcript's file in the audio's folder, an input that no output may replace;
-            "" where it is in one of the source's `files`.
-        language: of the transcript (ISO 639 or BCP 47), "" where the source does not say.
+            "" if it is in one of the source's `files`.
+        language: of the transcript (ISO 639 or BCP 47), "" if the source does not say.
         book: the text of many recordings; this one reads a part of it, which the run has to find; `text` is all of
             it. None if `text` is what is said.
-        file: what was read with `text` where its file has cues (SRT, WebVTT) or places (EPUB), to be kept; else None.
+        file: what was read with `text` if its file has cues (SRT, WebVTT) or places (EPUB), to be kept; else None.
     """
 
     id: str
@@ -74,7 +74,7 @@ class Utterance:
 
     @property
     def book_path(self) -> str | None:
-        """The path of the text of many recordings, None where `text` is what is said."""
+        """The path of the text of many recordings, None if `text` is what is said."""
         return None if self.book is None else self.transcript
 
 
@@ -104,12 +104,12 @@ class UtteranceResult:
     summary, too. Lines leave out what is None, but for `loss`, `seconds`, `loss_per_token` and `duration_s`.
 
     Attributes:
-        loss, loss_per_token: nats; None where they are not finite, and of what failed.
+        loss, loss_per_token: nats; None if they are not finite, and of what failed.
         seconds: of work: reading, its share of its batch, writing.
         doubt: set where confidence is below the one that the run asked for.
-        fit: of the transcript (one of `FITS`), None where the model cannot tell.
+        fit: of the transcript (one of `FITS`), None if the model cannot tell.
         skipped: number of words that are not in the recording, of all `words` that can be spoken.
-        too_many_skipped: True where those are more than `max_skipped` allows, else None.
+        too_many_skipped: True if those are more than `max_skipped` allows, else None.
         unexplained_s: seconds of speech that no word explains, None without any.
         looks: language that the text looks like, where nobody named one and it chose the model `universal`.
         text: hash of the transcript, None for one of few words and for a part of a text of many recordings.

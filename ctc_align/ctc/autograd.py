@@ -311,7 +311,7 @@ def losses(
 
     Returns:
         (B,) losses on the device of log_probs, float64 for float64 log-probs, else float32 (half precision ends at
-        65504, which a loss may exceed); inf where no path fits, with gradient zero.
+        65504, which a loss may exceed); inf if no path fits, with gradient zero.
 
     Raises:
         KernelError: arguments that do not fit together; in backward, a third derivative.

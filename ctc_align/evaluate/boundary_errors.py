@@ -128,7 +128,7 @@ class Evaluation:
 
     @property
     def complete(self) -> bool:
-        """True where every reference has a hypothesis and all can be read."""
+        """True if every reference has a hypothesis and all can be read."""
         return not (self.missing_files or self.failures)
 
     def worst(self, count: int = 5) -> list[UtteranceErrors]:
@@ -339,7 +339,7 @@ class Difference:
 
     @property
     def is_clear(self) -> bool:
-        """True where the interval excludes zero."""
+        """True if the interval excludes zero."""
         return self.ci95 is not None and not self.ci95[0] <= 0.0 <= self.ci95[1]
 
 

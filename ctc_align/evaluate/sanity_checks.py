@@ -59,7 +59,7 @@ def find_doubts(utterances: Sequence[PairedUtterance]) -> tuple[str, ...]:
 
 
 def find_time_doubts(utterances: Sequence[PairedUtterance]) -> tuple[str, ...]:
-    """Return the sentence that says why the times of both sides can hardly be of one recording, where there is one."""
+    """Return the sentence that says why the times of both sides can hardly be of one recording, if there is one."""
     doubt = _shifted(utterances) or _far(utterances)
     return (doubt,) if doubt else ()
 

@@ -42,9 +42,9 @@ class UtteranceTier:
     duration_s: float | None = None
     """Length of the recording, if the file has it."""
     is_ours: bool = False
-    """True where the file says that ctc-align made it, and no person has corrected it."""
+    """True if the file says that ctc-align made it, and no person has corrected it."""
     is_corrected: bool = False
-    """True where ctc-align made it, and a person has fixed words in it."""
+    """True if ctc-align made it, and a person has fixed words in it."""
 
     @property
     def intervals(self) -> list[Interval]:

@@ -79,7 +79,7 @@ class Alignment(AlignmentData):
             path: the file.
             force: replace a file that exists; JSON in which a person has fixed words that this alignment does not
                 hold is moved to NAME.hand.json, and a warning says so.
-            sound: of a page, where there is no file of it; None: the recording that was aligned.
+            sound: of a page, if there is no file of it; None: the recording that was aligned.
 
         Raises:
             OutputError: the file exists and `force` is not given, or it cannot be written.

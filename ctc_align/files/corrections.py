@@ -104,7 +104,7 @@ def original_of(path: Path) -> Path:
 
 @dataclass(frozen=True)
 class LatestWork:
-    """The file of an alignment that has the latest corrections, or the alignment itself where there are none.
+    """The file of an alignment that has the latest corrections, or the alignment itself if there are none.
 
     `replaced` are its other files, which are older; `outdated` corrections of another text or recording than it has.
     """
@@ -196,7 +196,7 @@ def _of_group(original: Path, group: list[Path]) -> Iterator[LatestWork]:
 
 
 def has_later_fixes(later: Path, path: Path) -> bool:
-    """Return whether a person has fixed words in one file that are not so in the other; True where one is not readable.
+    """Return whether a person has fixed words in one file that are not so in the other; True if one is not readable.
 
     What is aligned again from a file has the fixes of that file.
     """
@@ -231,7 +231,7 @@ def _changed(path: Path) -> int:
 
 
 def _object(path: Path) -> dict[str, Any] | None:
-    """Return the JSON object of an alignment; None where it cannot be read: its reader reports that."""
+    """Return the JSON object of an alignment; None if it cannot be read: its reader reports that."""
     try:
         return read_object(path)
     except CtcAlignError:
@@ -243,7 +243,7 @@ def _agree(one: dict[str, Any] | None, other: dict[str, Any] | None, names: Iter
 
 
 def _is_same(one: dict[str, Any] | None, other: dict[str, Any] | None) -> bool:
-    """Return whether two alignments are of the same text and of as long a stretch; True where one cannot be read."""
+    """Return whether two alignments are of the same text and of as long a stretch; True if one cannot be read."""
     if one is None or other is None:
         return True
     if not _agree(one, other, ("text", "text_offset")):

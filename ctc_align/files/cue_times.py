@@ -29,7 +29,7 @@ _NEAR_HZ = 0.005
 _LEAST_S = 0.2
 """A cue without an aligned word is shown at least this long where there is room."""
 _TAKEN_S = 0.04
-"""It is shown for this time, a frame of a film, at the cost of the word before it where there is no room."""
+"""It is shown for this time, a frame of a film, at the cost of the word before it if there is no room."""
 _SLACK_S = 1e-6
 """Words that touch may overlap by the rounding of their times."""
 SHORTEST_S = 0.8
@@ -52,7 +52,7 @@ def clock(units: int, point: str = ".", units_per_s: int = MS_PER_S, hour_digits
 
 
 def apart(spans: Sequence[Span], end_s: float, units_per_s: float = MS_PER_S) -> list[tuple[int, int]]:
-    """Return spans in whole units, each at least one long and none over another, up to `end_s` where there is room.
+    """Return spans in whole units, each at least one long and none over another, up to `end_s` if there is room.
 
     They need not ascend; whichever is first in time is moved last.
 
@@ -81,7 +81,7 @@ def on_frames(times_ms: Sequence[tuple[int, int]], end_s: float, frame_rate: flo
     Args:
         times_ms: (start, end) of each cue, counted from the film's start.
         end_s: the end of the film.
-        frame_rate: frames a second; those of NTSC in their usual short form (23.976, 29.97 …) are 24000/1001 and so on.
+        frame_rate: frames per second; those of NTSC in their usual short form (23.976, 29.97 …) are 24000/1001 etc.
 
     >>> on_frames([(1000, 2010), (2015, 2020)], 10.0, 25.0), on_frames([(3_600_000, 3_600_040)], 4000.0, 23.976)
     ([(1000, 2000), (2000, 2040)], [(3600013, 3600055)])
@@ -214,7 +214,7 @@ def _filled(cues: Sequence[SourceCue], gap: Span, neighbours: Sequence[Span]) ->
 
 
 def _interpolated(anchors: Sequence[tuple[float, float]], at_s: float) -> float:
-    """Return by how much a time was moved, between the moves of the neighbours; 0 where there are none."""
+    """Return by how much a time was moved, between the moves of the neighbours; 0 if there are none."""
     if len(anchors) < 2 or anchors[1][0] <= anchors[0][0]:
         return anchors[0][1] if anchors else 0.0
     (first_s, first), (last_s, last) = anchors
@@ -324,7 +324,7 @@ def _ends_line(alignment: AlignmentData, words: Sequence[AlignedWord], at: int) 
 def _alone(
     alignment: AlignmentData, words: Sequence[AlignedWord], gap: Span, has_before: bool, has_after: bool
 ) -> list[WordTime]:
-    """Return times in a gap for words that stand on separate lines; [] where it is too short for a subtitle.
+    """Return times in a gap for words that stand on separate lines; [] if it is too short for a subtitle.
 
     That of the transcript's subtitle, moved as its neighbours are; else a second after the words before, in the
     middle of a short gap, or before the first word of all.

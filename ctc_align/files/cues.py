@@ -60,7 +60,7 @@ class Cue:
 
     @property
     def speaker(self) -> str:
-        """Who says it; "" where nobody is named, or several are."""
+        """Who says it; "" if nobody is named, or several are."""
         speakers = {piece.speaker for line in self.pieces for piece in line if piece.speaker}
         return speakers.pop() if len(speakers) == 1 else ""
 
@@ -86,7 +86,7 @@ def new_cues(alignment: AlignmentData, style: Style, *, source_lines: bool = Fal
 
 
 def _source_lines(row: TextRow, most_columns: int) -> list[tuple[int, int]]:
-    """Return the transcript's lines as (start, end) of pieces; [] where one is wider than that."""
+    """Return the transcript's lines as (start, end) of pieces; [] if one is wider than that."""
     indices = range(1, len(row.pieces))
     starts = [0, *(index for index in indices if row.pieces[index].starts_line or _turns(row, index))]
     spans = list(zip(starts, [*starts[1:], len(row.pieces)]))

@@ -308,7 +308,7 @@ def _are_within(outer: Sequence[TimedLabel], rows: Sequence[TimedLabel]) -> bool
 
 
 def _media(audio: str) -> str:
-    """Return the element that names the recording; none where it has no name."""
+    """Return the element that names the recording; none if it has no name."""
     if not audio:
         return ""
     path = PurePath(_clean(audio))
@@ -321,7 +321,7 @@ def _media(audio: str) -> str:
 def _added(document: str, found: ElanDocument, tiers: Sequence[SpokenTier], parents: Sequence[int | None]) -> str:
     """Return a document with more tiers behind the others, their slots among the others by time, and their types.
 
-    `parents` has the index of the tier that each depends on; [] where none does, as in a document that has types.
+    `parents` has the index of the tier that each depends on; [] if none does, as in a document that has types.
     """
     names = unused_names((" ".join(tier.name.split()) for tier in tiers), found.names)
     types = unused_names([_TYPE, _INNER_TYPE], found.types)

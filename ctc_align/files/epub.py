@@ -6,7 +6,7 @@ are left out. Nothing is fetched, no link is followed, and a book that is encryp
 
 In a page, elements that are blocks part paragraphs; white space is one space. What nobody reads is left out: scripts
 and styles, page numbers, marks of notes, the readings above Chinese characters. A page is read as XML, and as HTML
-where it is not well-formed; no entity that a page declares is ever expanded.
+if it is not well-formed; no entity that a page declares is ever expanded.
 """
 
 from __future__ import annotations
@@ -372,7 +372,7 @@ class EpubArchive:
         return posixpath.normpath(unquote(container.package))
 
     def version(self) -> str:
-        """Return the version of EPUB that the package document says, "" where it says none."""
+        """Return the version of EPUB that the package document says, "" if it says none."""
         return self.parsed(self.package(), _Package()).version
 
     def spine(self) -> tuple[str, list[SpinePage]]:
@@ -415,7 +415,7 @@ class EpubArchive:
         return handlers
 
     def refuse_encrypted(self, needed: list[str]) -> None:
-        """Raise TranscriptError where a page is encrypted; fonts may be."""
+        """Raise TranscriptError if a page is encrypted; fonts may be."""
         if ENCRYPTION in self.names and not self.parsed(ENCRYPTION, _Encryption()).files.isdisjoint(needed):
             raise self.fault(_ENCRYPTED)
 

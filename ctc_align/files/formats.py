@@ -103,7 +103,7 @@ def output_paths(out_dir: str | Path, name: str, formats: Sequence[str]) -> list
 
 
 def writer_of(path: Path) -> type[Writer]:
-    """Return the writer of the format that a file's name says; raise UsageError where no format has such names."""
+    """Return the writer of the format that a file's name says; raise UsageError if no format has such names."""
     every = [writer for format in FORMATS.values() for writer in format.writers]
     fitting = [writer for writer in every if path.name.casefold().endswith(writer.extension.casefold())]
     if not fitting:

@@ -532,7 +532,7 @@ def _aligned_word(word: Fields, shift_s: float) -> AlignedWord:
 
 
 def _check_bare(path: str, status: str, fields: dict[str, Any]) -> None:
-    """Raise ValueError where a word without times still has fields, which are not None, of an aligned one."""
+    """Raise ValueError if a word without times still has fields, which are not None, of an aligned one."""
     left = [name for name, value in fields.items() if value is not None]
     if left:
         raise ValueError(

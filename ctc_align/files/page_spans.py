@@ -137,7 +137,7 @@ def _declared(version: str, encoding: str | None, standalone: int) -> None:
 
 
 class SpanWord(NamedTuple):
-    """A word: its characters [first, last) in the book, when it is spoken, None where it has no times, and in which
+    """A word: its characters [first, last) in the book, when it is spoken, None if it has no times, and in which
     recording (a number)."""
 
     first: int
@@ -348,7 +348,7 @@ class PageSource(XmlSource):
         return self._runs[bisect_right(self._firsts, character) - 1]
 
     def _wrapped(self, first: int, last: int) -> tuple[int, int, SourceNode] | None:
-        """Return where tags around characters go, and the element that they are in; None where one cannot be."""
+        """Return where tags around characters go, and the element that they are in; None if one cannot be."""
         begin, end = self._run(first), self._run(last - 1)
         home = _common(begin.node, end.node)
         start = begin.whole.start if begin.whole else begin.offset_of(first)

@@ -67,7 +67,7 @@ class HtmlWriter(Writer):
 
 
 def _sound(alignment: AlignmentData, context: WritingContext) -> PageSound | None:
-    """Return the sound of an alignment that was just made, or read; None, and a warning, where it cannot be read."""
+    """Return the sound of an alignment that was just made, or read; None, and a warning, if it cannot be read."""
     recording = context.sound if isinstance(context.sound, str) else alignment.audio
     if isinstance(context.sound, Audio):
         sound = PageSound.embedded(context.sound.samples, context.sound.sample_rate)
@@ -243,7 +243,7 @@ def notebook_html(alignment: AlignmentData) -> str:
 
 
 def _words_table(alignment: AlignmentData, note: str) -> str:
-    """Return the words with their times and confidences as a table of HTML, and why it is no page."""
+    """Return the words with their times and confidences as a table of HTML, and why it is not a page."""
     rows = []
     for word in alignment.words:
         times = [None if time_s is None else f"{time_s:.3f}" for time_s in (word.start_s, word.end_s)]

@@ -66,7 +66,7 @@ class SmilWriter(Writer):
     id cannot be named: their text is in no `par`. A warning says how many words are left out, and why.
 
     Raises:
-        OutputError: the transcript is no book, or no element that is read has an id.
+        OutputError: the transcript is not a book, or no element that is read has an id.
     """
 
     extension = ".smil"
@@ -328,7 +328,7 @@ def _overlay(page: SpokenPage, sounds: Sequence[str], folder: BookFolder) -> str
 
 
 def refuse_old(book: EpubArchive) -> None:
-    """Raise TranscriptError for a book that is no EPUB 3, with what makes one of it and leaves its text as it is."""
+    """Raise TranscriptError for a book that is not EPUB 3, with what makes one of it and leaves its text as it is."""
     version = book.version()
     if not version.startswith("3"):
         raise book.fault(

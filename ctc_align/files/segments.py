@@ -45,7 +45,7 @@ _LABELS = {WORDS: "Word", TOKENS: "Phone", SENTENCES: "Sentence", SPEAKERS: "Spe
 
 
 def parse_json_transcript(text: str, source: str) -> Transcript | None:
-    """Return the transcript in a JSON text, None where it is no JSON or of a kind that is not known.
+    """Return the transcript in a JSON text, None if it is not JSON or of a kind that is not known.
 
     Segments become cues, a segment a line of text. Of an alignment of this package it is its `text`.
 
@@ -100,7 +100,7 @@ def _parsed(text: str) -> Any:
 
 
 def _segments(data: Any) -> Sequence[Any]:
-    """Return the list of the segments in a value, empty where there are none."""
+    """Return the list of the segments in a value, empty if there are none."""
     if isinstance(data, list) and len(data) == 1 and isinstance(data[0], dict) and not _is_segment(data[0]):
         return _segments(data[0])  # NeMo's list of the one recording's hypotheses
     if isinstance(data, list):
@@ -115,7 +115,7 @@ def _segments(data: Any) -> Sequence[Any]:
 
 
 def _is_segment(value: Any) -> bool:
-    """Return whether an object has a text and times, and is no line of a manifest."""
+    """Return whether an object has a text and times, and is not a line of a manifest."""
     if not isinstance(value, dict) or any(key in value for key in _SOUNDS):
         return False
     return _written_times(value)[:2] != (None, None) and isinstance(_first(value, _TEXTS), str)
@@ -159,7 +159,7 @@ class WhisperWriter(Writer):
 
     As Whisper has it, a word begins with the space before it, and what has no time (a dash, letters that the model
     does not know) stands with the word before it, so that the words of a segment add up to its text. Words have
-    `probability` (Whisper) and `score` (WhisperX), which are both the confidence, and `speaker` where it is known.
+    `probability` (Whisper) and `score` (WhisperX), which are both the confidence, and `speaker` if it is known.
     Words that are not in the recording are left out. Times are seconds with 3 decimals.
     """
 

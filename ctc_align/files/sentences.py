@@ -37,7 +37,7 @@ class TextPiece:
 
     `is_spaced`: white space stands before it, `starts_line`: a line end is in that. `break_cost` says how bad it is to
     end a line or a subtitle after it. `char_start` is the word's index in the transcript, `speaker` who says it, and
-    `is_spoken` False for what nobody says (labels, directions), `is_alone` where a subtitle has nothing else.
+    `is_spoken` False for what nobody says (labels, directions), `is_alone` if a subtitle has nothing else.
     """
 
     text: str
@@ -84,7 +84,7 @@ def break_cost(word: str, after: str, following: str) -> float:
 
 
 def _is_shortened(word: str, following: str) -> bool:
-    """Return True where a full stop marks an abbreviation: titles, initials, and before a small letter."""
+    """Return True if a full stop marks an abbreviation: titles, initials, and before a small letter."""
     if not word.endswith(".") or word.endswith(".."):
         return False
     first = next((char for char in following if char.isalnum()), "")

@@ -592,7 +592,7 @@ def _one_line(text: str) -> str:
 
 
 def _refuse_beyond(cues: Sequence[WordCue], most_cs: int, what: str) -> None:
-    """Raise OutputError where a cue ends after the last time that a format can hold."""
+    """Raise OutputError if a cue ends after the last time that a format can hold."""
     if cues and cues[-1].end >= most_cs:
         raise OutputError(
             f"{what}, and the last words end at {_ass_clock(cues[-1].end)}; leave this format out of --format, or "

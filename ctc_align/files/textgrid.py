@@ -155,7 +155,7 @@ def textgrid_transcript(data: bytes, source: str) -> Transcript:
 
 
 def textgrid_layout(document: str, name: str = "TextGrid") -> TextGridLayout:
-    """Return where tiers may be added to a TextGrid. Raises InputError where it cannot be read."""
+    """Return where tiers may be added to a TextGrid. Raises InputError if it cannot be read."""
     parser = _Parser(document, name)
     parser.textgrid()
     if len(parser.numbers) < 3:

@@ -44,7 +44,7 @@ WORDS, TOKENS, PHONES, SENTENCES, SPEAKERS = TIERS = ("words", "tokens", "phones
 
 @dataclass(frozen=True)
 class LabelTier:
-    """A tier: its name, who speaks in it ("" where nothing says), and (start_s, end_s, label) of what is labelled."""
+    """A tier: its name, who speaks in it ("" if nothing says), and (start_s, end_s, label) of what is labelled."""
 
     name: str
     speaker: str
@@ -57,7 +57,7 @@ class LabelTier:
 
 
 def speaker_of(name: str) -> str:
-    """Return the speaker that a tier is named after, "" where its name says what is in it.
+    """Return the speaker that a tier is named after, "" if its name says what is in it.
 
     >>> speaker_of("Ann"), speaker_of("sentences"), speaker_of("Ann - words")
     ('Ann', '', 'Ann')
@@ -174,7 +174,7 @@ def tiers_by_speaker(
 
 
 def speaker_names(words: Sequence[AlignedWord]) -> list[str]:
-    """Return who speaks each word: `UNNAMED` before the first name where there are several, "" where none is named."""
+    """Return who speaks each word: `UNNAMED` before the first name if there are several, "" if none is named."""
     speakers = [word.speaker for word in words]
     return [speaker or UNNAMED for speaker in speakers] if len({*speakers} - {""}) > 1 else speakers
 
@@ -206,7 +206,7 @@ def _tiers(
     owners: Sequence[str],
     order: Iterable[str],
 ) -> list[SpokenTier]:
-    """Return the tiers of some kinds, for each owner; `owners` has that of each word by time, "" where there is one."""
+    """Return the tiers of some kinds, for each owner; `owners` has that of each word by time, "" if there is one."""
     words = words_by_time(alignment)
     rows = word_rows(alignment, style, units_per_s)
     of_tokens = [owner for word, owner in zip(words, owners) for _ in word.tokens]

@@ -38,7 +38,7 @@ def read_transcript_file(path: str | Path) -> Transcript:
 
     Raises:
         UsageError: no such file, a folder, or a file that cannot be read.
-        WrongFileError: the file is no text (a PDF, a recording) or not one for readers (other JSON, a CTM).
+        WrongFileError: the file is not text (a PDF, a recording) or not one for readers (other JSON, a CTM).
         TranscriptError: the bytes are not UTF-8, or the subtitles are broken; the message names the line.
 
     >>> from tempfile import TemporaryDirectory
@@ -103,7 +103,7 @@ def parse_transcript(data: bytes, source: str) -> Transcript:
 
 
 def name_unless_object(head: bytes) -> str:
-    """Return what a file that starts with `head` is, with its article; "" where it may be an object of JSON.
+    """Return what a file that starts with `head` is, with its article; "" if it may be an object of JSON.
 
     >>> name_unless_object(b'{"format": "ctc-align/1"'), name_unless_object(b"WEBVTT"), name_unless_object(b" ")
     ('', 'subtitles', 'an empty file')

@@ -127,7 +127,7 @@ def _between(root: Path, folder: Path) -> list[Path]:
 
 
 def remove_file(path: Path, root: Path) -> None:
-    """Remove a file below `root` where there is one; a link itself, and nothing behind a link.
+    """Remove a file below `root` if there is one; a link itself, and nothing behind a link.
 
     Raises:
         OutputError: it cannot be removed, or there is a link on the way.
@@ -169,7 +169,7 @@ def write_to_disk(root: Path, names: Sequence[str]) -> None:
 
 
 def sync_file_system(path: Path) -> bool:
-    """Write all of a path's file system to its disk (`syncfs` of Linux); return False where there is no such call.
+    """Write all of a path's file system to its disk (`syncfs` of Linux); return False if there is no such call.
 
     Raises:
         OSError: the disk cannot be written.

@@ -94,9 +94,9 @@ class Writer:
     beside_extension: ClassVar[str] = ""
     """The end of the name of a file that may come with the one that is written; "" for none."""
     most_s: ClassVar[float | None] = None
-    """The end of the times that the format can hold, in seconds; None where it has none."""
+    """The end of the times that the format can hold, in seconds; None if it has none."""
     is_binary: ClassVar[bool] = False
-    """True for a format that is no text, and nothing for a terminal."""
+    """True for a format that is not text, and nothing for a terminal."""
 
     def __init__(self, style: Style | None = None) -> None:
         self._style = style
@@ -106,7 +106,7 @@ class Writer:
 
     @classmethod
     def require(cls) -> None:
-        """Raise UsageError where a package that the format needs is not installed; before any work."""
+        """Raise UsageError if a package that the format needs is not installed; before any work."""
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         """Write the text of the file."""
@@ -261,7 +261,7 @@ def _rows(
 
 
 def _inside(rows: list[TimedLabel], end: int) -> list[TimedLabel]:
-    """Return the rows moved back until none leaves the audio; unchanged where there is no room."""
+    """Return the rows moved back until none leaves the audio; unchanged if there is no room."""
     moved: list[TimedLabel] = []
     for row in reversed(rows):
         if row.end <= end:
@@ -284,7 +284,7 @@ def end_units(alignment: AlignmentData, style: Style) -> int:
 
 
 def finite(number: float | None) -> float | None:
-    """Return `number`, or None where it is None, NaN or infinite.
+    """Return `number`, or None if it is None, NaN or infinite.
 
     >>> finite(float("inf")), finite(1.5)
     (None, 1.5)

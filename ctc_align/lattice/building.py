@@ -188,7 +188,7 @@ def ctc(targets: Rows, blank: int = 0, optional: Rows | None = None) -> Topology
         optional: for each token, whether it may be left out.
 
     Raises:
-        KernelError: a target holds the blank, a negative id or what is no whole number; the blank is negative;
+        KernelError: a target holds the blank, a negative id or what is not a whole number; the blank is negative;
             rows of different lengths.
 
     >>> ctc([[3, 3, 5]]).emit.tolist(), ctc([[3, 3, 5]]).min_frames.tolist()

@@ -180,7 +180,7 @@ def _stack_detours(topologies: Sequence[Topology], shape: tuple[int, int]) -> De
 
 
 def check_detours_size(batch: int, states: int, most: int) -> None:
-    """Raise KernelError where tables of up to `most` detours into each state need more than `MOST_SOURCES_BYTES`."""
+    """Raise KernelError if tables of up to `most` detours into each state need more than `MOST_SOURCES_BYTES`."""
     needed = 4 * batch * states * most
     if needed > MOST_SOURCES_BYTES:
         raise KernelError(

@@ -66,7 +66,7 @@ class AcousticModel(ABC):
         vocab: the token of each of the C classes.
         blank: the index of the blank.
         frame_shift_s: seconds from frame to frame.
-        first_frame_s: where the first frame begins; below 0 where the network pads its input.
+        first_frame_s: where the first frame begins; below 0 if the network pads its input.
         receptive_field_s: seconds of sound that a frame is computed from, not counting attention.
         token_kind: the name of the token tier of the outputs, "phones" or "tokens".
         gaussians_per_state: Gaussians that score each segmentation state; 0 without mixtures.
@@ -97,7 +97,7 @@ class AcousticModel(ABC):
 
     @abstractmethod
     def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
-        """Return the emissions of each audio, to the bit as `emissions` where the device allows it.
+        """Return the emissions of each audio, to the bit as `emissions` if the device allows it.
 
         An error of one audio is raised for all.
         """

@@ -88,7 +88,7 @@ class FrameGrid:
 
     @property
     def start(self) -> int:
-        """First input of the first frame; below 0 where layers are padded."""
+        """First input of the first frame; below 0 if layers are padded."""
         start, jump = 0, 1
         for layer in self.layers:
             start -= layer.padding * jump
@@ -349,7 +349,7 @@ class NetworkFacts:
 
     `grid` leads from samples to frames; its first `front` layers make the inputs (features), the rest is the network.
     With `pads`, utterances of different lengths may share a pass; otherwise only those of as many frames.
-    `stem` is the convolution before the `norms` over time, where there are any. Samples are standardised over the
+    `stem` is the convolution before the `norms` over time, if there are any. Samples are standardised over the
     utterance where there is a `norm_epsilon`, which is added to their variance.
     """
 

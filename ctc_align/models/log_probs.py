@@ -127,7 +127,7 @@ def check_emissions(emissions: Emissions, *, trim_vocab: bool = False) -> Emissi
 
 
 def _check_classes(vocab: tuple[str, ...], shape: tuple[int, ...], name: str) -> None:
-    """Raise EmissionsError where log-probs of a shape are not of this vocabulary; other shapes are refused later."""
+    """Raise EmissionsError if log-probs of a shape are not of this vocabulary; other shapes are refused later."""
     if len(shape) == 3 and shape[0] == 1:
         shape = shape[1:]
     if len(shape) != 2 or not all(shape):
@@ -250,7 +250,7 @@ EXTENSIONS = (".npy", ".npz", ".safetensors", ".pt", ".pth")
 KEY = "log_probs"
 
 Check = Callable[[tuple[int, ...]], None]
-"""Called with the shape of an array before it is read; raises EmissionsError where it is not wanted."""
+"""Called with the shape of an array before it is read; raises EmissionsError if it is not wanted."""
 
 _ARK_PATH = re.compile(r"(.+\.ark):([0-9]{1,18})", re.DOTALL)
 _ARK_MATRICES = {b"\0BFM ": 4, b"\0BDM ": 8, b"\0BCM ": 1, b"\0BCM2 ": 2, b"\0BCM3 ": 1}

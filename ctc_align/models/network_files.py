@@ -25,7 +25,7 @@ Network = TypeVar("Network", bound=nn.Module)
 def read_network(
     path: Path, what: str, form: str, build: Callable[[Mapping[str, Any], Mapping[str, torch.Tensor]], Network]
 ) -> Network | None:
-    """Return the network in a file, for inference; None where there is no file.
+    """Return the network in a file, for inference; None if there is no file.
 
     Args:
         path: of the file.

@@ -137,7 +137,7 @@ def _require_regular(mode: int, name: str) -> None:
 
 
 def require_memory(needed: int, name: str = "") -> None:
-    """Raise OSError where `needed` bytes are more than can be allocated.
+    """Raise OSError if `needed` bytes are more than can be allocated.
 
     >>> require_memory(2**80)
     Traceback (most recent call last):
@@ -337,7 +337,7 @@ def _address_space() -> Iterator[tuple[int, str]]:
 
 
 def _read_text(path: Path) -> str:
-    """Return the content of a small file, "" where it cannot be read."""
+    """Return the content of a small file, "" if it cannot be read."""
     try:
         return path.read_text("utf-8", "replace")
     except OSError:

@@ -188,7 +188,7 @@ def _is_text(head: bytes) -> bool:
 
 
 def likely_role(head: bytes, suffix: str) -> str:
-    """Return `RECORDING_ROLE` or `TEXT_ROLE` for what a file is likely meant as, "" where the start does not say.
+    """Return `RECORDING_ROLE` or `TEXT_ROLE` for what a file is likely meant as, "" if the start does not say.
 
     >>> likely_role(b"NIST_1A", ".txt"), likely_role(b"So be it.", ".wav"), likely_role(b"RIFF", ".wav")
     ('recording', 'text', '')
@@ -224,7 +224,7 @@ def _zipped(data: bytes) -> FileKind:
 
 
 def encoding_of(data: bytes) -> tuple[str, str] | None:
-    """Return the likely encoding of a text that is not UTF-8, for people and for iconv; None where it may be UTF-8.
+    """Return the likely encoding of a text that is not UTF-8, for people and for iconv; None if it may be UTF-8.
 
     >>> encoding_of("Hello, world".encode("utf-16-be")), encoding_of("Grüße".encode())
     (('UTF-16 (big-endian)', 'UTF-16BE'), None)

@@ -142,7 +142,7 @@ class AccessGuard:
     Args:
         app: what gets the requests that pass.
         bound: the address that the server listens on.
-        token: of the server; "" where none is needed, which is for loopback alone.
+        token: of the server; "" if none is needed, which is for loopback alone.
     """
 
     def __init__(self, app: ASGIApp, bound: str, token: str = "") -> None:

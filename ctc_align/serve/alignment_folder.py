@@ -123,7 +123,7 @@ class AlignmentFolder:
         """Replace an alignment by what a person made of it; NAME.before.json is as it was before the first time.
 
         Raises:
-            RefusedError: 404, no alignment has this name; 409, it is of another utterance or part; 400, it is no JSON.
+            RefusedError: 404, no alignment has this name; 409, it is of another utterance or part; 400, it is not JSON.
             InputError: it is no alignment.
             OutputError: the disk does not take it; then all is as it was.
         """

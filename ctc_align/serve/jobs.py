@@ -216,7 +216,7 @@ class JobQueue:
         return batch
 
     def check(self, job: ServerJob) -> None:
-        """Raise StoppedError where work on a job should not go on."""
+        """Raise StoppedError if work on a job should not go on."""
         if job.stop.is_set() or time.monotonic() - job.started_s > self.limits.work_s:
             raise StoppedError
 
@@ -278,7 +278,7 @@ class JobQueue:
         job.form.remove()
 
     def forget_old(self) -> None:
-        """Remove the jobs that ended too long ago, and the oldest where there are too many."""
+        """Remove the jobs that ended too long ago, and the oldest if there are too many."""
         ended = [job for job in self.kept() if job.future.done()]
         late = time.monotonic() - self.limits.keep_s
         for number, job in enumerate(sorted(ended, key=lambda job: -job.ended_s)):
@@ -383,7 +383,7 @@ class ModelWorker(threading.Thread):
         self._queue.end(job, replace(result, audio=corrected.audio))
 
     def _goes_on(self, job: ServerJob) -> bool:
-        """Return whether work on a job should go on; False where it was stopped, and ended here."""
+        """Return whether work on a job should go on; False if it was stopped, and ended here."""
         try:
             self._queue.check(job)
         except StoppedError as error:
@@ -392,7 +392,7 @@ class ModelWorker(threading.Thread):
         return True
 
     def _loaded(self, job: ServerJob, aligner: Aligner) -> Audio | None:
-        """Return the recording of a job at the model's rate; None where the job ended here."""
+        """Return the recording of a job at the model's rate; None if the job ended here."""
         from ctc_align.audio.loading import load_segment
 
         model = aligner.model
@@ -496,7 +496,7 @@ def too_long(name: str, duration_s: float, most_s: float) -> RefusedError:
 
 
 def _score_row(scored: Scored) -> dict[str, Any]:
-    """Return one transcript's figures as JSON has them: null where there is no number."""
+    """Return one transcript's figures as JSON has them: null if there is no number."""
     row = asdict(replace(scored, error=None))
     row |= {"loss_per_token": scored.loss_per_token, "loss_per_frame": scored.loss_per_frame}
     row["error"] = None if scored.error is None else " ".join(str(scored.error).split())

@@ -51,7 +51,7 @@ def checked_format(value: str) -> str:
 
 
 def check_fields(form: Form, kind: str) -> None:
-    """Raise RefusedError where a part has a name that nothing knows, or a field is there twice."""
+    """Raise RefusedError if a part has a name that nothing knows, or a field is there twice."""
     known = {*SETTINGS, *FIELDS} - ({"format"} if kind == "score" else set())
     for name, values in form.fields.items():
         if name not in known:
@@ -104,7 +104,7 @@ def _check_model_settings(values: Mapping[str, Any], base: Settings, model: str)
 
 
 def _as_setting(name: str, text: str) -> Any:
-    """Return the text of a field as its setting's type; unchanged where it is not of that type."""
+    """Return the text of a field as its setting's type; unchanged if it is not of that type."""
     default = getattr(Settings(), name)
     if isinstance(default, bool):
         return {"true": True, "false": False}.get(text.casefold(), text)

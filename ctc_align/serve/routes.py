@@ -239,7 +239,7 @@ class AlignRoutes:
 
 
 async def ended(job: ServerJob, request: Request) -> bool:
-    """Wait for a job's end; return False where its client went away before."""
+    """Wait for a job's end; return False if its client went away before."""
     over = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -297,7 +297,7 @@ class PageRoutes:
 
     Args:
         routes: those of programs.
-        folder: of alignments; None where the server has none.
+        folder: of alignments; None if the server has none.
     """
 
     def __init__(self, routes: AlignRoutes, folder: AlignmentFolder | None) -> None:
@@ -540,7 +540,7 @@ class CodedRecordings:
             form: that the recording came with, and with which what is coded is removed; None: a file of the folder.
 
         Raises:
-            AudioError: it is no recording.
+            AudioError: it is not a recording.
             RefusedError: 503, there is no room for it.
         """
         from ctc_align.audio.loading import estimated_duration_s

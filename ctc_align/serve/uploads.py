@@ -42,7 +42,7 @@ class UploadFolder:
 
     Args:
         most_bytes: of all files in it together.
-        make_room: called when it is full; returns False where nothing could be removed.
+        make_room: called when it is full; returns False if nothing could be removed.
     """
 
     def __init__(self, most_bytes: int, make_room: Callable[[], bool] = lambda: False) -> None:
@@ -303,7 +303,7 @@ class _FormParts:
         self.ended = True
 
     def check_end(self) -> None:
-        """Raise RefusedError where the form ended too early."""
+        """Raise RefusedError if the form ended too early."""
         if not self.ended:
             raise RefusedError(400, "the form is broken: it ends before its last boundary")
 

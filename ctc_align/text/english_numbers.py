@@ -50,7 +50,7 @@ Reader = Callable[[re.Match[str], Scan], "str | None"]
 
 
 class Rule(NamedTuple):
-    """A pattern, and a reader that returns the spoken words of a match, or None where the rule does not apply."""
+    """A pattern, and a reader that returns the spoken words of a match, or None if the rule does not apply."""
 
     pattern: re.Pattern[str]
     reader: Reader
@@ -114,7 +114,7 @@ def unit_name(written: str, *, singular: bool = False) -> str | None:
 
 
 def spaced_unit_name(written: str, before: str) -> str | None:
-    """Return the name of a unit that is a separate word, after the word `before`; None where that would be a guess.
+    """Return the name of a unit that is a separate word, after the word `before`; None if that would be a guess.
 
     >>> spaced_unit_name("kg", "5"), spaced_unit_name("kg", "five"), spaced_unit_name("in", "5")
     ('kilograms', 'kilograms', None)
@@ -270,7 +270,7 @@ def fraction(above: str, below: str) -> str | None:
 
 
 def roman(numeral: str, before: str, shouting: bool) -> str | None:
-    """Read a Roman numeral after the word `before`; None where the letters may be something else.
+    """Read a Roman numeral after the word `before`; None if the letters may be something else.
 
     After a reigning name an ordinal (Henry VIII: "the eighth"), after another capitalised word a cardinal
     (World War II, Chapter IV). A single I, V or X only after a word such as Chapter. Where all is in capitals, only

@@ -238,7 +238,7 @@ def _joins(character: str) -> bool:
 
 
 def _readings(text: str, words: Sequence[Span], tokens: Sequence[Token]) -> Iterator[str]:
-    """Yield the reading of each word, by the tokens that begin in it; "" where they have none."""
+    """Yield the reading of each word, by the tokens that begin in it; "" if they have none."""
     index = 0
     for start, end in words:
         first = index

@@ -66,7 +66,7 @@ class Alphabet:
         return next((self.ids[form] for form in _forms(piece) if form in self.ids), None)
 
     def sequence(self, character: str) -> tuple[int, ...]:
-        """Return the classes of the parts of a character; () where the vocabulary lacks one of them.
+        """Return the classes of the parts of a character; () if the vocabulary lacks one of them.
 
         Parts are a letter and its accents (NFD), the letters of a ligature, SS for ß in capitals, the jamo of a Hangul
         syllable, conjoining or as letters (ㅎㅏㄴ), or the bytes.
@@ -150,7 +150,7 @@ def _forms(piece: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=2**12)
 def _jamo(decomposed: str) -> str:
-    """Return conjoining jamo as letters: ᄒ and ᆫ are ㅎ and ㄴ; "" where there are none."""
+    """Return conjoining jamo as letters: ᄒ and ᆫ are ㅎ and ㄴ; "" if there are none."""
     names = [unicodedata.name(part, "") for part in decomposed]
     if not all(re.match(r"HANGUL (CHOSEONG|JUNGSEONG|JONGSEONG) ", name) for name in names):
         return ""

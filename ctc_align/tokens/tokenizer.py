@@ -146,7 +146,7 @@ def count_missing(word_tokens: Iterable[WordTokens]) -> int:
 
 
 def refuse_missing(words: Words, word_tokens: Sequence[WordTokens]) -> None:
-    """Raise TranscriptError, naming words and letters, where the vocabulary lacks any."""
+    """Raise TranscriptError, naming words and letters, if the vocabulary lacks any."""
     lacking = [(word.text, "".join(dict.fromkeys(t.missing))) for word, t in zip(words.words, word_tokens) if t.missing]
     if lacking:
         each = ", ".join(f"{letters!r} of {word!r}" for word, letters in lacking[:_NAMED])

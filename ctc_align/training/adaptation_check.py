@@ -263,7 +263,7 @@ def loud_frames(frames: torch.Tensor) -> np.ndarray:
 def compared(
     start: Mapping[int, OwnSegments], adapted: Mapping[int, OwnSegments], loud: Mapping[int, np.ndarray]
 ) -> SegmentComparison | None:
-    """Return how segments differ; None where the adapted model has none.
+    """Return how segments differ; None if the adapted model has none.
 
     Args:
         start, adapted: segments of the utterances, with the same words.

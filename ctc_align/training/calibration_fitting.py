@@ -128,7 +128,7 @@ def calibrate(
     learns: bool = True,
     progress: Callable[[float], None] | None = None,
 ) -> Report:
-    """Estimate a model's calibration, and train an edge network where there are enough labels.
+    """Estimate a model's calibration, and train an edge network if there are enough labels.
 
     Args:
         aligner: with the model; its present calibration is not used.

@@ -4,7 +4,7 @@ A pair of audio and transcript that cannot be used does not stop a run: it is le
 
 The tokens (`Recipe.units`) are
     letters   the letters and marks that are frequent enough in the transcripts' spoken forms: lower case, NFC, so that
-              é is one letter where Unicode composes it, and a letter and its mark where it does not (Devanagari, Thai)
+              é is one letter where Unicode composes it, and a letter and its mark if it does not (Devanagari, Thai)
     lexicon   the phones of the words in the transcripts
     arpabet   the 39 phones of CMUdict; words are pronounced as by the model `english`
     ipa       the phones of `IPA_PHONES`, which all languages share; words are pronounced by their spelling
@@ -174,7 +174,7 @@ def make_inventory(
         units: one of `UNITS`.
         texts: the transcripts.
         lexicon: required for `lexicon`; overrides the package's pronunciations for `arpabet` and `ipa`.
-        fewest: a letter that occurs less often is no token.
+        fewest: a letter that occurs less often is not a token.
         language: the language of the transcripts.
 
     Raises:
@@ -294,7 +294,7 @@ class Pairs:
 class Corpus:
     """Frames and pronunciations of the usable pairs; `train` and `dev` are indices into the store.
 
-    `speakers` counts the named ones; `languages` has one for each utterance of the store, or is () where the corpus
+    `speakers` counts the named ones; `languages` has one for each utterance of the store, or is () if the corpus
     names none.
     """
 

@@ -126,7 +126,7 @@ def examples_of(scene: EdgeScene, edge_s: np.ndarray, weight: np.ndarray) -> Edg
 
     Args:
         scene: of the utterance.
-        edge_s: (E,) labelled edges, in seconds from the audio's start; NaN where unknown.
+        edge_s: (E,) labelled edges, in seconds from the audio's start; NaN if unknown.
         weight: (E,) of each in the loss.
     """
     offset = edge_s / FINE_SHIFT_S - scene.centres()
@@ -303,7 +303,7 @@ def _weights_of_words(utterance: SpokenUtterance, drawn: Spans, edges: Edges, wo
 
 
 def labelled_edges_s(utterance: SpokenUtterance, drawn: Spans, edges: Edges) -> np.ndarray:
-    """Return the edges (E,) by the labels, in seconds from the audio's start; NaN where they do not say.
+    """Return the edges (E,) by the labels, in seconds from the audio's start; NaN if they do not say.
 
     Labelled words give their starts and ends; two labelled phones that touch give the edge between them.
 
@@ -418,7 +418,7 @@ def less_with_more(curve: Sequence[tuple[float, float]], utterances: int) -> flo
         utterances: number of those that the final network learnt from.
 
     Returns:
-        None where the curve has fewer than two points, or does not fall.
+        None if the curve has fewer than two points, or does not fall.
 
     >>> round(less_with_more([(16, 15.0), (64, 12.5)], 70) or 0, 2)
     0.39

@@ -34,7 +34,7 @@ LEFT_OUT = "left-out.tsv"
 
 @dataclass(frozen=True)
 class LanguagePart:
-    """The data in one language ("" where the corpus names none), and the losses on its held-out part."""
+    """The data in one language ("" if the corpus names none), and the losses on its held-out part."""
 
     language: str
     hours: float

@@ -73,7 +73,7 @@ class Recipe:
     start: str = setting("", may_be_empty=True)
     """The model that this one begins with, `english` or a folder: see `ctc_align.training.starting`; "": with none."""
     fewest: int = setting(5, above=0)
-    """A letter that occurs less often is no token."""
+    """A letter that occurs less often is not a token."""
     parts: int = 0
     """States of a token; 0: three of a phone, two of a letter."""
     seed: int = 1

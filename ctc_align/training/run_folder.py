@@ -99,7 +99,7 @@ def run_folder(options: TrainOptions, settings: dict[str, object]) -> Iterator[P
 
 
 def _check_settings(work: Path, settings: dict[str, object], *, force: bool) -> None:
-    """Write the settings of a new run, or raise UsageError where they are not those of the run that was stopped."""
+    """Write the settings of a new run, or raise UsageError if they are not those of the run that was stopped."""
     path = work / "run.json"
     wanted = json.loads(json.dumps(settings))
     if path.exists():

@@ -148,7 +148,7 @@ class PageSound:
     """The sound of a page.
 
     Args:
-        href: a link to it; None where it is inside the page.
+        href: a link to it; None if it is inside the page.
         mime: its media type.
         start_s: where the utterance begins in it, in seconds.
         peaks: the outline of the utterance; None: the page draws it when it has decoded the sound.
@@ -223,7 +223,7 @@ class PageSound:
 
 
 def played_type(name: str) -> str | None:
-    """Return the media type of a file that browsers play, by its extension; None where they do not.
+    """Return the media type of a file that browsers play, by its extension; None if they do not.
 
     >>> played_type("talk.MP3"), played_type("talk.sph")
     ('audio/mpeg', None)

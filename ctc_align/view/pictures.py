@@ -166,7 +166,7 @@ def rendered_figure(figure: Figure, format: str) -> bytes:
 
 
 def tiers_of(alignment: Mapping[str, Any], *, phones: bool = True) -> dict[str, list[Cell]]:
-    """Return the tiers from top to bottom: "words", the tokens by their kind, and "speakers" where there are some."""
+    """Return the tiers from top to bottom: "words", the tokens by their kind, and "speakers" if there are some."""
     shift_s = _shift_s(alignment)
     words = [word for word in alignment["words"] if word["start_s"] is not None and word["end_s"] is not None]
     tiers = {"words": [_cell(word, word["text"], shift_s, _colour(word.get("confidence"))) for word in words]}
@@ -207,7 +207,7 @@ def _colour(confidence: float | None) -> str:
 
 
 def _stretch(alignment: Mapping[str, Any], start_s: float | None, end_s: float | None) -> tuple[float, float]:
-    """Return the first and the last second that are drawn; raise UsageError where there is no such stretch."""
+    """Return the first and the last second that are drawn; raise UsageError if there is no such stretch."""
     duration_s = float(alignment["duration_s"])
     first_s, last_s = (0.0 if start_s is None else float(start_s)), (duration_s if end_s is None else float(end_s))
     if not 0.0 <= first_s < last_s or first_s >= duration_s:
@@ -359,7 +359,7 @@ def _ticks(first_s: float, last_s: float) -> list[float]:
 
 
 def _minutes(time_s: float) -> str:
-    """Return a time in minutes and seconds, hours where there are some, and thousandths where they are not zero.
+    """Return a time in minutes and seconds, hours if there are some, and thousandths where they are not zero.
 
     >>> _minutes(1.5), _minutes(75.0), _minutes(3720.0)
     ('0:01.5', '1:15', '1:02:00')
@@ -422,7 +422,7 @@ def _families() -> dict[str, str]:
 
 @functools.cache
 def _characters_of(family: str) -> frozenset[str]:
-    """Return the characters that a family's regular font has; none where it cannot be read."""
+    """Return the characters that a family's regular font has; none if it cannot be read."""
     from matplotlib.font_manager import get_font
 
     with contextlib.suppress(Exception):  # a damaged font of this machine is no reason to draw nothing

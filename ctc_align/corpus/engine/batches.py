@@ -31,7 +31,7 @@ class Item:
     """An entry of the source and its index in it; `group` is the assembled file that its outputs go into.
 
     The planner adds the fingerprint of an utterance, the `status` that an earlier run left it with, and its `length_s`,
-    None where nobody needed it so far.
+    None if nobody needed it so far.
     """
 
     index: int
@@ -46,9 +46,9 @@ class Item:
 class Job:
     """One utterance in a batch.
 
-    `todo` is False where it is done and only computed again, so that the others are in the same batch as the first
-    time; `is_absent` where it is in the plan, but not read again: it failed. `recorded` are its files as an earlier run
-    wrote them, None where that is unknown or irrelevant.
+    `todo` is False if it is done and only computed again, so that the others are in the same batch as the first
+    time; `is_absent` if it is in the plan, but not read again: it failed. `recorded` are its files as an earlier run
+    wrote them, None if that is unknown or irrelevant.
     """
 
     index: int
@@ -188,7 +188,7 @@ class Pool(Protocol):
         """The number of batches that workers have."""
 
     def offer(self, batch: UtteranceBatch, alone: bool = False) -> bool:
-        """Give a batch to a worker; return False where none has room.
+        """Give a batch to a worker; return False if none has room.
 
         With `alone` to an idle worker, which gets no other batch until this one is reported.
         """

@@ -187,7 +187,7 @@ class Tally:
 
     @property
     def left_s(self) -> float | None:
-        """The remaining seconds, None where they cannot be estimated."""
+        """The remaining seconds, None if they cannot be estimated."""
         if self.total is None or not self.worked:
             return None
         return (self.total - self.finished) * self.wall_s / self.worked

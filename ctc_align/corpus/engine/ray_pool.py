@@ -177,7 +177,7 @@ class RayPool:
         self._gpus = gpus
         self._actors: list[_Actor] = []
         self._calls: dict[Any, tuple[_Actor, UtteranceBatch | None]] = {}
-        """By Ray's reference to the answer; the batch is None where the actor loads."""
+        """By Ray's reference to the answer; the batch is None if the actor loads."""
         self._failed_starts = 0
 
     def __enter__(self) -> RayPool:
@@ -195,7 +195,7 @@ class RayPool:
         return sum(len(actor.batches) for actor in self._actors)
 
     def offer(self, batch: UtteranceBatch, alone: bool = False) -> bool:
-        """Give a batch to the actor with the least to do; return False where none has room.
+        """Give a batch to the actor with the least to do; return False if none has room.
 
         With `alone` to an idle actor, which gets no other batch until this one is reported.
         """
@@ -325,7 +325,7 @@ def _silence() -> Iterator[None]:
 
 
 def _check_address(address: str | None) -> None:
-    """Raise BackendError where nothing listens at an address; Ray itself would wait for minutes."""
+    """Raise BackendError if nothing listens at an address; Ray itself would wait for minutes."""
     match = re.fullmatch(r"(?:ray://)?\[?([^\[\]/]+?)\]?:(\d{1,5})", address or "")
     if match is None:
         return

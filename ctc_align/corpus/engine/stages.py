@@ -76,7 +76,7 @@ class Task(Protocol):
         """Return the outcome of a job that has a result, with its outputs in place; raise CtcAlignError if it fails."""
 
     def sync_outputs(self, outcomes: Sequence[Outcome]) -> None:
-        """Have the outputs of a batch survive a loss of power; raise OutputError where the disk cannot be written."""
+        """Have the outputs of a batch survive a loss of power; raise OutputError if the disk cannot be written."""
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ class WorkerOptions:
     """The part of a run's options that workers need.
 
     `log_probs` reads them instead of a model; `compile_lock` is a file by which one worker compiles while the others
-    wait, "" for none; `shared_kernels` a folder for compiled kernels where there is no other, "" for none.
+    wait, "" for none; `shared_kernels` a folder for compiled kernels if there is no other, "" for none.
     """
 
     task: Task

@@ -212,7 +212,7 @@ class ProcessPool:
         return sum(len(slot.batches) for slot in self._slots)
 
     def offer(self, batch: UtteranceBatch, alone: bool = False) -> bool:
-        """Give a batch to the worker with the least to do; return False where none has room.
+        """Give a batch to the worker with the least to do; return False if none has room.
 
         With `alone` to an idle worker, which gets no other batch until this one is reported.
         """

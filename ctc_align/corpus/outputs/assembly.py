@@ -123,7 +123,7 @@ class Assembly:
         return row is None or self._checksum(data) == tuple(row)
 
     def _checksum(self, data: bytes) -> Checksum | None:
-        """Return the checksum of a pending part, None where it is damaged."""
+        """Return the checksum of a pending part, None if it is damaged."""
         try:
             return checksum(self._files.content(data))
         except (ValueError, LookupError, TypeError):

@@ -1,7 +1,7 @@
 """Manifests of what was aligned, in NeMo's and in Lhotse's format, made of the JSON outputs when a run is over.
 
 NeMo: `manifest.nemo.jsonl`, a line for each utterance that any tool of NeMo's reads (`audio_filepath`, `offset`,
-`duration`, `text`), and beside that `utterance`, `speaker` and `lang` where the source names them, `loss`,
+`duration`, `text`), and beside that `utterance`, `speaker` and `lang` if the source names them, `loss`,
 `words_level_ctm_filepath` and `tokens_level_ctm_filepath` as the manifests of NeMo's aligner have them (relative to
 the manifest; where the layout is files with CTM), and `words`: [{word, start, duration, confidence}], seconds from the
 start of the utterance.

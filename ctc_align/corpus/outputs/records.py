@@ -60,7 +60,7 @@ def name_of(path: Path, out_dir: Path) -> str:
 
 
 def with_other_sizes(files: Mapping[str, Checksum], out_dir: Path, expected: Iterable[Path]) -> list[str] | None:
-    """Return the recorded files that a person has changed since; None where one is lost, or `expected` in vain.
+    """Return the recorded files that a person has changed since; None if one is lost, or `expected` in vain.
 
     Those are JSON with words by hand, and TextGrid and ELAN files that can be read to their ends: a file of another
     format that has another size may be torn.
@@ -86,7 +86,7 @@ def is_changed(name: str, recorded: Checksum | None, out_dir: Path, data: bytes 
 
 
 def fault_of(name: str, recorded: Checksum, out_dir: Path) -> str | None:
-    """Return what is wrong with a file, by all of its bytes; None where it is as recorded."""
+    """Return what is wrong with a file, by all of its bytes; None if it is as recorded."""
     size = _size(out_dir / name)
     if size is None:
         return "is not there"

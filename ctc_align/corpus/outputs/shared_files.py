@@ -162,13 +162,13 @@ class ShardFiles(SharedFiles):
         return list(self.checksums(group)) == list(ids)
 
     def checksums(self, group: str) -> dict[str, Checksum]:
-        """Return the rows of a finished shard, none where it cannot be read; the last shard is cached."""
+        """Return the rows of a finished shard, none if it cannot be read; the last shard is cached."""
         if self._cached[0] != group:
             self._cached = (group, self._read_checksums(group))
         return self._cached[1]
 
     def _read_checksums(self, group: str) -> dict[str, Checksum]:
-        """Return the checksums of the rows; where a file holds more than the rows, that of the first is no number.
+        """Return the checksums of the rows; where a file holds more than the rows, that of the first is not a number.
 
         A shard with unknown content is then written anew.
         """

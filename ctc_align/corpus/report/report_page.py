@@ -123,7 +123,7 @@ def _tiles(figures: RunFigures) -> dict[str, str]:
 
 
 def _link(one: NamedUtterance, out_dir: Path, folder: Path) -> str:
-    """Return the address of an utterance's page, or of its JSON, "" where there is neither."""
+    """Return the address of an utterance's page, or of its JSON, "" if there is neither."""
     name = page_beside(out_dir, one) or one.json
     if name is None or not os.path.isfile(out_dir / name):
         return ""

@@ -296,7 +296,7 @@ def _add(figures: RunFigures, data: dict[str, Any], path: Path) -> bool:
 
 
 def least_confidence(data: Mapping[str, Any]) -> float | None:
-    """Return the least confidence of a word, None where no word has any."""
+    """Return the least confidence of a word, None if no word has any."""
     return min((word["confidence"] for word in data["words"] if word["confidence"] is not None), default=None)
 
 

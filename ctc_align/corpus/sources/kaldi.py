@@ -48,8 +48,8 @@ class Kaldi(FolderSource):
     Without a wav.scp those of `logprobs.scp`, whose lines name files of log-probs or positions in archives
     (FILE.ark:17).
 
-    The other files are indexed by hash: 24 to 35 bytes a line, so about 1 GB for ten million utterances with segments
-    and speakers, and no text. Relative paths count from the folder, and where there is no
+    The other files are indexed by hash: 24 to 35 bytes per line, so about 1 GB for ten million utterances with segments
+    and speakers, and no text. Relative paths count from the folder, and if there is no
     such file from the current one, as Kaldi has it. Shell pipes and archives are refused, so are utterances without a
     transcript or a recording, transcripts without either, and lines that one before them made superfluous.
     """
@@ -165,14 +165,14 @@ class _LineIndex:
         return self.numbers.get(hash64(key.encode()))
 
     def key_of(self, number: int) -> str | None:
-        """Return the key of a line, None where it is not UTF-8."""
+        """Return the key of a line, None if it is not UTF-8."""
         try:
             return _key(self._data(number), number).decode("utf-8")
         except UnicodeDecodeError:
             return None
 
     def get(self, key: str) -> _KaldiLine | None:
-        """Return the first line with this key, None without one; raise InputError where it is not UTF-8."""
+        """Return the first line with this key, None without one; raise InputError if it is not UTF-8."""
         number = self.number_of(key)
         if number is None:
             return None

@@ -167,7 +167,7 @@ def _meant(fields: dict[str, Any], which: str) -> str | None:
 
 
 def _texts(fields: dict[str, Any]) -> tuple[str, ...]:
-    """Return the alternatives, () where the line has none."""
+    """Return the alternatives, () if the line has none."""
     values = fields.get("texts")
     if values is None:
         return ()
@@ -360,7 +360,7 @@ class TableRows:
         raise csv.Error("a quote is not closed")
 
     def cells(self, text: str) -> list[str] | None:
-        """Return the cells of a row, None where it ends inside quotes; raise csv.Error where it is not CSV."""
+        """Return the cells of a row, None if it ends inside quotes; raise csv.Error if it is not CSV."""
         try:
             return next(csv.reader([text], delimiter=self.separator, strict=True))
         except csv.Error as error:
@@ -373,7 +373,7 @@ class Lhotse(FileSource):
     """Cuts (`cuts.jsonl`, plain or .gz) of recordings in files; channels are mixed unless a supervision is of one.
 
     The id is the supervision's, and where it has none the cut's made unique. Relative paths count from the manifest's
-    folder, and where there is no such file from the current one, as Lhotse has it. Mixed and padding cuts, recordings
+    folder, and if there is no such file from the current one, as Lhotse has it. Mixed and padding cuts, recordings
     that are commands or URLs or that a transform changes, and supervisions without text are refused.
     """
 

@@ -90,7 +90,7 @@ class FileSource:
 class ItemMaker:
     """Makes the items of a source: utterances with unique ids, and refused lines and files.
 
-    `file`: the file of the lines, for the message about a duplicate; "" where there are none.
+    `file`: the file of the lines, for the message about a duplicate; "" if there are none.
     """
 
     def __init__(self, *, fold_case: bool, file: str = "") -> None:
@@ -110,7 +110,7 @@ class ItemMaker:
             return self.refused(id, line, origin, f"duplicate id {id!r}: {first} {has_it}; each needs an id of its own")
 
     def refused(self, id: str | None, line: int, origin: str, reason: str, stem: str = "") -> Refused:
-        """Return a refusal under `id` where that is free, else under an id made of `stem` or of its origin."""
+        """Return a refusal under `id` if that is free, else under an id made of `stem` or of its origin."""
         if id is not None:
             try:
                 self.ids.claim(id, line)
@@ -157,7 +157,7 @@ def checked_string(value: Any, what: str) -> str:
 
 
 def known_code(value: Any) -> str:
-    """Return the code of the language that a source names; "" where it names none, or, with a warning, an unknown one.
+    """Return the code of the language that a source names; "" if it names none, or, with a warning, an unknown one.
 
     >>> known_code("Dutch"), known_code("fy-NL"), known_code(None)
     ('nl', 'fy-NL', '')
@@ -211,7 +211,7 @@ def checked_id(value: Any, what: str) -> str | None:
 
 
 def parsed_number(text: str) -> float | str:
-    """Return the number that `text` spells, or `text` where it is not a number."""
+    """Return the number that `text` spells, or `text` if it is not a number."""
     return float(text) if _NUMBER.fullmatch(text) else text
 
 
@@ -288,7 +288,7 @@ _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 
 
 class TextLine(NamedTuple):
-    """A line that is not blank: `number` from 1, `text` without its end, or a `fault` where it cannot be read."""
+    """A line that is not blank: `number` from 1, `text` without its end, or a `fault` if it cannot be read."""
 
     number: int
     text: str
@@ -381,7 +381,7 @@ def decoded(number: int, data: bytes) -> TextLine:
 
 
 def _skip_line(file: BinaryIO | gzip.GzipFile) -> bool:
-    """Read on to the end of a line; return False where it does not end for a gigabyte."""
+    """Read on to the end of a line; return False if it does not end for a gigabyte."""
     for _ in range(_MOST_SKIPPED // MAX_LINE_BYTES):
         data = file.readline(MAX_LINE_BYTES)
         if not data or data.endswith(b"\n"):

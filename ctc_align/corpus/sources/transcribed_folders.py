@@ -96,7 +96,7 @@ class MfaFolder(FolderSource):
 
 @dataclass(frozen=True)
 class SharedText:
-    """A text of many recordings: the `path` of its file, and the `fault` where there is no `transcript`."""
+    """A text of many recordings: the `path` of its file, and the `fault` if there is no `transcript`."""
 
     path: str
     transcript: Transcript | None
@@ -339,7 +339,7 @@ class Folder:
 class Contents:
     """The files of one folder by stem: sounds, transcripts (`.lab` and `.txt`), TextGrids, subtitles, books (EPUB).
 
-    `trans` are its `*.trans.txt`. `book` is the one text of all recordings, where there is one and none of them has a
+    `trans` are its `*.trans.txt`. `book` is the one text of all recordings, if there is one and none of them has a
     transcript.
     """
 
@@ -361,7 +361,7 @@ class Contents:
 
     @property
     def book(self) -> str:
-        """The name of the only text beside several recordings without any; "" where there is no such text."""
+        """The name of the only text beside several recordings without any; "" if there is no such text."""
         names = [name for texts in (self.texts, self.books) for found in texts.values() for name in found]
         return names[0] if len(names) == 1 and len(self.sounds) > 1 and not self.has_pair else ""
 

@@ -130,7 +130,7 @@ class HashIndex:
         self._values = np.empty(0, np.uint64)
 
     def get(self, key: int) -> int | None:
-        """Return the value of `key`, None where it has none."""
+        """Return the value of `key`, None if it has none."""
         value = self._recent.get(key)
         if value is None and len(self._keys):
             index = int(self._keys.searchsorted(np.uint64(key)))

@@ -134,7 +134,7 @@ def line_key(id: str, origin: str | None = None) -> int:
 
 
 class Entry(NamedTuple):
-    """A whole line of a journal: its offset, and the line, None where it is damaged or misplaced.
+    """A whole line of a journal: its offset, and the line, None if it is damaged or misplaced.
 
     `is_after_gap`: lines before this one are missing; `number`: that of the line, or the one that it should have;
     `run`: the one that a damaged line seems to be of.
@@ -239,7 +239,7 @@ class Journal:
     """Appends lines; each `append` is on the disk when it returns.
 
     Args:
-        path: the journal, made where it does not exist.
+        path: the journal, made if it does not exist.
         lock: the file that keeps other runs out of the folder, watched as the journal and the folder are.
         run: the number of the run that appends; lines: the number of the journal's last line, None to count.
 
@@ -270,7 +270,7 @@ class Journal:
             raise OutputError(f"{path}: the journal cannot be written ({error.strerror or error})") from error
 
     def check(self) -> None:
-        """Raise LostFolderError where folder, journal or lock are no longer those that this run opened.
+        """Raise LostFolderError if folder, journal or lock are no longer those that this run opened.
 
         A journal that was removed from its folder is written there again first: what it says is done.
         """

@@ -43,7 +43,7 @@ _LEFT = re.compile(r"(\.ctc-align(?:-parts|-spool|\.probe))(\.(\d+)-of-(\d+))?(?
 
 
 def make_folder(out_dir: Path) -> None:
-    """Make the output folder where it does not exist.
+    """Make the output folder if it does not exist.
 
     Raises:
         UsageError: it is a file, or cannot be made or written.
@@ -271,7 +271,7 @@ def holder_of(path: Path) -> str:
 
 @contextlib.contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Run the block in one process at a time, by a lock on the file at `path`; at once where it cannot be locked."""
+    """Run the block in one process at a time, by a lock on the file at `path`; at once if it cannot be locked."""
     lock = FileLock(path, thread_local=False)
     with contextlib.suppress(OSError):
         refuse_link(path.parent)
@@ -284,7 +284,7 @@ def exclusive(path: Path) -> Iterator[None]:
 
 
 def _acquire(path: Path, timeout_s: float) -> BaseFileLock | None:
-    """Return the lock on `path`, held; None where another process holds it.
+    """Return the lock on `path`, held; None if another process holds it.
 
     Raises:
         OSError: it cannot be made; ELOOP where it is a link.

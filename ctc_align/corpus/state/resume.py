@@ -145,7 +145,7 @@ class Outcomes:
 
 
 def index_of(key: int, keys: np.ndarray) -> int | None:
-    """Return where a key is among keys (uint64, ascending), None where it is not.
+    """Return where a key is among keys (uint64, ascending), None if it is not.
 
     >>> index_of(7, np.array([3, 7], np.uint64)), index_of(8, np.array([3, 7], np.uint64))
     (1, None)
@@ -292,7 +292,7 @@ class Fingerprints:
     def of(self, utterance: Utterance, group: str | None = None) -> int:
         """Return a hash of the audio's size and time of change, its part, its transcript and the run's fingerprint.
 
-        `group` is the assembled file that the utterance goes into, where there is one.
+        `group` is the assembled file that the utterance goes into, if there is one.
         """
         if self._audio[0] != utterance.audio:
             self._audio = (utterance.audio, _state(file_of(utterance.audio)))

@@ -71,7 +71,7 @@ class TextCoverage:
         Gaps: `text` (path), `char_start`, `char_end` (code points, end exclusive; None: to the end of a text that can
         no longer be read), `after` and `before`: the recordings around it (one and the same for what that leaves out;
         None at the start and at the end), `words`: the number of words that can be spoken (None without the text),
-        `begins`: its first words, or all; `ends`: its last words, "" where `begins` has all. Overlaps have `utterances`
+        `begins`: its first words, or all; `ends`: its last words, "" if `begins` has all. Overlaps have `utterances`
         in place of the recordings around: the two that read it; a third one is in another overlap.
         """
         gaps: list[dict[str, Any]] = []
@@ -91,7 +91,7 @@ def _chars(stretch: _Stretch) -> dict[str, int | None]:
 
 
 def _text_of(path: str) -> str | None:
-    """Return a text, None where it cannot be read (any more)."""
+    """Return a text, None if it cannot be read (any more)."""
     from ctc_align.files.transcripts import read_transcript
 
     try:

@@ -248,7 +248,7 @@ class _Counter:
 
 
 def _skipped_share(result: UtteranceResult) -> float:
-    """Return the share of the words that are not in the recording; 1 where an earlier version counted no words."""
+    """Return the share of the words that are not in the recording; 1 if an earlier version counted no words."""
     return (result.skipped or 0) / (result.words or result.skipped or 1)
 
 

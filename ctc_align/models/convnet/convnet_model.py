@@ -387,7 +387,7 @@ def _read_description(path: Path) -> ModelDescription:
 
 
 def _check_sizes(shape: NetworkShape, weights: dict[str, torch.Tensor]) -> None:
-    """Raise ValueError where a network is not of the sizes of its weights, before any memory is taken for it."""
+    """Raise ValueError if a network is not of the sizes of its weights, before any memory is taken for it."""
     with torch.device("meta"):
         network = AcousticNetwork(shape)
     for name, wanted in network.state_dict().items():
@@ -398,7 +398,7 @@ def _check_sizes(shape: NetworkShape, weights: dict[str, torch.Tensor]) -> None:
 
 
 def _check(description: ModelDescription) -> None:
-    """Raise ValueError where the parts of a description do not fit together."""
+    """Raise ValueError if the parts of a description do not fit together."""
     shape, vocab, parts = description.shape, description.vocab, description.parts
     if not all(isinstance(token, str) and token for token in vocab) or len(set(vocab)) != len(vocab) or len(vocab) < 2:
         raise ValueError("vocab is not a list of two or more texts, or has one of them twice")

@@ -62,7 +62,7 @@ def _slope(values: torch.Tensor) -> torch.Tensor:
 
 
 def share_of_weight(statistics: features.Statistics) -> float:
-    """Return the share of the mixtures' weight in a recording, in [0, 1]: 0 where noise covers the quiet sounds."""
+    """Return the share of the mixtures' weight in a recording, in [0, 1]: 0 if noise covers the quiet sounds."""
     above = float(statistics.loud - statistics.quiet)
     return min(1.0, max(0.0, (above - NOISY_NATS) / (QUIET_NATS - NOISY_NATS)))
 

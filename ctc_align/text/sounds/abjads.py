@@ -27,7 +27,7 @@ class Letter:
     Attributes:
         start, end: its characters, `end` exclusive.
         onset: phones of its consonant; () for a vowel letter.
-        vowel: phones of its vowel; () where a vowel letter or a sukun follows, None where no vowel is written.
+        vowel: phones of its vowel; () if a vowel letter or a sukun follows, None if no vowel is written.
         is_long: whether a letter writes the vowel, not a mark.
     """
 

@@ -77,7 +77,7 @@ _VELAR_ANUSVARA = ("bn", "as", "or", "si")
 
 @dataclass(slots=True)
 class _Letter:
-    """A consonant or vowel with its marks; `vowel` is () where a virama removed it, None where no sign is written."""
+    """A consonant or vowel with its marks; `vowel` is () if a virama removed it, None if no sign is written."""
 
     start: int
     end: int

@@ -234,5 +234,5 @@ def _with_voice_of(phone: str, following: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _base(letter: str) -> str:
-    """Return a letter without its marks, itself where it has none."""
+    """Return a letter without its marks, itself if it has none."""
     return unicodedata.normalize("NFD", letter)[0]
