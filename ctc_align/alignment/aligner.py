@@ -151,15 +151,15 @@ class Aligner:
     def realign(
         self, alignment: Alignment, audio: AudioLike | None = None, *, progress: Progress | None = None
     ) -> Alignment:
-        """Align a corrected alignment again: words by hand keep their times, the others go where there is room.
+        """Align a corrected alignment again: hand-corrected words keep their times, the others go where there is room.
 
         Args:
-            alignment: as `ctc_align.files.read_alignment` read it; without words by hand its text is aligned.
+            alignment: as `ctc_align.files.read_alignment` read it; without hand-corrected words its text is aligned.
             audio: as for `emissions`, a path that of the whole recording; None: the one that the alignment names.
             progress: as for `align`.
 
         Raises:
-            CtcAlignError: words by hand cross, or leave others no room; the audio is another one, or not there.
+            CtcAlignError: hand-corrected words cross, or leave others no room; the audio is another one, or not there.
         """
         if (aligner := self.choice.aligner_of(self, alignment.model, alignment.config)) is not self:
             return aligner.realign(alignment, audio, progress=progress)

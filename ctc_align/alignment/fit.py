@@ -101,7 +101,7 @@ def fit_of(
     """Return one of `ctc_align.types.FITS`.
 
     Args:
-        words: of the alignment; those by hand are certain.
+        words: of the alignment; hand-corrected words are certain.
         unexplained: speech that no word explains, in seconds.
         loss_per_token: the CTC loss a token.
         limits: of the model.

@@ -1,9 +1,9 @@
 """A corrected alignment, aligned again between the edges that a person has fixed: the stages of `Aligner.realign`.
 
-Words by hand keep their times. The words between two of them, before the first and after the last are aligned in the
-time between these alone; a word by hand whose tokens are not known is aligned within its times. Coarse edges are found
-stretch by stretch; then all tokens are one row again, so that confidences and the network of edges see the sounds
-around each word, and in the end nothing crosses a fixed edge. The loss is that of the whole text over the whole
+Hand-corrected words keep their times. The words between two of them, before the first and after the last are aligned
+in the time between these alone; a hand-corrected word whose tokens are not known is aligned within its times. Coarse
+edges are found stretch by stretch; then all tokens are one row again, so that confidences and the network of edges see
+the sounds around each word, and in the end nothing crosses a fixed edge. The loss covers the whole text and the whole
 recording, as for any alignment.
 """
 
@@ -107,18 +107,18 @@ def realign_utterance(inputs: UtteranceInputs, corrected: Sequence[AlignedWord])
 
     Args:
         inputs: with the words of the corrected transcript.
-        corrected: one for each of these words: those by hand stay, the others' status says whether they were found
-            before.
+        corrected: one for each of these words: hand-corrected words stay, the others' status says whether they were
+            found before.
 
     Raises:
-        InputError: words by hand that do not ascend, words without room between them, or as `align_utterance`.
+        InputError: hand-corrected words that do not ascend, words without room between them, or as `align_utterance`.
     """
     _check_order(corrected)
     inputs.progress.begin("pronunciations")
     word_tokens = yield from tokenize_words(inputs)
     realignment = _Realignment(inputs, corrected, word_tokens)
     stretches = list(stretches_of(corrected, duration_of(inputs.emissions)))
-    # Words by hand come first: the others are placed beside their sounds.
+    # Hand-corrected words come first: the others are placed beside their sounds.
     for stretch in sorted(stretches, key=lambda stretch: not is_fixed(corrected[stretch.first])):
         inputs.progress.begin(f"word {stretch.last} of {len(corrected)}")
         yield from realignment.align(stretch)
@@ -218,7 +218,7 @@ class _Realignment:
         return self._part(self.inputs.words.words[stretch.first : stretch.last], *self._frames(stretch))
 
     def _use_tokens(self, stretch: Stretch, ids: list[int]) -> KernelSteps[None]:
-        """Use the tokens of a word by hand as they are; their spikes are where CTC has them inside the word."""
+        """Use the tokens of a hand-corrected word as they are; their spikes are where CTC has them inside the word."""
         inputs, word = self.inputs, self.corrected[stretch.first]
         part, first = self._part_of(stretch).emissions, self._frames(stretch)[0]
         edges = edges_in_frames(word.tokens, inputs.emissions)
@@ -269,7 +269,7 @@ class _Realignment:
             self.pieces[stretch.first] = piece
 
     def _place_sounds(self, stretch: Stretch) -> KernelSteps[bool]:
-        """Place in a word by hand the sounds that the model knows it by, as its labels are unknown to the model.
+        """Place in a hand-corrected word the sounds that the model knows it by, as its labels are unknown to the model.
 
         They decide its confidence, and its labels stay. Return whether there are any, and room for them.
         """
@@ -539,7 +539,7 @@ def _timed_by(word: AlignedWord, tokens: Sequence[AlignedToken]) -> AlignedWord:
 
 
 def with_fixed(words: Sequence[AlignedWord], corrected: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
-    """Return the words with those by hand as they were: times and tokens to the bit, confidences as they are now.
+    """Return the words, the hand-corrected ones as they were: times and tokens to the bit, confidences as they are now.
 
     Labels of a person that the model lacks have the confidence of their word.
     """
@@ -556,7 +556,7 @@ def with_fixed(words: Sequence[AlignedWord], corrected: Sequence[AlignedWord]) -
 
 
 def _fixed(word: AlignedWord, was: AlignedWord) -> AlignedWord:
-    """Return a word by hand; tokens that were not known are those that were placed in it."""
+    """Return a hand-corrected word; tokens that were not known are those that were placed in it."""
     assert was.start_s is not None
     assert was.end_s is not None
     tokens = list(word.tokens)

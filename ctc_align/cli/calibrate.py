@@ -69,7 +69,7 @@ def calibrate(
     config: SettingsOptions,
     messages: MessageOptions,
 ) -> None:
-    """Learn from speech labelled by hand where edges are drawn, and write what makes a model draw them there.
+    """Learn from hand-labelled speech where edges are drawn, and write what makes a model draw them there.
 
     Writes calibration.toml, and from 8 labelled files on edges.safetensors. They are used by every command whose
     --model is their folder, or that names it with --calibration. The figures on standard output are for speakers

@@ -115,7 +115,7 @@ def run_corpus(run: CorpusRun, observer: Observer) -> RunResult:
     Raises:
         UsageError: the call is wrong, or another run works in the folder; nothing was done.
         BackendError: device, backend or workers that cannot run here.
-        OutputError: outputs cannot be written any more; what is in the journal is done, and the same call goes on.
+        OutputError: outputs cannot be written any more; what is in the journal is done, and the same command continues.
         KeyboardInterrupt: interrupted a second time.
     """
     out_dir = Path(run.out_dir)

@@ -51,13 +51,13 @@ def labels_of(folder: Path, json_path: Path) -> Path:
 
 
 def with_labels(alignment: AlignmentData, path: Path) -> tuple[AlignedWord, ...]:
-    """Return the words of an alignment with the times of a TextGrid, all of those that have any by hand.
+    """Return the words of an alignment with the times of a TextGrid; those that get times are hand-corrected.
 
     The TextGrid has the words of the alignment, in their order; those without times stay so. Its phones are taken
     where they fill their word; a word whose phones do not, as its edges were moved and theirs were not, has none.
 
     Raises:
-        InputError: it cannot be read, is JSON, has other words, or words that cannot be by hand (they overlap).
+        InputError: it cannot be read, is JSON, has other words, or words that cannot be hand-corrected (they overlap).
     """
     if path.suffix.casefold() == ".json":
         raise InputError(
@@ -146,7 +146,7 @@ def _check_labels(words: Sequence[AlignedWord], intervals: Sequence[Interval], p
 
 
 def _labelled(word: AlignedWord, interval: Interval, phones: Sequence[Interval] | None) -> AlignedWord:
-    """Return a word by hand with the times of its label, and with those of `phones` (by time) that fill it."""
+    """Return a hand-corrected word with the times of its label, and with those of `phones` (by time) that fill it."""
     own = _own_tokens(word) if phones is None else phones
     first = bisect_left(own, interval.start_s - SAME_EDGE_S, key=_start)
     last = bisect_left(own, interval.end_s - SAME_EDGE_S, key=_start)

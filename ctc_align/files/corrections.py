@@ -1,4 +1,4 @@
-"""Corrections by hand: files that are never lost, and which of several files of one alignment has the latest."""
+"""Hand corrections: files that are never lost, and which of several files of one alignment has the latest."""
 
 from __future__ import annotations
 

@@ -650,7 +650,7 @@ def _fault_of_word(word: AlignedWord, duration_s: float) -> str | None:
 
 
 def _crossing(words: Sequence[AlignedWord]) -> str | None:
-    """Return the fault of a word by hand that overlaps another word."""
+    """Return the fault of a hand-corrected word that overlaps another word."""
     timed = [word for word in words if word.start_s is not None and word.end_s is not None]
     timed.sort(key=lambda word: (word.start_s or 0.0, word.end_s or 0.0))
     latest: AlignedWord | None = None

@@ -54,7 +54,7 @@ class LabelledUtterance:
 
 @dataclass(frozen=True)
 class _LabelFile:
-    """A TextGrid, or JSON with words by hand; `name` is its path in the folder, without extension."""
+    """A TextGrid, or JSON with hand-corrected words; `name` is its path in the folder, without extension."""
 
     path: Path
     name: Path
@@ -70,11 +70,11 @@ def read_labelled(
     """Yield every TextGrid and every corrected JSON below a folder, in order, with its recording and transcript.
 
     Args:
-        reference: a folder of TextGrids with a tier of words, and perhaps one of phones, or of JSON, whose words by
-            hand are its only labels. The speaker is the folder that a file lies in, or the file where all lie in one.
-            JSON without words by hand is ignored, and so is the TextGrid beside corrected JSON of its name. The latest
-            correction of an alignment is used. `NAME.aligned.TextGrid` belongs to the recording NAME and overrides
-            `NAME.TextGrid`; `NAME.hand.TextGrid` overrides both.
+        reference: a folder of TextGrids with a tier of words, and perhaps one of phones, or of JSON, whose
+            hand-corrected words are its only labels. The speaker is the folder that a file lies in, or the file where
+            all lie in one. JSON without hand-corrected words is ignored, and so is the TextGrid beside corrected JSON
+            of its name. The latest correction of an alignment is used. `NAME.aligned.TextGrid` belongs to the recording
+            NAME and overrides `NAME.TextGrid`; `NAME.hand.TextGrid` overrides both.
         audio: the folder with recordings of the same relative names; None: `reference` itself, and for JSON the path
             that it names. The transcript is a .txt or .lab file beside the recording, else the words of the TextGrid;
             JSON has its text.
@@ -137,7 +137,7 @@ def _label_files(folder: Path, problems: list[str]) -> list[_LabelFile]:
 
 
 def _has_labels(path: Path, problems: list[str]) -> bool:
-    """Return whether a file is an alignment with words by hand; other JSON (a summary, settings) has none."""
+    """Return whether a file is an alignment with hand-corrected words; other JSON (a summary, settings) has none."""
     try:
         words = read_object(path).get("words")
     except InputError as error:
@@ -154,7 +154,7 @@ def _read_textgrid(file: _LabelFile, speaker: str, sounds: Path) -> LabelledUtte
 
 
 def _read_json(file: _LabelFile, speaker: str, sounds: Path, *, given: bool) -> LabelledUtterance:
-    """Return the words, and tokens, of a JSON file that are by hand, and the part of the recording that it is of."""
+    """Return the hand-corrected words and tokens of a JSON file, and the part of the recording that it covers."""
     alignment = read_alignment(file.path)
     named = [Path(alignment.audio), file.path.parent / alignment.audio] if alignment.audio and not given else []
     sound = next((path for path in named if path.is_file()), None)

@@ -62,8 +62,8 @@ def name_of(path: Path, out_dir: Path) -> str:
 def with_other_sizes(files: Mapping[str, Checksum], out_dir: Path, expected: Iterable[Path]) -> list[str] | None:
     """Return the recorded files that a person has changed since; None if one is lost, or `expected` in vain.
 
-    Those are JSON with words by hand, and TextGrid and ELAN files that can be read to their ends: a file of another
-    format that has another size may be torn.
+    Those are JSON with hand-corrected words, and TextGrid and ELAN files that can be read to their ends: a file of
+    another format that has another size may be torn.
     """
     if not all(name_of(path, out_dir) in files for path in expected):
         return None
