@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from typing import Any
 
 import typer
 
 from ctc_align.cli import app
-from ctc_align.cli.options import PANELS, settings_options
+from ctc_align.cli.options import PANELS, formats_option, settings_options, source_option
 from ctc_align.config import SUBTITLES, Settings, load_config, setting
+from ctc_align.corpus.sources import KINDS
+from ctc_align.files import DEFAULT_FORMATS, FORMATS
 from ctc_align.serve.openapi import api_description
 
 
@@ -71,6 +74,14 @@ def test_requests_have_the_settings_of_the_api_and_no_other() -> None:
     assert said == {name: f"{data['help']} {data['more']}".strip() for name, data in about.items()}
     assert form["properties"]["max_line"]["minimum"] == 8
     assert form["properties"]["cues"]["enum"] == ["keep", "again"]
+
+
+def test_help_names_every_format_and_every_kind_of_corpus() -> None:
+    # Their tables import numpy, which `--help` must not, so its texts repeat the names.
+    formats, kinds = formats_option().metadata, source_option().metadata
+    assert re.split(r", | and ", formats["help"].partition("out of ")[2].rstrip(".")) == list(FORMATS)
+    assert formats["shown"] == ",".join(DEFAULT_FORMATS)
+    assert sorted(re.split(r", | or ", kinds["help"].partition(": ")[2].rstrip("."))) == sorted(KINDS)
 
 
 def test_help_lists_everyday_options_first_below_headings(cli: Any) -> None:
