@@ -47,6 +47,8 @@ class EdgeSettings:
             | refined    | medians over segmentations + offsets | as calibrated                                        |
             | auto       | as refined                           | calibrated if CTC is calibrated, else spikes         |
 
+            With "refined" and "auto" a network, if there is one, then refines the edges from the audio (`may_refine`).
+
         calibration: the model's.
         band_s, shortest_pause_s: see `Settings`.
         backend: of the kernels.
