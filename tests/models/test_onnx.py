@@ -211,7 +211,7 @@ def test_metadata_of_sherpa_say_what_it_is() -> None:
 FAULTS = {
     "no such file": ("", UsageError, "no such file"),
     "vocabulary": ("", UsageError, r"vocabulary .*tokens\.txt is missing: put it there"),
-    "size": ("", UsageError, r"expected 29 tokens in .*, one for each class, got 28: the blank needs a line"),
+    "size": ("", UsageError, r"expected 29 tokens in .*, one for each class, got 28: the blank needs its own line"),
     "blank": ("", UsageError, r"has none of <blk>.* say in model\.toml: blank"),
     "cut": ("", UsageError, r"cannot be read as ONNX \(was a download cut"),
     "nothing known": ("", ConfigError, "features: expected .*\n.*frame_shift_s: expected .*\n.*no metadata"),
