@@ -133,7 +133,7 @@ def test_too_much_to_look_at_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     for run, what in ((kernels.best_path, "best path"), (kernels.forward, "sum over all paths")):
         with pytest.raises(
             KernelError,
-            match=f"{what} of utterance 0: 900 frames x 801 states.*cut recording and transcript into parts",
+            match=f"{what} of utterance 0: 900 frames x 801 states.*split both into parts",
         ):
             run(given.log_probs, given.topology, backend="cpu")
     monkeypatch.setattr(pruned_search, "MOST_CELLS", 10**7)
