@@ -29,6 +29,7 @@ from house_rules import (
     tool_imports,
     tracked_files,
 )
+from house_table import budget_faults, single_importers
 
 ROOT = Path(__file__).resolve().parent.parent
 PUBLIC = {"Aligner", "Alignment", "CTCLoss", "CtcAlignError", "Emissions", "__version__", "align", "read_alignment"}
@@ -43,6 +44,7 @@ LIMITS = {
     loose_newlines: 0,
     loose_printing: 0,
     riddles: 1,
+    single_importers: 50,
 }
 """How many each rule lets pass. The last six are faults that are left: lower a number, never raise it."""
 HEAVY = ("torch", "numba", "soundfile", "soxr", "safetensors", "num2words")
@@ -83,6 +85,26 @@ def test_the_checker_of_tools_fails_when_it_should(tmp_path: Path, text: str, fo
     importers = ("tools/other.py", "tests/tools/test_mismatches.py", "tests/benchmarks/study.py", "ctc_align/words.py")
     faults = tool_imports(tmp_path, [plant(tmp_path, name, text) for name in importers])
     assert [fault.split(":")[0] for fault in faults] == ["ctc_align/words.py"] * found
+
+
+def test_each_folder_keeps_its_budget() -> None:
+    """A change that exceeds a budget takes something out, or its commit says why the budget grows."""
+    assert budget_faults(ROOT) == []
+
+
+def test_a_folder_over_its_budget_is_a_fault(tmp_path: Path) -> None:
+    plant(tmp_path, "CONTRIBUTING.md", "| `ctc_align` | 1 | 2 |\n| `ctc_align/text` | 1 | 2 |\n| `tests` | 0 | 0 |\n")
+    plant(tmp_path, "ctc_align/a.py", "x = 1\ny = 2\n")
+    plant(tmp_path, "ctc_align/text/words.py", "x = 1\n")
+    assert budget_faults(tmp_path) == ["tests: a row in the table of budgets, but no such folder"]
+    plant(tmp_path, "tests/test_a.py", "")
+    plant(tmp_path, "ctc_align/text/words.py", "x = 1\ny = 2\nz = 3\n")
+    plant(tmp_path, "ctc_align/audio/loading.py", "")
+    assert budget_faults(tmp_path) == [
+        "ctc_align/audio: no row in the table of budgets",
+        "ctc_align/text: 3 lines, at most 2: take something out, or say why it grows",
+        "tests: 1 files, at most 0: take something out, or say why it grows",
+    ]
 
 
 def test_files_can_be_read_in_one_sitting() -> None:
@@ -183,6 +205,12 @@ LONG_FUNCTION = "def function():\n" + "    pass\n" * MAX_FUNCTION_LINES
             },
             {"d.py": ""},
             "ctc_align/b.py: 0 lines, imported by ctc_align.c alone: merge them",
+        ),
+        (
+            single_importers,
+            {"a.py": "", "b.py": "from ctc_align import a\n", "c.py": "from ctc_align import a\n"},
+            {"c.py": ""},
+            "ctc_align.a",
         ),
         (
             repeated_modules,

@@ -10,10 +10,12 @@ from __future__ import annotations
 import argparse
 import ast
 import io
+import re
 import subprocess
 import sys
 import tempfile
 import tokenize
+from collections.abc import Iterable
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
@@ -83,6 +85,31 @@ def lines_by_folder(root: Path, top: str = PACKAGE) -> dict[str, Lines]:
     return counts
 
 
+def budget_faults(root: Path) -> list[str]:
+    """Return the folders that exceed their row of the table of budgets in CONTRIBUTING.md, or have no row."""
+    text = (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `([\w./]+)` \| ([\d,]+) \| ([\d,]+) \|$", text, re.MULTILINE)
+    budgets = {name.rstrip("/"): [int(number.replace(",", "")) for number in numbers] for name, *numbers in rows}
+    counted = {f"{PACKAGE}/{name}".removesuffix("/."): counts for name, counts in lines_by_folder(root).items()}
+    if (root / "tests").is_dir():
+        counted["tests"] = sum_of(lines_by_folder(root, "tests").values())
+    faults = [f"{name}: no row in the table of budgets" for name in counted.keys() - budgets.keys()]
+    faults += [f"{name}: a row in the table of budgets, but no such folder" for name in budgets.keys() - counted.keys()]
+    for name in counted.keys() & budgets.keys():
+        for kind, number, most in zip(("files", "lines"), (counted[name].files, counted[name].total), budgets[name]):
+            if number > most:
+                faults.append(f"{name}: {number} {kind}, at most {most}: take something out, or say why it grows")
+    return sorted(faults)
+
+
+def sum_of(counts: Iterable[Lines]) -> Lines:
+    """Return the sum of several counts."""
+    whole = Lines()
+    for each in counts:
+        whole.add(each)
+    return whole
+
+
 def single_importers(root: Path) -> list[str]:
     """Return the modules that exactly one other module imports, packages' own files left out."""
     importers: dict[str, set[str]] = {}
@@ -125,16 +152,12 @@ def main() -> None:
     parser.add_argument("--trace", action="store_true")
     given = parser.parse_args()
     root = given.root.resolve()
-    whole = Lines()
+    folders = lines_by_folder(root)
     print(f"{'':14}{'files':>7}{'total':>8}{'code':>8}{'docstr.':>8}{'comments':>9}{'blank':>7}")
-    for folder, counts in sorted(lines_by_folder(root).items()):
-        whole.add(counts)
+    for folder, counts in sorted(folders.items()):
         print(row(folder, counts))
-    print(row("all", whole))
-    tests = Lines()
-    for counts in lines_by_folder(root, "tests").values():
-        tests.add(counts)
-    print(row("tests", tests))
+    print(row("all", sum_of(folders.values())))
+    print(row("tests", sum_of(lines_by_folder(root, "tests").values())))
     print(f"modules with one importer  {len(single_importers(root))}")
     print(f"dataclasses                {dataclass_count(root)}")
     print(f"circles of imports         {len(import_circles(root))}")
