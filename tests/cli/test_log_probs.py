@@ -121,7 +121,7 @@ def test_what_is_wrong_with_a_source_is_said(run: Callable[..., Any], corpus: Pa
     made = run("corpus", source, "--out-dir", out, "--vocab", corpus / "vocab.txt", code=2)
     assert "log-probs need --frame-shift too" in made.stderr
     made = run("corpus", source, "--out-dir", out, *READING, corpus / "vocab.txt", "--model", "english", code=2)
-    assert "leave --model english away" in made.stderr
+    assert "omit --model english" in made.stderr
     made = run("corpus", source, "--out-dir", out, *READING, corpus / "vocab.txt", "--cut-audio", code=2)
     assert "need the sound" in made.stderr
     made = run("score", source, code=1)

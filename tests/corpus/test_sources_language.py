@@ -56,4 +56,4 @@ def test_a_language_that_nothing_knows_is_told_and_the_line_stays(
     with caplog.at_level(logging.WARNING):
         found, refused = read(root / "m.jsonl")
     assert ([one.language for one in found], refused) == ([""], [])
-    assert [("Klingonisch" in line, "names no language" in line) for line in caplog.messages] == [(True, True)]
+    assert [("Klingonisch" in line, "no language were given" in line) for line in caplog.messages] == [(True, True)]
