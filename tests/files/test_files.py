@@ -5,6 +5,8 @@ import dataclasses
 import errno
 import functools
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -121,18 +123,31 @@ def test_full_disk_leaves_nothing_half_written(talk, tmp_path, disk_full, room, 
     assert (tmp_path / "a.json").read_text() != "old"
 
 
+ROOT = Path(__file__).resolve().parents[2]
+LIMITED = """
+import resource, sys
+from ctc_align.errors import OutputError
+from ctc_align.files import OutputFiles
+from sample_alignments import talk_alignment
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)
+try:
+    OutputFiles(sys.argv[2], "a", ("ctm", "json")).write(talk_alignment())
+except OutputError as error:
+    print(error)
+"""
+
+
 @pytest.mark.skipif(resource is None, reason="no limits of file size here")
 def test_a_limit_of_the_system_half_way_leaves_nothing(talk, tmp_path):
+    """The limit is set in a process of its own."""
     OutputFiles(tmp_path / "sizes", "a", ("ctm", "json")).write(talk)
     ctm, json = ((tmp_path / "sizes" / name).stat().st_size for name in ("a.ctm", "a.json"))
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, ((ctm + json) // 2, hard))  # room for the CTM, not for the JSON
-    try:
-        with pytest.raises(OutputError, match="File too large"):
-            OutputFiles(tmp_path / "out", "a", ("ctm", "json")).write(talk)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert (ctm < json, listed(tmp_path / "out")) == (True, [])
+    assert ctm < json
+    command = [sys.executable, "-c", LIMITED, str((ctm + json) // 2), str(tmp_path / "out")]
+    paths = os.pathsep.join(str(ROOT / name) for name in (".", "tests/support"))
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=True)
+    assert "File too large" in done.stdout
+    assert listed(tmp_path / "out") == []
 
 
 def test_interruption_leaves_nothing(talk, tmp_path, monkeypatch):
