@@ -36,10 +36,6 @@ class ConvertOptions(DestinationOptions):
     format: str | None = formats_option(shown="")
 
 
-_OF_SOUND = ("html", "png", "svg")
-"""Formats that show the sound."""
-
-
 @dataclass(frozen=True)
 class SoundOptions(Group):
     """The recordings, for formats that show the sound."""
@@ -87,7 +83,7 @@ def convert(
     outputs = distinct_outputs(names, destination, formats, [*names, audio or None, config.file])
 
     def run(path: str, files: OutputFiles | None) -> int:
-        from ctc_align.files import read_alignment
+        from ctc_align.files import FORMATS, read_alignment
 
         alignment = read_alignment(path)
         check_places(formats, alignment.places, f"the transcript of {path} is not one")
@@ -98,7 +94,9 @@ def convert(
         new = {name: getattr(settings, name) for name in config.overrides}
         changed = {name: value for name, value in new.items() if value != getattr(before, name)}
         alignment = replace(alignment, config={**alignment.config, **changed})
-        recording = _recording(path, alignment, audio, talk) if {*formats} & {*_OF_SOUND} else None
+        recording = (
+            _recording(path, alignment, audio, talk) if any(FORMATS[name].needs_sound for name in formats) else None
+        )
         if files is None:
             write_stdout(alignment, formats[0], settings, recording)
             return 0

@@ -66,8 +66,8 @@ FORMATS: dict[str, Format] = {
     "whisper": Format(
         (WhisperWriter,), f"{_SKIPPED}, tokens", lambda data, name: parse_json_transcript(data.decode(), name), _JSON
     ),
-    "png": Format((PngWriter,), "confidences", media_type="image/png", is_served=False),
-    "svg": Format((SvgWriter,), "confidences", media_type="image/svg+xml", is_served=False),
+    "png": Format((PngWriter,), "confidences", media_type="image/png", is_served=False, needs_sound=True),
+    "svg": Format((SvgWriter,), "confidences", media_type="image/svg+xml", is_served=False, needs_sound=True),
 }
 DEFAULT_FORMATS = ("json", "ctm", "textgrid")
 """The formats that are written where none are named."""
