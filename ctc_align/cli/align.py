@@ -39,7 +39,7 @@ from ctc_align.cli.options import (
     folder_option,
     force_option,
     formats_option,
-    grouped,
+    with_options,
 )
 from ctc_align.cli.printing import OK, PROGRAM, SOME_FAILED, THRESHOLD_NOT_MET, Talk, put_bytes, say
 from ctc_align.config import setting
@@ -123,21 +123,14 @@ TranscriptFile = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class TextOptions(Group):
-    """The transcript, if it is not a file."""
-
-    text: str | None = setting(
-        None, "The transcript itself, in place of a file; or the path of an EPUB book.", metavar="TEXT"
-    )
-
-
-@grouped
+@with_options
 def align(
     audio: Recording,
     transcript: TranscriptFile = None,
     *,
-    text_options: TextOptions,
+    text: str | None = setting(
+        None, "The transcript itself, in place of a file; or the path of an EPUB book.", metavar="TEXT"
+    ),
     destination: DestinationOptions,
     model: ModelOptions,
     config: SettingsOptions,
@@ -153,7 +146,7 @@ def align(
     from ctc_align.types import Audio, Transcript
 
     # the call is checked before anything is loaded
-    talk, text = messages.talk(), text_options.text
+    talk = messages.talk()
     check_audio(audio)
     if transcript is None and is_book(text):
         transcript, text = text, None

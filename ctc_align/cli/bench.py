@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from ctc_align.cli.options import Group, grouped
+from ctc_align.cli.options import with_options
 from ctc_align.cli.printing import SOME_FAILED, Talk, put, say
 from ctc_align.config import setting
 from ctc_align.errors import InputError, MissingTierError, UsageError
@@ -24,25 +23,18 @@ _COLUMNS = (("task", 15), ("by", 16), ("ms", 10), ("ns/cell", 9), ("ratio", 8), 
 """Columns and their widths; the first two are words, the others numbers."""
 
 
-@dataclass(frozen=True)
-class BenchOptions(Group):
-    """The measurement, and the form in which it is printed."""
-
-    quick: bool = setting(False, "Small cases only: a few seconds.")
-    device: str = setting("auto", "Device; auto: each that can run the kernels.", metavar="auto|cpu|cuda|cuda:N")
-    format: str = setting("table", "A table to read, or JSON for programs.", choices=("table", "json"))
+@with_options
+def bench(
+    *,
+    quick: bool = setting(False, "Small cases only: a few seconds."),
+    device: str = setting("auto", "Device; auto: each that can run the kernels.", metavar="auto|cpu|cuda|cuda:N"),
+    format: str = setting("table", "A table to read, or JSON for programs.", choices=("table", "json")),
     edges: tuple[str, str] | None = setting(
         None,
         "Measure no speed, but the edges of words, and of phones if both have them, with intervals over folders "
         "(speakers), or over utterances if there is only one folder.",
         metavar="HYPOTHESIS REFERENCE",
-    )
-
-
-@grouped
-def bench(
-    *,
-    wanted: BenchOptions,
+    ),
 ) -> None:
     """Measure the kernels on this machine beside torch's ctc_loss and, if there is one, torchaudio's forced_align.
 
@@ -50,11 +42,10 @@ def bench(
     time to ours, and the largest error; every result is compared with float64 in the same run. Exits with 1 when a
     result of ours is wrong, or, with --edges, where a hypothesis is missing.
     """
-    quick, device, format = wanted.quick, wanted.device, wanted.format
-    if wanted.edges is not None:
+    if edges is not None:
         if quick or device != "auto":
             raise UsageError("--edges measures no kernels: omit --quick and --device")
-        _bench_edges(*wanted.edges, format)
+        _bench_edges(*edges, format)
         return
     from ctc_align.kernels import benchmark
     from ctc_align.models import resolve_device

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from ctc_align.cli.arguments import alignments_at, check_new, is_book, kind_of
 from ctc_align.cli.notes import latest_alignments, recording_notes
-from ctc_align.cli.options import Group, MessageOptions, folder_option, force_option, grouped
+from ctc_align.cli.options import MessageOptions, folder_option, force_option, with_options
 from ctc_align.cli.printing import Talk, counted
 from ctc_align.config import setting
 from ctc_align.errors import UsageError
@@ -21,22 +20,7 @@ if TYPE_CHECKING:
 _EXTENSION = ".read-aloud.epub"
 
 
-@dataclass(frozen=True)
-class BookOptions(Group):
-    """The units that are lit, the recordings, and the folder of the book."""
-
-    by: str = setting("sentences", "What is lit while it is spoken.", choices=("sentences", "words"))
-    audio: str = setting(
-        "",
-        "The recording, or the folder that recordings are in.",
-        metavar="PATH",
-        shown="as the alignments say",
-    )
-    out_dir: str | None = folder_option("Folder for the book.", shown="the current directory")
-    force: bool = force_option()
-
-
-@grouped
+@with_options
 def book(
     epub: Annotated[str, typer.Argument(metavar="BOOK.epub", help="The book that was aligned, an EPUB 3.")],
     alignments: Annotated[
@@ -48,7 +32,15 @@ def book(
         ),
     ],
     *,
-    wanted: BookOptions,
+    by: str = setting("sentences", "What is lit while it is spoken.", choices=("sentences", "words")),
+    audio: str = setting(
+        "",
+        "The recording, or the folder that recordings are in.",
+        metavar="PATH",
+        shown="as the alignments say",
+    ),
+    out_dir: str | None = folder_option("Folder for the book.", shown="the current directory"),
+    force: bool = force_option(),
     messages: MessageOptions,
 ) -> None:
     """Make a read-aloud EPUB: the book with its recordings inside, each sentence lit while it is spoken.
@@ -58,7 +50,7 @@ def book(
     """
     from ctc_align.files.read_aloud import write_read_aloud
 
-    talk, by, audio = messages.talk(), wanted.by, wanted.audio
+    talk = messages.talk()
     if not is_book(epub):
         raise UsageError(f"{epub}: expected the EPUB book that was aligned; ctc-align book BOOK.epub ALIGNMENT.json")
     if audio and kind_of(audio, "--audio") == "nothing":
@@ -66,8 +58,8 @@ def book(
     alignments = latest_alignments([path for each in alignments for path in alignments_at(each)], talk)
     if audio and len(alignments) > 1 and not Path(audio).is_dir():
         raise UsageError(f"--audio {audio}: is one recording for {len(alignments)} alignments; give their folder")
-    target = Path(wanted.out_dir or ".", Path(epub).stem + _EXTENSION)
-    check_new(target, wanted.force)
+    target = Path(out_dir or ".", Path(epub).stem + _EXTENSION)
+    check_new(target, force)
     talk.listen()
     made = write_read_aloud(Path(epub), _readings(alignments, audio, talk), target, by)
     silent = made.all_pages - made.pages

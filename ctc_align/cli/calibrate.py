@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,15 +15,14 @@ import typer
 from ctc_align.cli.arguments import check_files, check_new
 from ctc_align.cli.notes import language_notes
 from ctc_align.cli.options import (
-    Group,
     MessageOptions,
     SettingsOptions,
     backend_option,
     device_option,
     folder_option,
     force_option,
-    grouped,
     lexicon_option,
+    with_options,
 )
 from ctc_align.cli.printing import SOME_FAILED, Talk, counted
 from ctc_align.config import setting
@@ -41,19 +40,7 @@ FAR_MS = 100.0
 """A model that was trained on the language is never so far off."""
 
 
-@dataclass(frozen=True)
-class CalibrationOptions(Group):
-    """The recordings, the folder that is written, and how the model runs."""
-
-    audio: str | None = setting(None, "Folder of the recordings, if they are not beside the labels.", metavar="DIR")
-    out_dir: str | None = folder_option("Folder for what is written.", shown="the model's folder")
-    force: bool = force_option()
-    lexicon: str | None = lexicon_option()
-    device: str = device_option()
-    backend: str = backend_option()
-
-
-@grouped
+@with_options
 def calibrate(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="The model, as --model takes it.")],
     reference: Annotated[
@@ -65,7 +52,12 @@ def calibrate(
         ),
     ],
     *,
-    given: CalibrationOptions,
+    audio: str | None = setting(None, "Folder of the recordings, if they are not beside the labels.", metavar="DIR"),
+    out_dir: str | None = folder_option("Folder for what is written.", shown="the model's folder"),
+    force: bool = force_option(),
+    lexicon: str | None = lexicon_option(),
+    device: str = device_option(),
+    backend: str = backend_option(),
     config: SettingsOptions,
     messages: MessageOptions,
 ) -> None:
@@ -86,16 +78,16 @@ def calibrate(
     talk = messages.talk()
     settings = config.settings()
     check_model(model)
-    folder = _folder(model, given.out_dir)
-    check_files({"--lexicon": given.lexicon})
+    folder = _folder(model, out_dir)
+    check_files({"--lexicon": lexicon})
     talk.listen()
     failed: list[str] = []
-    labelled = list(read_labelled(reference, given.audio, failed))
+    labelled = list(read_labelled(reference, audio, failed))
     if not labelled:
         raise InputError(f"{reference}: no file can be used: {failed[0]}")
-    aligner = Aligner(model, device=given.device, backend=given.backend, lexicon=given.lexicon, settings=settings)
+    aligner = Aligner(model, device=device, backend=backend, lexicon=lexicon, settings=settings)
     for file in (FILE, EDGES):
-        check_new(folder / file, given.force, "--out-dir")
+        check_new(folder / file, force, "--out-dir")
     talk.notes(language_notes("\n".join(each.text for each in labelled[:_SAMPLED]), model, settings.language))
     with talk.progress("learning edges") as bar:
         report = measure(aligner, labelled, os.path.basename(os.path.abspath(reference)), progress=bar)

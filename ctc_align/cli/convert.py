@@ -20,9 +20,9 @@ from ctc_align.cli.align import (
 )
 from ctc_align.cli.arguments import alignments_at, check_alignments, kind_of
 from ctc_align.cli.notes import effect_notes, latest_alignments, recording_notes, tier_notes
-from ctc_align.cli.options import Group, MessageOptions, SettingsOptions, formats_option, grouped
+from ctc_align.cli.options import MessageOptions, SettingsOptions, formats_option, recording_option, with_options
 from ctc_align.cli.printing import SOME_FAILED, Talk
-from ctc_align.config import Settings, known_settings, setting
+from ctc_align.config import Settings, known_settings
 from ctc_align.errors import UsageError
 
 if TYPE_CHECKING:
@@ -36,30 +36,21 @@ class ConvertOptions(DestinationOptions):
     format: str | None = formats_option(shown="")
 
 
-@dataclass(frozen=True)
-class SoundOptions(Group):
-    """The recordings, for formats that show the sound."""
-
-    audio: str = setting(
-        "",
-        "For html, png and svg: the recording, or a folder of recordings.",
-        metavar="PATH",
-        shown="as the JSON names it, seen from here or from its own folder",
-    )
+Alignments = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="ALIGNMENT.json|FOLDER",
+        help="JSON that ctc-align wrote, or folders of it; of a folder all alignments, each with its latest "
+        "corrections.",
+    ),
+]
 
 
-@grouped
+@with_options
 def convert(
-    alignments: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="ALIGNMENT.json|FOLDER",
-            help="JSON that ctc-align wrote, or folders of it; of a folder all alignments, each with its latest "
-            "corrections.",
-        ),
-    ],
+    alignments: Alignments,
     *,
-    sound: SoundOptions,
+    audio: str = recording_option("", "For html, png and svg: the recording, or a folder of recordings."),
     destination: ConvertOptions,
     config: SettingsOptions,
     messages: MessageOptions,
@@ -69,7 +60,7 @@ def convert(
     Writes NAME.srt for NAME.json with --format srt, the same bytes as --format srt had written with the alignment: JSON
     holds all that the formats need but the sound. In --out-dir alignments of a folder keep their path in that folder.
     """
-    talk, audio = messages.talk(), sound.audio
+    talk = messages.talk()
     if destination.format is None:
         raise UsageError("--format: expected the formats to write, such as srt,vtt; got none")
     formats = checked_formats(destination.format, destination.stdout, destination.out_dir)

@@ -35,8 +35,8 @@ from ctc_align.cli.options import (
     SettingsOptions,
     folder_option,
     formats_option,
-    grouped,
     source_option,
+    with_options,
 )
 from ctc_align.cli.printing import Interrupted, Talk
 from ctc_align.config import EVERYDAY, setting
@@ -93,20 +93,6 @@ class OutputOptions(Group):
             cut=(self.by or UTTERANCE) if self.cut_audio else "",
             pause_s=OutputSettings.pause_s if self.pause_s is None else self.pause_s,
         )
-
-
-@dataclass(frozen=True)
-class SourceOptions(Group):
-    """How the source is read, and the folder of the run."""
-
-    out_dir: str | None = folder_option("Folder for the outputs and the journal. Required.")
-    kind: str | None = source_option()
-    text: str | None = setting(
-        None,
-        "A text (UTF-8, EPUB) of which each recording in the folder and its subfolders reads a part.",
-        metavar="FILE",
-        shown="the only text beside them",
-    )
 
 
 @dataclass(frozen=True)
@@ -175,11 +161,18 @@ Source = Annotated[
 ]
 
 
-@grouped
+@with_options
 def corpus(
     source: Source = None,
     *,
-    reading: SourceOptions,
+    out_dir: str | None = folder_option("Folder for the outputs and the journal. Required."),
+    kind: str | None = source_option(),
+    text: str | None = setting(
+        None,
+        "A text (UTF-8, EPUB) of which each recording in the folder and its subfolders reads a part.",
+        metavar="FILE",
+        shown="the only text beside them",
+    ),
     model: ModelOptions,
     outputs: OutputOptions,
     work: WorkOptions,
@@ -195,7 +188,7 @@ def corpus(
     """
     from ctc_align.cli.arguments import check_files, check_source
 
-    talk, out_dir = messages.talk(), reading.out_dir
+    talk = messages.talk()
     if work.summary is not None:
         sum_up(work.summary, source, talk)
         return
@@ -204,20 +197,14 @@ def corpus(
     check_source(source)
     if not out_dir:
         raise UsageError("--out-dir: a corpus needs a folder for its outputs and its journal")
-    check_files(
-        {
-            "--lexicon": model.lexicon,
-            "--calibration": config.overrides["calibration"],
-            "--vocab": log_probs.vocab,
-            "--text": reading.text,
-        }
-    )
+    calibration = config.overrides["calibration"]
+    check_files({"--lexicon": model.lexicon, "--calibration": calibration, "--vocab": log_probs.vocab, "--text": text})
     reader = log_probs.reader_of_source(source, model.model)
-    files = (source, model.lexicon, config.file, config.overrides["calibration"], log_probs.vocab, reading.text)
+    files = (source, model.lexicon, config.file, calibration, log_probs.vocab, text)
     run = replace(
         work.run(source, out_dir),
-        kind=reading.kind,
-        text=reading.text or "",
+        kind=kind,
+        text=text or "",
         model=model.name_for(reader),
         lexicon=model.lexicon,
         device=model.device,

@@ -16,7 +16,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ import typer
 
 from ctc_align._version import __version__
 from ctc_align.cli.align import check_places, checked_formats, load_aligner, output_files, run_aligner
-from ctc_align.cli.options import Group, MessageOptions, ModelOptions, formats_option, grouped
+from ctc_align.cli.options import MessageOptions, ModelOptions, formats_option, with_options
 from ctc_align.cli.printing import SOME_FAILED, Talk, console_for, put
 from ctc_align.config import Settings, setting
 from ctc_align.errors import UsageError
@@ -56,15 +55,11 @@ TOLERANCE_S = 0.05
 """Distance from the known times that passes: far below a wrong word, far above a difference between processors."""
 
 
-@dataclass(frozen=True)
-class DoctorOptions(Group):
-    """How the report is printed."""
-
-    format: str = setting("text", "Text to paste into a report, or JSON for programs.", choices=("text", "json"))
-
-
-@grouped
-def doctor(*, wanted: DoctorOptions) -> None:
+@with_options
+def doctor(
+    *,
+    format: str = setting("text", "Text to paste into a report, or JSON for programs.", choices=("text", "json")),
+) -> None:
     """Say what is installed here and whether it works: versions, devices, folders, models, extras, a self-test.
 
     The self-test aligns the recording of `ctc-align demo` on each kind of device that is here, and compares all words
@@ -72,7 +67,7 @@ def doctor(*, wanted: DoctorOptions) -> None:
     """
     Talk().listen()
     found = without_user({**installation(), "self_tests": self_tests()})
-    put(json.dumps(found, indent=1, allow_nan=False) if wanted.format == "json" else "\n".join(_lines(found)))
+    put(json.dumps(found, indent=1, allow_nan=False) if format == "json" else "\n".join(_lines(found)))
     if not all(test["passed"] for test in found["self_tests"]):
         raise typer.Exit(SOME_FAILED)
 
@@ -349,35 +344,32 @@ def _without_user(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True)
-class DemoOptions(Group):
-    """The files of the demo, and their folder."""
-
+@with_options
+def demo(
+    *,
     out_dir: str = setting(
         "ctc-align-demo",
         "Folder for the outputs; outputs of an earlier demo are replaced.",
         option="--out-dir -o",
         metavar="DIR",
-    )
-    format: str | None = formats_option()
-    examples: str | None = setting(None, "Copy the files of the tutorials to DIR, and align nothing.", metavar="DIR")
-
-
-@grouped
-def demo(*, wanted: DemoOptions, messages: MessageOptions) -> None:
+    ),
+    format: str | None = formats_option(),
+    examples: str | None = setting(None, "Copy the files of the tutorials to DIR, and align nothing.", metavar="DIR"),
+    messages: MessageOptions,
+) -> None:
     """Align a recording that comes with the package, and show when each of its words is spoken."""
     from ctc_align.cli.tables import loss_line, words_table
     from ctc_align.files.transcripts import read_transcript
 
     talk = messages.talk()
-    if wanted.examples is not None:
-        talk.say(f"wrote {len(copy_examples(Path(wanted.examples)))} files to {wanted.examples}")
+    if examples is not None:
+        talk.say(f"wrote {len(copy_examples(Path(examples)))} files to {examples}")
         return
-    formats = checked_formats(wanted.format, False, wanted.out_dir)
+    formats = checked_formats(format, False, out_dir)
     check_places(formats, (), "the demo is not a book; omit smil")
     talk.listen()
     audio, transcript = DEMO_FOLDER / "demo.flac", DEMO_FOLDER / "demo.txt"
-    outputs = output_files(wanted.out_dir, "demo", formats, True, [str(audio), str(transcript)])
+    outputs = output_files(out_dir, "demo", formats, True, [str(audio), str(transcript)])
     aligner = load_aligner(ModelOptions(), None, Settings())
     alignment = run_aligner(aligner, str(audio), read_transcript(transcript), "demo", talk)
     paths = outputs.write(alignment)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ctc_align.cli.arguments import check_new
-from ctc_align.cli.options import LIMITS, Group, force_option, grouped
+from ctc_align.cli.options import LIMITS, Group, force_option, with_options
 from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, counted, put, say
 from ctc_align.config import setting
 from ctc_align.errors import InputError, UsageError
@@ -23,46 +23,6 @@ if TYPE_CHECKING:
 
 _NAMED = 3
 _ALIGNMENTS = (".textgrid", ".json", ".ctm", ".jsonl", ".gz", ".wrd", ".phn")
-
-
-@dataclass(frozen=True)
-class TierOptions(Group):
-    """The tiers that are compared."""
-
-    tier: list[str] | None = setting(
-        None,
-        "Tier to compare; may be given twice. NAME: the tier's name in TextGrids, or its number.",
-        metavar="words|phones[=NAME]",
-        shown="words",
-    )
-    hypothesis_tier: str | None = setting(None, "The tier's name or number in HYPOTHESIS only.", metavar="NAME")
-    reference_tier: str | None = setting(None, "The tier's name or number in REFERENCE only.", metavar="NAME")
-
-    def options_by_kind(self, options: Options) -> dict[str, Options]:
-        """Return the options for each kind of tier, with the names of its tiers.
-
-        Raises:
-            UsageError: a kind that does not exist or is asked for twice, or names that do not go together.
-        """
-        from ctc_align.evaluate.pairing import parse_tier
-
-        tiers = self.tier or ["words"]
-        if len(tiers) > 1 and (self.hypothesis_tier or self.reference_tier):
-            raise UsageError(
-                "--hypothesis-tier and --reference-tier go with one --tier; with several: --tier words=NAME"
-            )
-        by_kind: dict[str, Options] = {}
-        for tier in tiers:
-            kind, _, name = tier.partition("=")
-            kind = parse_tier(kind)
-            if kind in by_kind:
-                raise UsageError(f"--tier: {kind} are asked for twice")
-            by_kind[kind] = replace(
-                options,
-                hypothesis_tier=self.hypothesis_tier or name or None,
-                reference_tier=self.reference_tier or name or None,
-            )
-        return by_kind
 
 
 @dataclass(frozen=True)
@@ -109,8 +69,16 @@ class EvaluationThresholds(Group):
 
 @dataclass(frozen=True)
 class MeasureOptions(Group):
-    """The figures beside the errors, and the form in which they are shown."""
+    """The tiers that are compared, the figures beside the errors, and the form in which they are shown."""
 
+    tier: list[str] | None = setting(
+        None,
+        "Tier to compare; may be given twice. NAME: the tier's name in TextGrids, or its number.",
+        metavar="words|phones[=NAME]",
+        shown="words",
+    )
+    hypothesis_tier: str | None = setting(None, "The tier's name or number in HYPOTHESIS only.", metavar="NAME")
+    reference_tier: str | None = setting(None, "The tier's name or number in REFERENCE only.", metavar="NAME")
     labels: str | None = setting(
         None,
         "Rename labels of both sides: one 'from to' per line; 'from' alone removes.",
@@ -137,8 +105,37 @@ class MeasureOptions(Group):
     plot: str | None = setting(None, "Draw the errors (also .svg, .pdf); needs [plot].", metavar="FILE.png")
     force: bool = force_option()
 
+    def options_by_kind(self) -> dict[str, Options]:
+        """Return the options for each kind of tier, with the names of its tiers.
 
-@grouped
+        Raises:
+            UsageError: a kind that does not exist or is asked for twice, or names that do not go together.
+        """
+        from ctc_align.evaluate import Options, read_labels
+        from ctc_align.evaluate.pairing import parse_tier
+
+        labels = None if self.labels is None else read_labels(self.labels)
+        options = Options(self.tolerance, self.resamples, self.seed, labels, interval_by=self.interval_by)
+        tiers = self.tier or ["words"]
+        if len(tiers) > 1 and (self.hypothesis_tier or self.reference_tier):
+            raise UsageError(
+                "--hypothesis-tier and --reference-tier go with one --tier; with several: --tier words=NAME"
+            )
+        by_kind: dict[str, Options] = {}
+        for tier in tiers:
+            kind, _, name = tier.partition("=")
+            kind = parse_tier(kind)
+            if kind in by_kind:
+                raise UsageError(f"--tier: {kind} are asked for twice")
+            by_kind[kind] = replace(
+                options,
+                hypothesis_tier=self.hypothesis_tier or name or None,
+                reference_tier=self.reference_tier or name or None,
+            )
+        return by_kind
+
+
+@with_options
 def evaluate(
     hypothesis: Annotated[
         str,
@@ -149,7 +146,6 @@ def evaluate(
         typer.Argument(metavar="REFERENCE", help="The same, or TIMIT's .WRD and .PHN, for the true boundaries."),
     ],
     *,
-    tiers: TierOptions,
     wanted: MeasureOptions,
     thresholds: EvaluationThresholds,
 ) -> None:
@@ -160,15 +156,10 @@ def evaluate(
     a word starts or ends (neighbours that touch share one); precision, recall, F1 and R-value match such times one to
     one. Exits with 1 if the hypothesis lacks files of the reference, with 3 if a threshold is missed.
     """
-    from ctc_align.evaluate import Options, read_labels
-
-    format, against = wanted.format, wanted.against
-    labels = None if wanted.labels is None else read_labels(wanted.labels)
-    options = Options(wanted.tolerance, wanted.resamples, wanted.seed, labels, interval_by=wanted.interval_by)
-    by_kind = tiers.options_by_kind(options)
+    against, by_kind = wanted.against, wanted.options_by_kind()
     _check_paths(hypothesis, reference, against, wanted.plot, wanted.force)
     results = [_measured(kind, hypothesis, reference, against, options) for kind, options in by_kind.items()]
-    if format == "json":
+    if wanted.format == "json":
         _print_json([result.to_dict(wanted.worst) for result in results])
     else:
         _print_tables(results, wanted.worst, (hypothesis, against or ""))

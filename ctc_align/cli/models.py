@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ctc_align.cli.options import SettingsOptions, grouped
+from ctc_align.cli.options import SettingsOptions, with_options
 from ctc_align.cli.printing import put_row, say
 from ctc_align.errors import UsageError
 from ctc_align.text.characters import json_escaped
@@ -27,7 +27,7 @@ _COLUMNS_NOTE = (
 LANGUAGE_HEADER = ("language", "code", "script", "digits", "hours_in_training")
 
 
-@grouped
+@with_options
 def models(
     action: Annotated[
         str | None,

@@ -1,10 +1,10 @@
-"""Options of the commands, made from dataclasses: a command takes a group of options as one object.
+"""Options of the commands: single parameters of a command, and groups of options that it takes as one object.
 
-    @grouped
-    def align(audio: …, *, model: ModelOptions, settings: SettingsOptions, …) -> None:
+    @with_options
+    def align(audio: …, *, text: str | None = setting(None, "…"), model: ModelOptions, config: SettingsOptions, …):
 
-A group is a frozen dataclass whose fields are made by `ctc_align.config.setting`, which holds the help of an option.
-`SettingsOptions` has an option for each field of `Settings` that names the command.
+`ctc_align.config.setting` holds the help of an option. A group is a frozen dataclass for options that several commands
+share, or that have methods. `SettingsOptions` has an option for each field of `Settings` that names the command.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
@@ -22,6 +22,8 @@ from ctc_align.config import BACKENDS, EVERYDAY, MACHINE, READING, SUBTITLES, TI
 from ctc_align.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
+    from typing_extensions import Self
+
     from ctc_align.cli.printing import Talk
     from ctc_align.models.log_probs import LogProbsReader
 
@@ -65,6 +67,9 @@ formats_option = functools.partial(
     shown="json,ctm,textgrid",
 )
 folder_option = functools.partial(setting, None, option="--out-dir -o", metavar="DIR")
+recording_option = functools.partial(
+    setting, metavar="PATH", shown="as the JSON names it, seen from here or from its own folder"
+)
 force_option = functools.partial(setting, False, "Replace outputs that exist. Inputs are never replaced.")
 config_option = functools.partial(
     setting,
@@ -82,52 +87,62 @@ source_option = functools.partial(
     metavar="KIND",
     shown="recognised",
 )
-"""Options that several groups have: a call makes a field of a group."""
+"""Options that several commands or groups have: a call makes the default of a parameter, or a field of a group."""
 
 
-def grouped(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with each parameter that is a group of options replaced by these options."""
+def with_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Return the command with Typer's parameters in place of its options: single ones, and those of its groups."""
     # Not get_type_hints: for what is None by default Python 3.10 puts Optional around the annotation.
     given = inspect.signature(command, eval_str=True).parameters
-    hints = {name: parameter.annotation for name, parameter in given.items()}
-    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
+    groups: dict[str, type[Group]] = {}
+    declared: list[dataclasses.Field[Any]] = []
     parameters: list[inspect.Parameter] = []
     for name, parameter in given.items():
-        if name in groups:
-            parameters += _options(groups[name], command.__name__)
+        kind, default = parameter.annotation, parameter.default
+        if isinstance(kind, type) and issubclass(kind, Group):
+            groups[name] = kind
+            declared += _fields(kind)
+            parameters += _options(kind, command.__name__)
+        elif isinstance(default, dataclasses.Field):
+            default.name = name
+            declared.append(default)
+            parameters.append(_option(default, kind, default.default, EVERYDAY))
         else:
             parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
 
     @functools.wraps(command)
     def called(**values: Any) -> None:
-        objects: dict[str, Group] = {}
+        _check_choices(declared, values)
         for name, group in groups.items():
             parsed = {option.name: values.pop(option.name) for option in _options(group, command.__name__)}
-            _check_choices(group, parsed)
-            objects[name] = group.of(parsed) if group is SettingsOptions else group(**parsed)
-        command(**values, **objects)
+            values[name] = group.of(parsed)
+        command(**values)
 
     called.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return called
 
 
-def _check_choices(group: Any, values: dict[str, Any]) -> None:
+def _check_choices(declared: Iterable[dataclasses.Field[Any]], values: Mapping[str, Any]) -> None:
     """Raise UsageError if the value of an option is not among its choices; settings are checked with their file."""
-    for declared in dataclasses.fields(group):
-        choices, value = declared.metadata.get("choices"), values.get(declared.name)
+    for each in declared:
+        choices, value = each.metadata["choices"], values[each.name]
         if choices and value is not None and value not in choices:
             expected = f"{', '.join(choices[:-1])} or {choices[-1]}"
-            raise UsageError(f"{option_names(declared)[0]}: expected {expected}, got {value!r}")
+            raise UsageError(f"{option_names(each)[0]}: expected {expected}, got {value!r}")
 
 
-def _options(group: Any, command: str) -> Iterator[inspect.Parameter]:
+def _fields(group: type[Group]) -> list[dataclasses.Field[Any]]:
+    """Return the fields of a group that are options."""
+    return [each for each in dataclasses.fields(group) if each.metadata]  # type: ignore[arg-type]
+
+
+def _options(group: type[Group], command: str) -> Iterator[inspect.Parameter]:
     """Yield a parameter of Typer's for each option of a group, for SettingsOptions also those of the settings."""
     types = get_type_hints(group)
-    for each in dataclasses.fields(group):
-        if each.metadata:
-            yield _option(each, types[each.name], each.default, group.panel)
-    if group is SettingsOptions:
+    for each in _fields(group):
+        yield _option(each, types[each.name], each.default, group.panel)
+    if issubclass(group, SettingsOptions):
         yield from settings_options(Settings, command)
 
 
@@ -184,6 +199,11 @@ class Group:
 
     panel: ClassVar[str] = EVERYDAY
 
+    @classmethod
+    def of(cls, values: dict[str, Any]) -> Self:
+        """Return the group with the values of a call."""
+        return cls(**values)
+
 
 @dataclass(frozen=True)
 class ModelOptions(Group):
@@ -210,7 +230,7 @@ class SettingsOptions(Group):
     overrides: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, values: dict[str, Any]) -> SettingsOptions:
+    def of(cls, values: dict[str, Any]) -> Self:
         """Return the options of a call: None for each that it does not give."""
         values = dict(values)
         return cls(values.pop("file"), values.pop("assignments"), values)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,12 +21,12 @@ from ctc_align.cli.align import (
 from ctc_align.cli.arguments import check_alignments, check_files, kind_of
 from ctc_align.cli.notes import effect_notes, later_notes, recording_notes, unknown_letters
 from ctc_align.cli.options import (
-    Group,
     LogProbsOptions,
     MessageOptions,
     ModelOptions,
     SettingsOptions,
-    grouped,
+    recording_option,
+    with_options,
 )
 from ctc_align.cli.printing import SOME_FAILED, Talk, counted
 from ctc_align.config import setting
@@ -40,32 +40,23 @@ if TYPE_CHECKING:
     from ctc_align.types import AudioLike
 
 
-@dataclass(frozen=True)
-class CorrectionOptions(Group):
-    """The recording, and labels that go before those of the JSON."""
+Corrected = Annotated[
+    list[str],
+    typer.Argument(metavar="CORRECTED.json", help='Alignments in JSON, their corrected words marked "by": "hand".'),
+]
 
-    audio: str | None = setting(
-        None,
-        "The recording (or log-probs), or a folder of recordings.",
-        metavar="PATH",
-        shown="as the JSON names it, seen from here or from its own folder",
-    )
+
+@with_options
+def realign(
+    corrected: Corrected,
+    *,
+    audio: str | None = recording_option(None, "The recording (or log-probs), or a folder of recordings."),
     hand: str | None = setting(
         None,
         "A TextGrid in which a person has corrected the words, and phones, of CORRECTED.json, or a folder of such, "
         "NAME.hand.TextGrid or NAME.TextGrid: all its edges count as hand-corrected.",
         metavar="PATH",
-    )
-
-
-@grouped
-def realign(
-    corrected: Annotated[
-        list[str],
-        typer.Argument(metavar="CORRECTED.json", help='Alignments in JSON, their corrected words marked "by": "hand".'),
-    ],
-    *,
-    sources: CorrectionOptions,
+    ),
     model: ModelOptions,
     destination: DestinationOptions,
     config: SettingsOptions,
@@ -78,16 +69,15 @@ def realign(
     are those that the JSON names, unless options say otherwise. Writes NAME.aligned.json for NAME.json, and other
     formats with --format.
     """
-    talk, audio, hand = messages.talk(), sources.audio, sources.hand
-    check_files(
-        {"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": config.overrides["calibration"]}
-    )
+    talk = messages.talk()
+    calibration = config.overrides["calibration"]
+    check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": calibration})
     corrected = check_alignments(corrected, "CORRECTED.json")
     _check_inputs(corrected, audio, stdout=destination.stdout)
     _check_hand(corrected, hand)
     formats = checked_formats(destination.format or "json", destination.stdout, destination.out_dir)
     talk.listen()
-    inputs = [*corrected, audio, hand, model.lexicon, log_probs.vocab, config.file, config.overrides["calibration"]]
+    inputs = [*corrected, audio, hand, model.lexicon, log_probs.vocab, config.file, calibration]
     names = {path: f"{Path(path).stem}.aligned" for path in corrected}
     outputs = distinct_outputs(names, destination, formats, inputs)
     talk.notes(later_notes(corrected))

@@ -25,8 +25,8 @@ from ctc_align.cli.options import (
     MessageOptions,
     ModelOptions,
     SettingsOptions,
-    grouped,
     source_option,
+    with_options,
 )
 from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, Interrupted, Talk, console_for, counted, put_row, say
 from ctc_align.config import EVERYDAY, setting
@@ -134,18 +134,6 @@ class Thresholds(Group):
 
 
 @dataclass(frozen=True)
-class TextsOptions(Group):
-    """Transcripts that are no files, and how results are printed."""
-
-    text: list[str] | None = setting(
-        None, "A transcript itself, counted after the files; may be repeated.", metavar="TEXT"
-    )
-    format: str | None = setting(
-        None, "How results are printed.", choices=("table", "tsv", "jsonl"), shown="a table on a terminal, else tsv"
-    )
-
-
-@dataclass(frozen=True)
 class CorpusOptions(Group):
     """How a corpus is read and scored."""
 
@@ -182,25 +170,31 @@ class CorpusOptions(Group):
             raise UsageError(f"{' and '.join(names)}: only for a SOURCE, got {audio} with transcripts")
 
 
+AudioOrSource = Annotated[
+    str,
+    typer.Argument(
+        metavar="AUDIO|SOURCE",
+        help="A recording, a video, - for standard input, or log-probs, with transcripts; without transcripts a "
+        "corpus, as `corpus` takes it.",
+    ),
+]
 Transcripts = Annotated[
     list[str] | None,
     typer.Argument(metavar="TRANSCRIPT", help="UTF-8 text files, subtitles or EPUB books, or - for standard input."),
 ]
 
 
-@grouped
+@with_options
 def score(
-    audio: Annotated[
-        str,
-        typer.Argument(
-            metavar="AUDIO|SOURCE",
-            help="A recording, a video, - for standard input, or log-probs, with transcripts; without transcripts a "
-            "corpus, as `corpus` takes it.",
-        ),
-    ],
+    audio: AudioOrSource,
     transcripts: Transcripts = None,
     *,
-    given: TextsOptions,
+    text: list[str] | None = setting(
+        None, "A transcript itself, counted after the files; may be repeated.", metavar="TEXT"
+    ),
+    format: str | None = setting(
+        None, "How results are printed.", choices=("table", "tsv", "jsonl"), shown="a table on a terminal, else tsv"
+    ),
     model: ModelOptions,
     thresholds: Thresholds,
     corpus: CorpusOptions,
@@ -230,8 +224,8 @@ def score(
     """
     from ctc_align.cli.arguments import check_audio, check_files, check_roles, is_book
 
-    talk, text = messages.talk(), given.text
-    shown = given.format or ("table" if _is_terminal() else "tsv")
+    talk = messages.talk()
+    shown = format or ("table" if _is_terminal() else "tsv")
     check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab})
     settings = config.settings()
     talk.listen()

@@ -17,7 +17,7 @@ from ctc_align.cli.options import (
     MessageOptions,
     ModelOptions,
     SettingsOptions,
-    grouped,
+    with_options,
 )
 from ctc_align.config import setting
 from ctc_align.errors import UsageError
@@ -58,32 +58,25 @@ class LimitOptions(Group):
         )
 
 
-@dataclass(frozen=True)
-class AddressOptions(Group):
-    """The recordings of the folder, the address of the server, and the token that it asks for."""
-
-    audio: str | None = setting(
-        None, "Folder of the recordings of FOLDER.", metavar="DIR", shown="beside the alignments"
-    )
-    host: str = setting("127.0.0.1", "Address to listen on; any but loopback needs a token.", metavar="ADDRESS")
-    port: int = setting(8571, "Port to listen on; 0: any that is free.", metavar="N")
-    token: str = setting(
-        "",
-        "A password that every request must have; better in the variable CTC_ALIGN_TOKEN, as others on this machine "
-        "see command lines.",
-        metavar="TEXT",
-        shown="none",
-    )
-
-
-@grouped
+@with_options
 def serve(
     folder: Annotated[
         str | None,
         typer.Argument(metavar="FOLDER", help="Alignments (JSON) to view, hear and correct, worst first."),
     ] = None,
     *,
-    listening: AddressOptions,
+    audio: str | None = setting(
+        None, "Folder of the recordings of FOLDER.", metavar="DIR", shown="beside the alignments"
+    ),
+    host: str = setting("127.0.0.1", "Address to listen on; any but loopback needs a token.", metavar="ADDRESS"),
+    port: int = setting(8571, "Port to listen on; 0: any that is free.", metavar="N"),
+    token: str = setting(
+        "",
+        "A password that every request must have; better in the variable CTC_ALIGN_TOKEN, as others on this machine "
+        "see command lines.",
+        metavar="TEXT",
+        shown="none",
+    ),
     model: ModelOptions,
     limits: LimitOptions,
     config: SettingsOptions,
@@ -97,12 +90,12 @@ def serve(
     """
     from ctc_align.serve.access import require_serve
 
-    talk, audio = messages.talk(), listening.audio
+    talk = messages.talk()
     require_serve()
     from ctc_align.serve.alignment_folder import AlignmentFolder
     from ctc_align.serve.server import Address, AlignServer
 
-    address = Address(listening.host, listening.port, listening.token or os.environ.get("CTC_ALIGN_TOKEN", ""))
+    address = Address(host, port, token or os.environ.get("CTC_ALIGN_TOKEN", ""))
     address.check()
     checked = limits.checked()
     if audio is not None and folder is None:

@@ -21,9 +21,9 @@ from ctc_align.cli.options import (
     checked_language,
     device_option,
     folder_option,
-    grouped,
     lexicon_option,
     source_option,
+    with_options,
 )
 from ctc_align.cli.printing import Interrupted, Talk, bar_on_stderr, put
 from ctc_align.config import setting
@@ -113,36 +113,22 @@ class LearningOptions(Group):
         )
 
 
-@dataclass(frozen=True)
-class StartOptions(Group):
-    """The model that training begins with, and single values of the recipe."""
-
+@with_options
+def train(
+    corpus: Corpus,
+    *,
+    given: LearningOptions,
     start: str | None = setting(
         None,
         "Start from this model's weights.",
         option="--from",
         metavar="english|universal|DIR",
         shown="random weights",
-    )
-    lexicon: str | None = lexicon_option("Pronunciations in MFA dictionary format: their phones are tokens.", shown="")
-    assignments: list[str] | None = assignments_option()
-
-
-@dataclass(frozen=True)
-class AdaptedOptions(Group):
-    """The model that is adapted."""
-
-    model: str | None = setting(
-        None,
-        "The model to adapt; its own folder is not changed.",
-        metavar="english|universal|DIR",
-        shown="by --language",
-    )
-    lexicon: str | None = lexicon_option()
-
-
-@grouped
-def train(corpus: Corpus, *, given: LearningOptions, begin: StartOptions, messages: MessageOptions) -> None:
+    ),
+    lexicon: str | None = lexicon_option("Pronunciations in MFA dictionary format: their phones are tokens.", shown=""),
+    assignments: list[str] | None = assignments_option(),
+    messages: MessageOptions,
+) -> None:
     """Train an acoustic model on a transcribed CORPUS, in any language, or in several.
 
     Tokens are the letters of the transcripts, with --lexicon the phones of a dictionary, and with --config
@@ -150,22 +136,34 @@ def train(corpus: Corpus, *, given: LearningOptions, begin: StartOptions, messag
     not fit their transcripts are left out and counted. To resume an interrupted run, give the same command again. Use
     the model with --model DIR; DIR/README.md describes it.
     """
-    talk = given.ready(corpus, begin.lexicon, messages)
+    talk = given.ready(corpus, lexicon, messages)
     from ctc_align.config import load_config
     from ctc_align.training.pipeline import train as run
     from ctc_align.training.recipe import Recipe
 
-    overrides = {**given.recipe_values(), "start": begin.start}
-    recipe = given.limited(load_config(Recipe, given.config, overrides, begin.assignments))
-    options = given.run_options(corpus, begin.lexicon)
+    overrides = {**given.recipe_values(), "start": start}
+    recipe = given.limited(load_config(Recipe, given.config, overrides, assignments))
+    options = given.run_options(corpus, lexicon)
     note_unread_digits(recipe.language, talk)
     with TrainingProgress(talk) as watch:
         package = run(recipe, options, watch)
     conclude(package, talk)
 
 
-@grouped
-def adapt(corpus: Corpus, *, given: LearningOptions, begin: AdaptedOptions, messages: MessageOptions) -> None:
+@with_options
+def adapt(
+    corpus: Corpus,
+    *,
+    given: LearningOptions,
+    model: str | None = setting(
+        None,
+        "The model to adapt; its own folder is not changed.",
+        metavar="english|universal|DIR",
+        shown="by --language",
+    ),
+    lexicon: str | None = lexicon_option(),
+    messages: MessageOptions,
+) -> None:
     """Adapt a model to the speakers of a transcribed CORPUS; no hand labels are needed.
 
     The model segments the corpus itself and learns from that. The epoch with the lowest loss on held-out utterances is
@@ -174,15 +172,15 @@ def adapt(corpus: Corpus, *, given: LearningOptions, begin: AdaptedOptions, mess
     unadapted model; an epoch whose words shrank, or that calls loud sound a pause, is rejected. If only rejected epochs
     have lower losses, nothing is written (exit 1). To resume an interrupted run, give the same command again.
     """
-    talk = given.ready(corpus, begin.lexicon, messages)
+    talk = given.ready(corpus, lexicon, messages)
     from ctc_align.alignment.model_choice import model_for
     from ctc_align.config import load_config
     from ctc_align.models.catalogue import folder_settings
     from ctc_align.training import adaptation as library
 
     adaptation = given.limited(load_config(library.Adaptation, given.config, given.recipe_values()))
-    model = begin.model or model_for(adaptation.language)
-    options = given.run_options(corpus, begin.lexicon)
+    model = model or model_for(adaptation.language)
+    options = given.run_options(corpus, lexicon)
     note_unread_digits(adaptation.language or folder_settings(model).language, talk)
     with TrainingProgress(talk) as watch:
         package = library.adapt(adaptation, model, options, watch)

@@ -11,7 +11,7 @@ import typer
 
 from ctc_align.cli.arguments import check_alignments, check_new, kind_of
 from ctc_align.cli.notes import later_notes, recording_notes
-from ctc_align.cli.options import Group, MessageOptions, folder_option, force_option, grouped
+from ctc_align.cli.options import Group, MessageOptions, folder_option, force_option, with_options
 from ctc_align.cli.printing import SOME_FAILED, Talk, put_bytes, say
 from ctc_align.config import setting
 from ctc_align.errors import CtcAlignError, InputError, OutputError, UsageError
@@ -43,7 +43,7 @@ class PageOptions(Group):
     theme: str = setting("auto", "Colours; auto: as the reader's system.", choices=("auto", "light", "dark"))
 
 
-@grouped
+@with_options
 def view(
     alignments: Annotated[
         list[str],
@@ -211,19 +211,12 @@ class _OnePage:
         return beside
 
 
-@dataclass(frozen=True)
-class ReportOptions(Group):
-    """The file that is written."""
-
-    out_dir: str | None = folder_option("Folder for report.html.", shown="OUT_DIR itself")
-    force: bool = force_option()
-
-
-@grouped
+@with_options
 def report(
     run: Annotated[str, typer.Argument(metavar="OUT_DIR", help="The --out-dir of ctc-align corpus.")],
     *,
-    destination: ReportOptions,
+    out_dir: str | None = folder_option("Folder for report.html.", shown="OUT_DIR itself"),
+    force: bool = force_option(),
     messages: MessageOptions,
 ) -> None:
     """Make a page about a corpus run: what failed and why, how good the rest is, and where to look first.
@@ -236,12 +229,12 @@ def report(
     from ctc_align.files.whole_files import placing
 
     talk = messages.talk()
-    if run == "" or destination.out_dir == "":
+    if run == "" or out_dir == "":
         which = "OUT_DIR" if run == "" else "--out-dir"
         raise UsageError(f"{which}: expected the path of a folder, got an empty one; . is the current folder")
-    folder = Path(destination.out_dir or run)
+    folder = Path(out_dir or run)
     target = folder / REPORT
-    _check_target(Path(run), target, destination.force)
+    _check_target(Path(run), target, force)
     talk.listen()
     with talk.progress("reading outputs") as progress:
         figures = run_figures(Path(run), progress)
