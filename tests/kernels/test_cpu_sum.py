@@ -142,6 +142,7 @@ def test_what_is_usual_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert calls == []
     x = torch.zeros(3, 300, 4)
     x[1, ::2, :3] = x[1, 1::2, [0, 2, 3]] = -1e6
+    x[2] = -9e4
     occupancy(Batch(x, torch.tensor([300] * 3), lattice.ctc([[1, 3] + [2] * 140 + [1, 3]] * 3)))
     assert set(calls) == {1}
 

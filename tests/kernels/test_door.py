@@ -12,6 +12,10 @@ import numpy as np
 import pytest
 import torch
 from cpu_checks import best_path, occupancy, on_threads, same_sums
+from gpu_problems import GPU, device_of
+from gpu_problems import backend as backend
+from gpu_problems import loaded as loaded
+from gpu_problems import modules as modules
 from kernel_problems import Batch
 from kernel_problems import batch as random_batch
 
@@ -114,11 +118,10 @@ def test_one_class() -> None:
     assert posteriors[..., 0].tolist() == [[1.0] * 5, [0.0] * 5]
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("backend", [*BACKENDS, GPU], indirect=True)
 @pytest.mark.parametrize("shape", [(0, 5, 3), (2, 0, 3), (0, 0, 3)], ids=str)
 def test_nothing_to_do(shape: tuple[int, int, int], backend: str) -> None:
-    x = torch.zeros(shape)
-    topology = lattice.ctc([[1], []][: shape[0]])
+    x, topology = torch.zeros(shape, device=device_of(backend)), lattice.ctc([[1], []][: shape[0]])
     path = kernels.best_path(x, topology, backend=backend)
     occupancy = kernels.occupancy(x, topology, backend=backend)
     expected = [float("-inf"), 0.0][: shape[0]]
@@ -126,6 +129,9 @@ def test_nothing_to_do(shape: tuple[int, int, int], backend: str) -> None:
     assert path.scores.tolist() == occupancy.scores.tolist() == expected
     assert kernels.forward(x, topology, backend=backend).scores.tolist() == expected
     assert occupancy.posteriors.shape == shape
+    if backend in BACKENDS:
+        tangent = kernels.tangent(x, topology, None, x, backend=backend)
+        assert (tangent.tangents.shape, tangent.scores.tolist()) == (shape, expected)
 
 
 def test_types_of_results() -> None:
@@ -133,9 +139,9 @@ def test_types_of_results() -> None:
     path = kernels.best_path(given.log_probs, given.topology, given.lengths.tolist())
     assert (path.states.dtype, path.scores.dtype, path.backend) == (torch.int32, torch.float64, "cpu")
     for dtype, expected in ((torch.float64, torch.float64), (torch.float32, torch.float32), (torch.half, torch.float)):
-        for backend in BACKENDS:
-            result = kernels.occupancy(given.log_probs.to(dtype), given.topology, given.lengths, backend=backend)
-            assert (result.posteriors.dtype, result.scores.dtype, result.backend) == (expected, torch.float64, backend)
+        for name in BACKENDS:
+            result = kernels.occupancy(given.log_probs.to(dtype), given.topology, given.lengths, backend=name)
+            assert (result.posteriors.dtype, result.scores.dtype, result.backend) == (expected, torch.float64, name)
 
 
 def test_errors_leave_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,6 +165,8 @@ def test_errors_leave_the_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 TOPOLOGY = lattice.ctc([[1, 2], [1]])
+BACK = np.array([[[0, 5]] * 5, [[0, 3], [1, 3], [0, 3], [0, 3], [0, 3]]])
+"""Bands that go back."""
 
 
 @pytest.mark.parametrize(
@@ -187,24 +195,36 @@ TOPOLOGY = lattice.ctc([[1, 2], [1]])
         ({"topology": WILD, "wildcard": torch.zeros(2, 5, 1)}, "got (2, 5, 1)"),
     ],
 )
-@pytest.mark.parametrize("function", [kernels.best_path, kernels.forward, kernels.occupancy])
+@pytest.mark.parametrize("function", [kernels.best_path, kernels.forward, kernels.occupancy, kernels.tangent])
 def test_wrong_arguments(function: Callable, change: dict[str, object], said: str) -> None:
+    more = {"lengths": None, "direction": LOG_PROBS} if function is kernels.tangent else {}
     with pytest.raises(KernelError) as error:
-        function(**({"log_probs": LOG_PROBS, "topology": TOPOLOGY} | change))
+        function(**({"log_probs": LOG_PROBS, "topology": TOPOLOGY} | more | change))
     assert said in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("bands", "said"),
+    ("function", "name", "value", "said"),
     [
-        (np.zeros((2, 4, 2), int), "expected whole numbers (2, 5, 2), got int64 of shape (2, 4, 2)"),
-        (np.zeros((2, 5, 2)), "got float64"),
-        (np.array([[[0, 5]] * 5, [[0, 3], [1, 3], [0, 3], [0, 3], [0, 3]]]), "bands of utterance 1: from frame 1 to 2"),
+        ("best_path", "bands", np.zeros((2, 4, 2), int), "whole numbers (2, 5, 2), got int64 of shape (2, 4, 2)"),
+        ("best_path", "bands", np.zeros((2, 5, 2)), "got float64"),
+        ("best_path", "bands", BACK, "bands of utterance 1: from frame 1 to 2"),
+        ("tangent", "direction", None, "direction: expected a floating-point tensor (B, T, C), got NoneType"),
+        ("tangent", "direction", LOG_PROBS.int(), "direction: expected a floating-point tensor"),
+        (
+            "tangent",
+            "direction",
+            torch.zeros(2, 5, 4),
+            "direction: expected shape (2, 5, 3) as log_probs, got (2, 5, 4)",
+        ),
+        ("tangent", "posteriors", torch.zeros(2, 5), "posteriors: expected shape (2, 5, 3) as log_probs, got (2, 5)"),
+        ("tangent", "posteriors", [[0.0]], "posteriors: expected a floating-point tensor (B, T, C), got list"),
     ],
 )
-def test_wrong_bands(bands: np.ndarray, said: str) -> None:
+def test_wrong_arguments_of_one_function(function: str, name: str, value: object, said: str) -> None:
+    more = {"lengths": None, "direction": LOG_PROBS} if function == "tangent" else {}
     with pytest.raises(KernelError) as error:
-        kernels.best_path(LOG_PROBS, TOPOLOGY, bands=bands)
+        getattr(kernels, function)(LOG_PROBS, TOPOLOGY, **(more | {name: value}))
     assert said in str(error.value)
 
 

@@ -1,5 +1,6 @@
-"""The GPU's backend against enumeration and the reference, at the ends of what floats hold, on every layout and dtype,
-and what it refuses: on the card if there is one, else interpreted.
+"""The GPU's backend against enumeration and the reference, on every layout and dtype, and what it refuses.
+
+It runs on the card if there is one, else interpreted. `test_extremes` has the ends of what floats hold.
 
 Interpreted, time goes by the frame and hardly by the utterance: so thousands of tiny problems go into one batch, and
 strips, tiles and blocks are made so small that tiny problems need many of them.
@@ -9,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import sys
 import types
 from collections.abc import Iterator
 
@@ -17,30 +17,16 @@ import gpu_interpreted
 import numpy as np
 import pytest
 import torch
-from gpu_problems import DEVICE, NEVER, faults, on, optional_over_tiles, same_paths, same_sums
-from kernel_problems import (
-    Batch,
-    Problem,
-    alone,
-    random_bands,
-    tiny_any,
-    tiny_ctc,
-    tiny_segments,
-    tiny_simple,
-)
+from gpu_problems import DEVICE, NEVER, Modules, faults, needs_gpu, on, optional_over_tiles, same_paths, same_sums
+from gpu_problems import loaded as loaded
+from gpu_problems import modules as modules
+from kernel_problems import Batch, Problem, alone, random_bands, tiny_any, tiny_ctc, tiny_segments, tiny_simple
 from kernel_problems import batch as random_batch
 
 from ctc_align import kernels, lattice
 from ctc_align.errors import KernelError
 
-REASON = None if torch.cuda.is_available() else gpu_interpreted.missing()
-pytestmark = pytest.mark.skipif(REASON is not None, reason=f"the GPU's kernels cannot run here: {REASON}")
-Modules = dict[str, types.ModuleType]
-
-
-@pytest.fixture(scope="module")
-def loaded(tmp_path_factory: pytest.TempPathFactory) -> Modules:
-    return gpu_interpreted.backend(tmp_path_factory.mktemp("kernels"))
+pytestmark = [needs_gpu, pytest.mark.usefixtures("modules")]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -48,12 +34,6 @@ def _orders(loaded: Modules) -> Iterator[None]:
     """Once for all tests: of launches that are the same in several of them, two are tried in every order."""
     with gpu_interpreted.in_every_order():
         yield
-
-
-@pytest.fixture(autouse=True)
-def modules(loaded: Modules, monkeypatch: pytest.MonkeyPatch) -> Modules:
-    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", loaded["gpu_backend"])
-    return loaded
 
 
 SHAPES = {
@@ -242,61 +222,6 @@ def noise(utterances: int, frames: int, seed: int = 0) -> torch.Tensor:
     return torch.randn(utterances, frames, 4, generator=torch.Generator().manual_seed(seed)).log_softmax(-1)
 
 
-def agrees(x: torch.Tensor, topology: lattice.Topology, atol: float) -> torch.Tensor:
-    """float32 against the float64 reference on the same numbers; returns the totals."""
-    met = kernels.occupancy(x.to(DEVICE), topology, backend="gpu")
-    right = kernels.occupancy(x.double(), topology, backend="reference")
-    torch.testing.assert_close(met.scores.cpu(), right.scores, rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(met.posteriors.cpu(), right.posteriors.float(), rtol=0, atol=atol)
-    path, best = (
-        kernels.best_path(one, topology, backend=name) for one, name in ((x.to(DEVICE), "gpu"), (x, "reference"))
-    )
-    assert path.scores.tolist() == best.scores.tolist()
-    assert path.states.tolist() == best.states.tolist()
-    return right.scores
-
-
-def test_scores_at_a_level() -> None:
-    """Every class, one, one frame, one cell, all but the blank, at every level: each a line of one batch."""
-    x, cells = [], [(), (slice(None), 0), (slice(None), 2), (20,), (25, 1), (slice(None), slice(1, None))]
-    for number, (level, where) in enumerate(itertools.product([-9e4, -1e6, -1e10, 200.0, 9e4, 1e10], cells)):
-        row = noise(1, 40, number)[0]
-        row[where] = row + level if where == () else level
-        x.append(row)
-    agrees(torch.stack(x), lattice.ctc([TARGET] * len(x)), 1e-2)
-
-
-def test_far_below_the_best_of_each_frame() -> None:
-    """The target's classes all but impossible, another class of the lattice likely: totals beyond scaled numbers."""
-    x = torch.full((2, 60, 4), -2e6)
-    x[:, :, 3] = 0.0
-    assert (agrees(x + noise(2, 60, 2), lattice.ctc([[1, 2, 3] + [1, 2] * 9, [1, 2]]), 1e-2) < -1e6).all()
-
-
-def test_impossible_rows() -> None:
-    x = noise(7, 12)
-    holes: list[tuple] = [(0,), (11,), (5,), (slice(None),), (slice(None), 0), (5, slice(1, None)), (slice(0, 6), 1)]
-    for row, cells in zip(x, holes):
-        row[cells] = NEVER
-    totals = agrees(x, lattice.ctc([TARGET] * len(holes)), 1e-5)
-    assert (totals == NEVER).tolist() == [True] * 5 + [False] * 2
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_beyond_what_sums_can_tell(dtype: torch.dtype) -> None:
-    """Where even float64 has no digits left, scores have the right size and occupancy is still a distribution."""
-    cells = [(0,), (slice(None), 0), (20,), (slice(None), slice(1, None))]
-    x = noise(16, 30).to(dtype)
-    for row, (where, level) in zip(x, itertools.product(cells, [-1e30, 1e30, -3.4e38, 3.4e38])):
-        row[where] = level
-    topology = lattice.ctc([TARGET] * len(x))
-    met = kernels.occupancy(x.to(DEVICE), topology, backend="gpu")
-    right = kernels.best_path(x.double(), topology, backend="reference").scores.tolist()
-    torch.testing.assert_close(met.posteriors.sum(2).cpu(), torch.ones(16, 30, dtype=dtype))
-    assert met.scores.tolist() == pytest.approx(right, rel=1e-6)
-    assert kernels.best_path(x.to(DEVICE), topology, backend="gpu").scores.tolist() == pytest.approx(right, rel=1e-9)
-
-
 @pytest.mark.parametrize("shape", ["one strip", "tiles"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_no_log_probs(dtype: torch.dtype, shape: str, modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -325,35 +250,6 @@ def test_no_log_probs(dtype: torch.dtype, shape: str, modules: Modules, monkeypa
     forward = kernels.forward(x.to(DEVICE), topology, backend="gpu").scores
     torch.testing.assert_close(forward, met.scores, rtol=0, atol=0, equal_nan=True)
     assert 20 < int(right.scores.isnan().sum()) < len(x) - 8
-
-
-@pytest.mark.parametrize("frames", [0, 1, 2, 3, 6])
-def test_corners(frames: int) -> None:
-    topology = lattice.ctc([TARGET[:tokens] for tokens in (0, 1, 2, 5)])
-    totals = agrees(noise(4, frames), topology, 1e-5)
-    assert (totals == NEVER).tolist() == (frames < topology.min_frames).tolist()
-    x = noise(4, frames)
-    met = kernels.best_labels(x.to(DEVICE), topology, None, 0, backend="gpu")
-    right = kernels.best_labels(x, topology, None, 0, backend="reference")
-    assert [one.cpu().tolist() for one in met] == [one.tolist() for one in right]
-
-
-def test_no_utterances() -> None:
-    x, topology = torch.zeros(0, 5, 3, device=DEVICE), lattice.ctc([])
-    assert kernels.best_path(x, topology, backend="gpu").states.shape == (0, 5)
-    assert kernels.forward(x, topology, backend="gpu").scores.shape == (0,)
-    assert kernels.occupancy(x, topology, backend="gpu").posteriors.shape == (0, 5, 3)
-
-
-def test_digits_of_long_utterances() -> None:
-    """Better than 1e-5 where PyTorch's own loss in float32 has lost two digits more."""
-    rng = np.random.default_rng(8)
-    x = torch.as_tensor(rng.normal(size=(2, 200, 20)) * 3, dtype=torch.float32).log_softmax(-1)
-    topology = lattice.ctc(rng.integers(1, 20, (2, 40)))
-    met = kernels.occupancy(x.to(DEVICE), topology, backend="gpu")
-    right = kernels.occupancy(x.double(), topology, backend="cpu")
-    torch.testing.assert_close(met.scores.cpu(), right.scores, rtol=1e-6, atol=0)
-    torch.testing.assert_close(met.posteriors.cpu(), right.posteriors.float(), rtol=0, atol=1e-5)
 
 
 def given_batch() -> Batch:

@@ -312,32 +312,6 @@ def test_corners(frames: int, tokens: int, dtype: torch.dtype) -> None:
     assert met[1].shape == (1, frames, 4)
 
 
-@pytest.mark.parametrize("backend", ["cpu", "reference"])
-def test_nothing_at_all(backend: str) -> None:
-    nobody = kernels.tangent(torch.zeros(0, 5, 3), lattice.ctc([]), None, torch.zeros(0, 5, 3), backend=backend)
-    assert (nobody.tangents.shape, nobody.scores.shape) == ((0, 5, 3), (0,))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ({"direction": None}, "direction: expected a floating-point tensor (B, T, C), got NoneType"),
-        ({"direction": torch.zeros(2, 5, 3, dtype=torch.int64)}, "direction: expected a floating-point tensor"),
-        ({"direction": torch.zeros(2, 5, 4)}, "direction: expected shape (2, 5, 3) as log_probs, got (2, 5, 4)"),
-        ({"posteriors": torch.zeros(2, 5)}, "posteriors: expected shape (2, 5, 3) as log_probs, got (2, 5)"),
-        ({"posteriors": [[0.0]]}, "posteriors: expected a floating-point tensor (B, T, C), got list"),
-        ({"lengths": [5, 6]}, "lengths: expected 0 to 5"),
-        ({"log_probs": torch.zeros(2, 5)}, "log_probs: expected shape (B, T, C)"),
-        ({"topology": lattice.ctc([[lattice.WILDCARD], [1]])}, "a state emits the wildcard: expected its scores"),
-    ],
-)
-def test_wrong_arguments(arguments: dict, said: str) -> None:
-    given = {"log_probs": torch.zeros(2, 5, 3), "topology": lattice.ctc([[1], [1]]), "lengths": None}
-    with pytest.raises(KernelError) as error:
-        kernels.tangent(**({"direction": torch.zeros(2, 5, 3)} | given | arguments))
-    assert said in str(error.value)
-
-
 @pytest.mark.parametrize("topology", ["ctc", "optional"])
 def test_what_cannot_be_held_is_refused(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given = random_batch(np.random.default_rng(71), 2, 200, 30, 7, "continuous", topology=topology)

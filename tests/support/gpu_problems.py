@@ -1,11 +1,15 @@
-"""Problems for the GPU's backend, many of them in one call, and how a wrong answer is told."""
+"""Fixtures and problems for the GPU's backend, many problems in one call, and wrong answers as lines of text."""
 
 from __future__ import annotations
 
+import sys
+import types
 from collections.abc import Sequence
 from typing import Any
 
+import gpu_interpreted
 import numpy as np
+import pytest
 import torch
 from kernel_problems import Batch, Problem, scores, side_by_side, target
 from oracles import close
@@ -14,6 +18,34 @@ from ctc_align import kernels, lattice
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 NEVER = float("-inf")
+REASON = None if torch.cuda.is_available() else gpu_interpreted.missing()
+needs_gpu = pytest.mark.skipif(REASON is not None, reason=f"the GPU's kernels cannot run here: {REASON}")
+GPU = pytest.param("gpu", marks=needs_gpu)
+Modules = dict[str, types.ModuleType]
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Modules:
+    return gpu_interpreted.backend(tmp_path_factory.mktemp("kernels"))
+
+
+@pytest.fixture
+def modules(loaded: Modules, monkeypatch: pytest.MonkeyPatch) -> Modules:
+    """Install the GPU's backend, on the card if there is one, else interpreted, and return its modules."""
+    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", loaded["gpu_backend"])
+    return loaded
+
+
+@pytest.fixture(params=["cpu", GPU])
+def backend(request: pytest.FixtureRequest) -> str:
+    """Run a test on the backend `cpu`, and on `gpu` where it can run."""
+    if request.param == "gpu":
+        request.getfixturevalue("modules")
+    return request.param
+
+
+def device_of(backend: str) -> str:
+    return DEVICE if backend == "gpu" else "cpu"
 
 
 def optional_over_tiles() -> Batch:
