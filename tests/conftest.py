@@ -48,7 +48,6 @@ PROCESSES = (
     "tests/cli/test_processes.py",
 )
 ROMANISED = (
-    "tests/text/test_romanised_languages.py",
     "tests/text/test_library_readings.py",
     "tests/text/test_sounds.py",
 )

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import statistics
+from types import ModuleType
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from planted import interpreted
+from rows import over_rows
 
 from ctc_align.errors import InputError
 from ctc_align.evaluate import WITHIN_MS, Options, compare, error_statistics, evaluate_intervals
-from ctc_align.evaluate.error_statistics import EDGES, KINDS, RATES
+from ctc_align.evaluate.error_statistics import EDGES, KINDS, RATES, shares
 from ctc_align.types import Interval
 
 RESAMPLES, SEED = 40, 11
@@ -155,3 +162,261 @@ def test_what_cannot_be_compared():
     ):
         with pytest.raises(InputError, match=says):
             compare(ours, theirs)
+
+
+# Matching, rates and resampling against oracles; and the oracles seen to fail on planted faults.
+
+
+def test_detection() -> None:
+    assert detection_faults(error_statistics) == []
+
+
+@over_rows(
+    ("old", "new"),
+    [
+        ("matched, i, j = matched + 1, i + 1, j + 1", "matched, i, j = matched + 1, i, j + 1"),
+        ("matched, i, j = matched + 1, i + 1, j + 1", "matched, i, j = matched + 1, i + 1, j"),
+        ("abs(gap_ms) <= limit_ms", "abs(gap_ms) < limit_ms - 1e-3"),
+        ("elif gap_ms < 0:", "elif gap_ms > 0:"),
+        ("limit_ms = tolerance_ms + ROUNDING_MS", "limit_ms = tolerance_ms / 2"),
+        ("sorted(starts[1:])", "sorted(starts)"),
+        ("<= SAME_EDGE_S", "<= 0.0005"),
+        ("<= SAME_EDGE_S", "<= 0.2"),
+        ('"f1": 2 * matched / (hypothesis + reference)', '"f1": matched / (hypothesis + reference)'),
+        ('"f1": 2 * matched / (hypothesis + reference)', '"f1": matched / hypothesis'),
+        ('"r_value": 1 - (np.hypot(1 - recall, over) + off) / 2', '"r_value": 1 - np.hypot(1 - recall, over)'),
+        ("np.abs(recall - 1 - over)", "np.abs(recall - 1 + over)"),
+        (
+            "matched / reference, hypothesis / reference - 1\n        off",
+            "matched / reference, 0 * matched\n        off",
+        ),
+        ("over = hypothesis / reference - 1 if", "over = hypothesis / reference if"),
+        ('"precision": matched / hypothesis', '"precision": matched / reference'),
+    ],
+)
+def test_the_checker_of_detection_fails_when_it_should(old: str, new: str) -> None:
+    assert detection_faults(interpreted(error_statistics, old, new)) != []
+
+
+@pytest.mark.parametrize("window", [1, 4096])
+def test_bootstrap(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
+    monkeypatch.setattr(error_statistics, "_FIRST_WINDOW", window)
+    assert bootstrap_faults(error_statistics) == []
+
+
+@over_rows(
+    ("old", "new"),
+    [
+        ("upper = (upto <= (number", "upper = (upto < (number"),
+        ("((number[rows] - 1) // 2)", "(number[rows] // 2)"),
+        ("(values[lower] + values[upper]) / 2", "values[lower]"),
+        ("random.integers(0, utterances, (rows, utterances))", "np.tile(np.arange(utterances), (rows, 1))"),
+        ("random.integers(0, utterances, (rows", "random.integers(0, utterances // 2 + 1, (rows"),
+        ("default_rng(seed)", "default_rng()"),
+        ("default_rng(seed)", "default_rng(0)"),
+        ("(drawn @ total) / (drawn @ count)", "total.sum() / (drawn @ count)"),
+        ("(100 + LEVEL) / 2", "LEVEL"),
+        ("samples = samples[~np.isnan(samples)]", "samples = np.nan_to_num(samples)"),
+        ("drawn[rows][:, utterance]", "drawn[rows][:, ::-1][:, utterance]"),
+    ],
+)  # fmt: skip
+def test_the_checker_of_the_bootstrap_fails_when_it_should(old: str, new: str) -> None:
+    for window in (1, 4096):
+        module = interpreted(error_statistics, old, new)
+        module.__dict__["_FIRST_WINDOW"] = window
+        with contextlib.suppress(IndexError, RuntimeWarning):  # which is telling, too
+            assert bootstrap_faults(module) != [], window
+
+
+def test_a_window_that_does_not_grow_is_told() -> None:
+    module = interpreted(error_statistics, "(number // 2 < last).all()", "True")
+    module.__dict__["_FIRST_WINDOW"] = 1
+    with pytest.raises(IndexError):
+        bootstrap_faults(module)
+
+
+def test_draws_do_not_depend_on_the_portions(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = np.concatenate(list(error_statistics.bootstrap_weights(7, 100, 1)))
+    monkeypatch.setattr(error_statistics, "_CELLS", 21)
+    portions = list(error_statistics.bootstrap_weights(7, 100, 1))
+    assert len(portions) == 34
+    assert (np.concatenate(portions) == whole).all()
+    values, utterance = np.random.default_rng(0).normal(size=50), np.arange(50) % 7
+    once = error_statistics.bootstrap_medians(values, utterance, whole)
+    monkeypatch.setattr(error_statistics, "_CELLS", 10**6)
+    assert (error_statistics.bootstrap_medians(values, utterance, whole) == once).all()
+
+
+def test_rates_of_nothing() -> None:
+    nothing = error_statistics.detection(0, 0, 0)
+    assert (nothing.precision, nothing.recall, nothing.f1, nothing.r_value) == (None, None, None, None)
+    assert error_statistics.detection(0, 3, 0).precision == error_statistics.detection(0, 3, 0).f1 == 0.0
+    no_guess = error_statistics.detection(3, 0, 0)
+    assert (no_guess.precision, no_guess.recall, no_guess.f1, no_guess.over_segmentation) == (None, 0.0, 0.0, -1.0)
+
+
+def test_the_tolerance_is_inclusive_whatever_the_floats() -> None:
+    for base in (0.1, 0.3, 1.1, 7.7, 123.456):
+        assert error_statistics.hits([base + 0.02], [base], 20.0) == 1
+        assert error_statistics.hits([base + 0.0201], [base], 20.0) == 0
+
+
+def test_boundaries_count_whatever_the_labels() -> None:
+    reference = [Interval(0.0, 0.5, "a"), Interval(0.5, 1.0, "b")]
+    hypothesis = [Interval(0.0, 0.5, "x"), Interval(0.51, 1.03, "y")]
+    found = evaluate_intervals([("a", hypothesis, reference)]).boundaries
+    # by hand: {0, 0.5, 1.0} against {0, 0.5, 0.51, 1.03}; 1.03 is too far off, 0.51 has no partner left
+    assert (found["both"].reference, found["both"].hypothesis, found["both"].hits) == (3, 4, 2)
+    assert (found["onset"].hits, found["offset"].hits, found["inner_onset"].hits) == (2, 1, 1)
+    assert found["both"].f1 == pytest.approx(4 / 7)
+
+
+def test_counts_are_by_utterance() -> None:
+    """A boundary is not found by another utterance's."""
+    one = [Interval(0.0, 0.5, "a")]
+    other = [Interval(0.2, 0.7, "a")]
+    found = evaluate_intervals([("x", one, other), ("y", other, one)]).boundaries["both"]
+    assert (found.reference, found.hypothesis, found.hits) == (4, 4, 0)
+
+
+ROWS = st.lists(
+    st.lists(st.tuples(st.integers(1, 60), st.integers(0, 1)), min_size=1, max_size=6), min_size=1, max_size=4
+)
+
+
+def rows(spans: list[list[tuple[int, int]]], shift_ms: int = 0) -> list[list[Interval]]:
+    """Words of so many times 5 ms, each after a pause or not."""
+    made = []
+    for one in spans:
+        at, row = 10, []
+        for i, (length, pause) in enumerate(one):
+            at += 20 * pause
+            row.append(Interval((at * 5 + shift_ms) / 1000, ((at + length) * 5 + shift_ms) / 1000, f"w{i}"))
+            at += length
+        made.append(row)
+    return made
+
+
+@settings(deadline=None, max_examples=60)  # machines are busy
+@given(ROWS, st.integers(-40, 40))
+def test_a_shift_is_the_error(spans, shift_ms) -> None:
+    triples = [(str(i), ours, theirs) for i, (ours, theirs) in enumerate(zip(rows(spans, shift_ms), rows(spans)))]
+    found = evaluate_intervals(triples, options=Options(resamples=20))
+    for errors in (found.both, found.onset, found.offset):
+        assert errors.mae_ms == errors.median_abs_ms == pytest.approx(abs(shift_ms))
+        assert errors.median_signed_ms == errors.mean_signed_ms == pytest.approx(shift_ms)
+        assert all(percent == (100.0 if abs(shift_ms) <= limit else 0.0) for limit, percent in errors.within_ms.items())
+        if len(spans) > 1:
+            assert errors.ci95["mae_ms"] == pytest.approx((abs(shift_ms),) * 2)
+    if abs(shift_ms) <= 20:
+        assert all(found.boundaries[kind].f1 in (1.0, None) for kind in KINDS)
+
+
+def test_one_utterance_has_no_intervals() -> None:
+    row = [Interval(0.0, 1.0, "a")]
+    found = evaluate_intervals([("a", row, row)])
+    assert found.both.ci95 == found.boundaries["both"].ci95 == {}
+    two = evaluate_intervals([("a", row, row), ("b", row, row)])
+    assert two.both.ci95["within_20_ms"] == (100.0, 100.0)
+    assert two.boundaries["both"].ci95["r_value"] == (1.0, 1.0)
+    assert evaluate_intervals([("a", row, row), ("b", row, row)], options=Options(resamples=0)).both.ci95 == {}
+
+
+def test_shares_of_bins() -> None:
+    assert shares(np.array([-10.0, -9.9, 0.0, 9.9, 10.0, 99.0]), [-10, 0, 10]) == pytest.approx(
+        [0.0, 200 / 6, 200 / 6, 200 / 6]
+    )
+    assert shares(np.array([]), [0]) == [0.0, 0.0]
+
+
+BY_HAND = (
+    # reference, hypothesis, hits; precision, recall, F1, over-segmentation, R-value by hand from the paper's formulas
+    (10, 10, 8, 0.8, 0.8, 0.8, 0.0, 0.829289),
+    (10, 15, 9, 0.6, 0.9, 0.72, 0.5, 0.532917),
+    (10, 5, 5, 1.0, 0.5, 2 / 3, -0.5, 0.646447),
+    (4, 4, 4, 1.0, 1.0, 1.0, 0.0, 1.0),
+    (4, 4, 0, 0.0, 0.0, 0.0, 0.0, 0.146447),
+)
+"""The last: recall 0, so r1 = 1, r2 = -1/√2, R = 1 - (1 + 0.707107) / 2."""
+
+
+def most_pairs(hypothesis_ms: list[int], reference_ms: list[int], tolerance_ms: int) -> int:
+    """The largest one-to-one matching in any order at all, by augmenting paths (Kuhn), in whole milliseconds."""
+    partner: dict[int, int] = {}
+
+    def place(i: int, tried: set[int]) -> bool:
+        for j, time_ms in enumerate(reference_ms):
+            if j not in tried and abs(hypothesis_ms[i] - time_ms) <= tolerance_ms:
+                tried.add(j)
+                if j not in partner or place(partner[j], tried):
+                    partner[j] = i
+                    return True
+        return False
+
+    return sum(place(i, set()) for i in range(len(hypothesis_ms)))
+
+
+def detection_faults(module: ModuleType) -> list[str]:
+    """Matching against Kuhn's on tied times, rates against figures by hand, boundaries of a row by hand."""
+    faults = []
+    random = np.random.default_rng(1)
+    for _ in range(300):
+        ours, theirs = (sorted((5 * random.integers(0, 40, random.integers(0, 9))).tolist()) for _ in range(2))
+        found = module.hits([t / 1000 for t in ours], [t / 1000 for t in theirs], 20.0)
+        if found != most_pairs(ours, theirs, 20):
+            faults.append(f"hits {found} of {ours}, {theirs}")
+    for reference, hypothesis, hits, *expected in BY_HAND:
+        one = module.detection(reference, hypothesis, hits)
+        names = ("precision", "recall", "f1", "over_segmentation", "r_value")
+        many = module.rates(np.array([[reference, hypothesis, hits]]))
+        for name, value in zip(names, expected):
+            if getattr(one, name) != pytest.approx(value, abs=2e-6):
+                faults.append(f"{name} of {reference, hypothesis, hits}: {getattr(one, name)}")
+            if name in many and many[name][0] != pytest.approx(value, abs=2e-6):
+                faults.append(f"{name} of {reference, hypothesis, hits} resampled: {many[name][0]}")
+    # a touches b, b and c leave 1 ms to rounding, a pause before d
+    row = [Interval(0.1, 0.2, "a"), Interval(0.2, 0.3, "b"), Interval(0.301, 0.4, "c"), Interval(0.5, 0.6, "d")]
+    by_hand = {
+        "both": [0.1, 0.2, 0.3, 0.4, 0.5, 0.6],
+        "onset": [0.1, 0.2, 0.301, 0.5],
+        "offset": [0.2, 0.3, 0.4, 0.6],
+        "inner_onset": [0.2, 0.301, 0.5],
+    }
+    for kind, times in by_hand.items():
+        if module.boundaries_s(row, kind) != times or module.boundaries_s([], kind) != []:
+            faults.append(f"boundaries {kind}: {module.boundaries_s(row, kind)}")
+    return faults
+
+
+def bootstrap_faults(module: ModuleType) -> list[str]:
+    """Means and medians against those of the values written out, weights against what drawing must give."""
+    faults = []
+    random = np.random.default_rng(2)
+    for utterances, size in ((1, 5), (3, 2), (6, 40), (9, 41), (30, 200)):
+        values = np.round(random.normal(0, 3, size), 0)
+        utterance = random.integers(0, max(1, utterances - 1), size)
+        # the last utterance has no values: a resample of nothing but it has no figure
+        drawn = np.concatenate([*module.bootstrap_weights(utterances, 50, 3), np.eye(utterances, dtype=int)[-1:]])
+        pairs = ((module.bootstrap_means, statistics.fmean), (module.bootstrap_medians, statistics.median))
+        for statistic, oracle in pairs:
+            found = statistic(values, utterance, drawn)
+            for weights, one in zip(drawn, found):
+                written_out = [v for v, u in zip(values.tolist(), utterance.tolist()) for _ in range(weights[u])]
+                expected = oracle(written_out) if written_out else float("nan")
+                if one != pytest.approx(expected, nan_ok=True, abs=1e-9):
+                    faults.append(f"{statistic.__name__} of {utterances}, {size}: {one}, expected {expected}")
+    drawn = np.concatenate(list(module.bootstrap_weights(20, 2000, 5)))
+    if drawn.shape != (2000, 20) or (drawn.sum(axis=1) != 20).any():
+        faults.append("resamples of another size")
+    # the number of times that one of 20 is drawn in 20 has the mean 1 and the variance 0.95
+    if abs(drawn.mean(axis=0) - 1).max() > 0.12 or abs(drawn.var(axis=0) - 0.95).max() > 0.2:
+        faults.append("utterances are not drawn alike, or not put back")
+    if (drawn != np.concatenate(list(module.bootstrap_weights(20, 2000, 5)))).any():
+        faults.append("other draws with the same seed")
+    if (drawn == np.concatenate(list(module.bootstrap_weights(20, 2000, 6)))).all():
+        faults.append("the same draws with another seed")
+    if module.bootstrap_interval(np.array([np.nan, *range(101)])) != pytest.approx((2.5, 97.5)):
+        faults.append("not the middle 95 %")
+    if module.bootstrap_interval(np.array([np.nan])) is not None:
+        faults.append("an interval of nothing")
+    return faults

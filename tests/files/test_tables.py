@@ -5,15 +5,26 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import json
 import math
+import unicodedata
+from dataclasses import replace
 
+import pandas
+import pysubs2
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from rows import over_rows
-from sample_alignments import aligned, make_alignment, swapped_alignments
+from sample_alignments import aligned, conversation, make_alignment, random_alignments, swapped_alignments
+from spoken_documents import timed
 
-from ctc_align.files import CtmWriter, OutputFiles, Style, TokenCtmWriter, output_paths, rendered
-from ctc_align.types import AlignedWord, aligned_words
+from ctc_align.config import Settings
+from ctc_align.files import FORMATS, Alignment, CtmWriter, OutputFiles, Style, TokenCtmWriter, output_paths, rendered
+from ctc_align.files.textgrid import read_textgrid
+from ctc_align.files.transcripts import parse_transcript
+from ctc_align.files.writer import WRITTEN
+from ctc_align.text.characters import spreadsheet_cell
+from ctc_align.types import AlignedWord, BookPlace, aligned_words
 
 
 def by_time(alignment) -> list[AlignedWord]:
@@ -158,3 +169,204 @@ def test_a_label_track_never_takes_the_transcripts_name(talk, tmp_path):
     OutputFiles(tmp_path, "talk", ("audacity",), force=True).write(talk)
     assert (tmp_path / "talk.txt").read_text() == "mine"
     assert [path.name for path in output_paths(tmp_path, "talk", ("audacity",))] == ["talk.audacity.txt"]
+
+
+# CSV, Whisper's JSON and Label Studio's tasks, read by pandas, and the reader of transcripts.
+
+ALL_TIERS = Style(tiers="words,phones,sentences,speakers", labels="written")
+
+
+def table_of(alignment: Alignment, style: Style | None = None) -> pandas.DataFrame:
+    data = rendered(alignment, "csv", style)
+    return pandas.read_csv(io.BytesIO(data), keep_default_na=False, na_values={"start_s": "", "end_s": "", "word": ""})
+
+
+def test_a_long_table_of_words_and_phones():
+    alignment = conversation()
+    table = table_of(alignment)
+    words, phones = table[table.tier == "words"], table[table.tier == "phones"]
+    assert len(table) == len(words) + len(phones)
+    assert [*words.word] == [*range(1, len(alignment.words) + 1)]
+    assert [*words.status] == [word.status for word in alignment.words]
+    timed = words[words.status == "aligned"]
+    assert [*timed.start_s] == pytest.approx([word.start_s for word in aligned_words(alignment)], abs=0.00051)
+    assert [*timed.duration_s.astype(float)] == pytest.approx([0.2] * len(timed))
+    assert words[words.status == "skipped"].start_s.isna().all()
+    assert [*phones.groupby("word").size()] == [2] * len(timed)
+    assert {*phones.merge(words, on="word").eval("word_label_x == label_y")} == {True}
+    assert [*phones[phones.word_label == "yes"].position] == ["1", "2"] or [*phones.position.astype(int)][:2] == [1, 2]
+    ann = table_of(alignment, ALL_TIERS)
+    assert [*ann[ann.tier == "sentences"].label] == ["It is Dr. Brown.", "Is it?", "Yes, yes is!", "And so"]
+    assert [*ann[ann.tier == "speakers"].label] == ["Ann", "Bob"]
+
+
+def test_labels_that_programs_would_take_for_something_else():
+    words = ("None", "NA", 'say "x,y"', "=1+1", "a\x1bb")
+    alignment = make_alignment(tuple(aligned(word, i / 10, i / 10 + 0.1, 0, "@=") for i, word in enumerate(words)))
+    table = table_of(replace(alignment, token_kind="phones"), Style(labels="written"))
+    assert [*table[table.tier == "words"].label] == ["None", "NA", 'say "x,y"', "'=1+1", r"a\x1bb"]
+    assert [*table[table.tier == "phones"].label] == ["@", "="] * 5
+
+
+def test_whispers_words_add_up_to_its_text():
+    alignment = replace(conversation(), config={"language": "en"}, offset_s=100.0)
+    data = rendered(alignment, "whisper", Style(times="recording"))
+    whisper = json.loads(data)
+    assert whisper["text"] == " It is Dr. Brown. Is it? Yes, yes is! And so"
+    assert whisper["language"] == "en"
+    assert [segment["speaker"] for segment in whisper["segments"]] == ["Ann", "Ann", "Bob", "Bob"]
+    for segment in whisper["segments"]:
+        assert "".join(word["word"] for word in segment["words"]) == segment["text"]
+        assert (segment["start"], segment["end"]) == (segment["words"][0]["start"], segment["words"][-1]["end"])
+    words = [word for segment in whisper["segments"] for word in segment["words"]]
+    assert whisper["word_segments"] == words
+    for got, word in zip(words, aligned_words(alignment), strict=True):
+        assert (got["start"], got["end"]) == pytest.approx((word.start_s + 100, word.end_s + 100), abs=0.00051)
+        assert got["probability"] == got["score"] == word.confidence
+    events = [(each.start, each.end, each.text) for each in pysubs2.load_from_whisper(whisper)]
+    segments = [(round(1000 * each["start"]), round(1000 * each["end"]), each["text"]) for each in whisper["segments"]]
+    assert events == [(start, end, text.strip()) for start, end, text in segments]
+    read = parse_transcript(data, "a.whisper.json")
+    assert read.text.splitlines() == [segment["text"].strip() for segment in whisper["segments"]]
+    assert {(cue.start_s, cue.speaker) for cue in read.subtitles.cues} >= {(whisper["segments"][0]["start"], "Ann")}
+
+
+def test_whispers_words_have_no_spaces_where_the_text_has_none():
+    alignment = make_alignment((aligned("行", 0.1, 0.4), aligned("く。", 0.4, 0.9, 1)), text="行く。")
+    (segment,) = json.loads(rendered(alignment, "whisper"))["segments"]
+    assert [word["word"] for word in segment["words"]] == ["行", "く。"]
+    assert segment["text"] == "行く。"
+
+
+def test_label_studio_gets_regions_with_label_and_text():
+    alignment = conversation()
+    (task,) = json.loads(rendered(alignment, "labelstudio"))
+    (prediction,) = task["predictions"]
+    assert {"model_version", "score", "result"} <= {*prediction}, "as Label Studio's documentation wants it"
+    for result in prediction["result"]:
+        assert {"id", "from_name", "to_name", "type", "value", "original_length"} <= {*result}
+        assert result["type"] in ("labels", "textarea")
+        assert {"start", "end", "channel"} <= {*result["value"]}
+        assert ("labels" in result["value"]) != ("text" in result["value"])
+    assert task["data"] == {"audio": alignment.audio, "text": alignment.text, "utterance": alignment.utterance}
+    regions: dict[str, dict] = {}
+    for result in prediction["result"]:
+        regions.setdefault(result["id"], {}).update(result["value"], by=result["from_name"], meta=result["meta"])
+    shown = sorted((region["start"], region["end"], *region["text"], *region["labels"]) for region in regions.values())
+    expected = [(word.start_s, word.end_s) for word in aligned_words(alignment)]
+    assert [(start, end) for start, end, *_ in shown] == [pytest.approx(span, abs=0.00051) for span in expected]
+    assert [row[2:] for row in shown][:4] == [("It", "Word"), ("is", "Word"), ("Dr", "Word"), ("Brown", "Word")]
+    (task,) = json.loads(rendered(alignment, "labelstudio", ALL_TIERS))
+    labels = {label for each in task["predictions"][0]["result"] for label in each["value"].get("labels", ())}
+    assert labels == {"Word", "Phone", "Sentence", "Speaker"}
+
+
+@settings(max_examples=20, deadline=None)
+@given(random_alignments())
+def test_any_alignment_is_a_table_and_json(alignment):
+    table = table_of(alignment, ALL_TIERS)
+    assert [*table[table.tier == "words"].label.astype(str)] == [word.text for word in alignment.words]
+    whisper = json.loads(rendered(alignment, "whisper", ALL_TIERS))
+    assert len(whisper["word_segments"]) == len(aligned_words(alignment))
+    json.loads(rendered(alignment, "labelstudio", ALL_TIERS))
+
+
+# What a format cannot carry: control characters, formulas, markup of players; each has its own rule, and all parse.
+
+CONTROLS = "a\x1b[2J\x00\x07\x08\x7f\x85\x9bb"
+
+
+def of_words(*texts: str, **changes: object) -> Alignment:
+    words = [aligned(text, i + 0.1, i + 0.9, 0, "ab") for i, text in enumerate(texts)]
+    return make_alignment(tuple(words), len(texts) + 1.0, **changes)
+
+
+def shown(format: str, *texts: str) -> str:
+    return rendered(of_words(*texts), format, Style(labels=WRITTEN)).decode()
+
+
+@pytest.mark.parametrize("format", [name for name, format in FORMATS.items() if not format.writers[0].is_binary])
+def test_no_format_holds_control_characters(format):
+    names: dict = {"utterance": f"u{CONTROLS}\n\u2028", "audio": f"{CONTROLS}.wav", "model": CONTROLS}
+    names["token_kind"] = CONTROLS
+    names["places"] = (BookPlace(0, 9, f"{CONTROLS}.xhtml", CONTROLS),)
+    told = rendered(of_words(CONTROLS, "\x1b", "\u2028", **names), format, Style(labels=WRITTEN)).decode()
+    assert {c for c in told if unicodedata.category(c) == "Cc"} <= {"\n", "\t"}
+    assert not {"\u2028", "\u2029"} & set(told)
+
+
+@over_rows(
+    ("format", "word", "told"),
+    [
+        ("tsv", "=1+1", "\t'=1+1\t"),
+        ("tsv", "@cmd", "\t'@cmd\t"),
+        ("tsv", "+cmd|x", "\t'+cmd|x\t"),
+        ("tsv", "-5", "\t-5\t"),
+        ("tsv", "+1.5%", "\t+1.5%\t"),
+        ("tsv", "'=x", "\t''=x\t"),
+        ("tsv", "'tis", "\t'tis\t"),
+        ("tsv", "a\x1bb\\c", "\ta\\x1bb\\\\c\t"),
+        ("audacity", "a\x1bb", "\ta\ufffdb\n"),
+        ("ctm", "a\x1bb", " a_b "),
+        ("textgrid", 'a\x1b"b', 'text = "a\ufffd""b"'),
+        ("json", "a\x9bb\u202e", '"text": "a\\u009bb\\u202e"'),
+        ("srt", "a\x1bb", "\na\ufffdb\n"),
+        ("vtt", "a\x00b", "\na\ufffdb\n"),
+    ],
+)
+def test_what_a_format_says_in_its_place(format, word, told):
+    assert told in shown(format, word)
+
+
+@over_rows(
+    ("word", "told"),
+    [
+        ("&lt;b&gt;", "‹b›"),
+        ("&lt;font", "<font"),  # no tag without its end
+        ("<<b>x>", "‹x›"),
+        ("{\\an8}", "(\\an8)"),
+        ("{m}", "{m}"),
+        ("1<2", "1<2"),
+    ],
+)
+def test_srt_has_no_markup_but_that_of_its_source(word, told):
+    assert told in shown("srt", word)
+
+
+def test_tags_made_of_several_words_are_none():
+    texts = ("&lt;font", "color=red&gt;big", "&lt;/font&gt;", "00:00:01,000", "--&gt;", "00:00:02,000")
+    told = shown("srt", *texts)
+    assert "<" not in told
+    assert told.count(" --> ") == told.count("\n\n")
+
+
+def test_tags_of_the_source_stay_and_text_that_looks_like_them_stays_text():
+    vtt = "WEBVTT\n\n00:01.000 --> 00:02.000\n<b>one</b> &lt;b&gt; <c.x>two</c>\n"
+    srt = "1\n00:00:01,000 --> 00:00:02,000\n<b>one</b> {\\an8} two\n\n"
+    times, config = {"one": (0.1, 0.9), "two": (1.1, 1.9)}, Settings().to_dict()
+    of_vtt, of_srt = (timed(content, times, 3.0, config=config) for content in (vtt, srt))
+    assert "\n<b>one</b> ‹b› two\n" in rendered(of_vtt, "srt").decode()
+    assert "\n<b>one</b> &lt;b&gt; <c.x>two</c>\n" in rendered(of_vtt, "vtt").decode()
+    assert "\n<b>one</b> {\\an8} two\n" in rendered(of_srt, "srt").decode()
+
+
+def test_a_speaker_is_one_line_of_a_textgrid(tmp_path):
+    words = [
+        aligned("one", 0.1, 0.5),
+        aligned("two", 0.6, 0.9, 4),
+    ]
+    named = [replace(word, speaker=f'{name}\n"\x1b') for word, name in zip(words, "AB")]
+    (tmp_path / "a.TextGrid").write_bytes(rendered(make_alignment(tuple(named)), "textgrid"))
+    assert read_textgrid(tmp_path / "a.TextGrid").tiers[0].name == 'A "\ufffd - words'
+
+
+def test_json_says_the_same_with_escapes():
+    text = f"{CONTROLS}\u202e\u2028\U000e0041"
+    assert json.loads(shown("json", text))["words"][0]["text"] == text
+
+
+@over_rows("cell", ["=x", "'=x", "''@", "-x", "-5", "+", "-", "", "'", "a=b", "＝x", "1,5"])
+def test_a_spreadsheets_cell_gives_the_text_back(cell):
+    made = spreadsheet_cell(cell)
+    assert (made[1:] if made != cell else made) == cell
+    assert made != cell or made[:1] not in "=+@＝" or not made

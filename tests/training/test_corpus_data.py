@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import soundfile
 import torch
 from made_corpus import make_corpus, utterances_of
 from made_letters import make_letters
+from sample_alignments import aligned, make_alignment
 
 from ctc_align.audio.loading import load_audio, load_segment
 from ctc_align.corpus.sources import open_source
@@ -19,6 +21,7 @@ from ctc_align.models.convnet import features
 from ctc_align.training import Watch
 from ctc_align.training import corpus_data as stores
 from ctc_align.training.corpus_data import Corpus, Limits, build_store, gather, make_inventory, read_pairs
+from ctc_align.training.labelled_speech import read_labelled
 
 # The frames of a corpus on disk.
 
@@ -122,3 +125,20 @@ def test_audio_that_holds_more_than_its_transcript_is_left_out(tmp_path: Path) -
     samples = np.tile(soundfile.read(tmp_path / "u000.wav")[0], 20)
     soundfile.write(tmp_path / "u000.wav", samples, 16000)
     assert [one.kind for one in gathered(tmp_path).left_out] == ["a transcript too short for its audio"]
+
+
+# Hand labels in folders.
+
+
+def test_of_the_downloads_of_a_page_the_last_is_a_label(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    soundfile.write(tmp_path / "talk.wav", np.zeros(16000), 16000)
+    word = replace(aligned("Hello", 0.1, 0.4), by="hand")
+    for number, name in enumerate(("talk.json", "talk.corrected.json", "talk.corrected (1).json")):
+        moved = replace(word, end_s=0.4 + number / 10)
+        make_alignment((moved,), audio="").save(tmp_path / name)
+        os.utime(tmp_path / name, (number, number))
+    make_alignment((word,), audio="", duration_s=9.0).save(tmp_path / "talk.hand.json")
+    os.utime(tmp_path / "talk.hand.json", (0, 0))
+    (labelled,) = read_labelled(tmp_path)
+    assert "talk.hand.json is ignored: it belongs to another text or recording than talk.corrected (1)" in caplog.text
+    assert (labelled.name, labelled.audio, labelled.words[0].end_s) == ("talk", tmp_path / "talk.wav", 0.6)

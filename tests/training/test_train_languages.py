@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
+from inline_corpus import inline_alignment  # noqa: F401 (a fixture)
 from made_corpus import Lines
-from made_letters import make_letters
+from made_letters import WORDS, make_letters
+from made_models import tiny_folder
 from safetensors.torch import load_file
 from small_training import SMALL, StoppedError, model_files, options, stop_at_saves
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_segment
+from ctc_align.cli import run as cli
 from ctc_align.config import Settings
 from ctc_align.corpus.corpus_scores import ScoreOptions, score_source
 from ctc_align.corpus.engine.stages import AlignTask, JobState
@@ -23,9 +27,13 @@ from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
 from ctc_align.files import Alignment
+from ctc_align.models import load_model
+from ctc_align.models.catalogue import FolderSettings, folder_settings
 from ctc_align.models.convnet.network import NetworkShape
+from ctc_align.text import words_of
 from ctc_align.text.phone_sets import IPA_PHONES
 from ctc_align.training.acoustic_training import Training
+from ctc_align.training.adaptation import Adaptation, adapt
 from ctc_align.training.pipeline import train
 from ctc_align.training.recipe import NetworkSizes, Recipe, SegmenterPlan
 from ctc_align.training.starting import read_start
@@ -145,3 +153,181 @@ def test_a_model_begins_with_the_weights_of_another_one(model: Path, spoken: Pat
     train(begun, options(spoken, tmp_path / "m"))
     assert f"begun with the weights of {model}" in (tmp_path / "m" / "README.md").read_text("utf-8")
     assert load_file(str(tmp_path / "m" / "model.safetensors"))["body.0.conv.weight"].shape == (32, 32, 3)
+
+
+# A trained model's folder remembers its language and its lexicon: nobody has to say them again.
+
+TINY = Recipe(
+    language="de",
+    fewest=3,
+    network=NetworkSizes(8, 8, 8, (1,)),
+    segmenter=SegmenterPlan(((1, 2, 20),), 1),
+    training=Training(epochs=1, bfloat16=False),
+)
+TEXT = "mola 2"
+
+
+@pytest.fixture(scope="module")
+def sounds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("letters")
+    make_letters(folder, 12)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def letters(sounds: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train(TINY, options(sounds, tmp_path_factory.mktemp("letters") / "m")).folder
+
+
+@pytest.fixture(scope="module")
+def phones(sounds: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("phones")
+    lines = [f"{word.lower()}\t{' '.join('P' + letter for letter in word.lower())}" for word in WORDS]
+    (folder / "tones.dict").write_text("\n".join([*lines, "zwei\tPt Pe", "two\tPo Po"]) + "\n", "utf-8")
+    call = options(sounds, folder / "m", lexicon=str(folder / "tones.dict"))
+    return train(TINY, call).folder
+
+
+def spoken_words(aligner: Aligner, sounds: Path, text: str = TEXT) -> list[str]:
+    return [word.spoken for word in aligner.align(sounds / "u000.wav", text).words]
+
+
+def tokens(aligner: Aligner, sounds: Path, text: str = TEXT) -> list[list[str]]:
+    return [[token.token for token in word.tokens] for word in aligner.align(sounds / "u000.wav", text).words]
+
+
+def test_what_a_folder_remembers(letters: Path, phones: Path, tmp_path: Path) -> None:
+    assert folder_settings(str(letters)) == FolderSettings("de")
+    assert folder_settings(str(phones)) == FolderSettings("de", str(phones / "lexicon.txt"))
+    assert 'language = "de"\n' in (letters / "model.toml").read_text("utf-8")
+    assert load_model(str(letters), device="cpu").description.language == "de"  # type: ignore[attr-defined]
+    plain = tiny_folder(tmp_path / "plain", ("<blank>", "a"))
+    assert "language" not in (plain / "model.toml").read_text("utf-8")
+    for name in (None, "english", "hf:a/b", str(plain), str(tmp_path), str(tmp_path / "absent"), "a\0b"):
+        assert folder_settings(name) == FolderSettings()
+
+
+def test_a_language_that_is_no_text_is_refused(letters: Path, tmp_path: Path) -> None:
+    wrong = tmp_path / "m"
+    shutil.copytree(letters, wrong)
+    text = (wrong / "model.toml").read_text("utf-8").replace('language = "de"', "language = 5")
+    (wrong / "model.toml").write_text(text, "utf-8")
+    with pytest.raises(UsageError, match="language is not a text: 5"):
+        Aligner(str(wrong))
+
+
+def test_the_models_language_unless_the_user_says_another(letters: Path, sounds: Path) -> None:
+    aligner = Aligner(str(letters), device="cpu")
+    alignment = aligner.align(sounds / "u000.wav", TEXT)
+    assert [word.spoken for word in alignment.words] == ["mola", "zwei"]
+    assert alignment.config["language"] == "de"
+    assert [word.spoken for word in aligner.split("21", "transcript").words] == ["einundzwanzig"]
+    assert aligner.score(sounds / "u000.wav", TEXT) == aligner.score(sounds / "u000.wav", "mola zwei")
+    for language, said in (("en", "two"), ("fr", "deux")):
+        own = Aligner(str(letters), device="cpu", settings=Settings(language=language))
+        assert spoken_words(own, sounds) == ["mola", said]
+
+
+def test_without_a_model_that_says_one_it_is_english(tmp_path: Path, sounds: Path) -> None:
+    assert [word.spoken for word in words_of("2", Settings()).words] == ["two"]
+    assert [word.spoken for word in Aligner(None).split("2", "two").words] == ["two"]
+    folder = tiny_folder(tmp_path / "m", ("<blank>", *"amolwt"))
+    alignment = Aligner(str(folder), device="cpu").align(sounds / "u000.wav", TEXT)
+    assert (alignment.words[1].spoken, alignment.config["language"]) == ("two", "en")
+
+
+def test_the_models_lexicon_unless_the_user_gives_another(phones: Path, sounds: Path, tmp_path: Path) -> None:
+    assert tokens(Aligner(str(phones), device="cpu"), sounds) == [["Pm", "Po", "Pl", "Pa"], ["Pt", "Pe"]]
+    mine = tmp_path / "mine.dict"
+    mine.write_text("mola\tPa Pa\n", "utf-8")
+    alignment = Aligner(str(phones), device="cpu", lexicon=mine).align(sounds / "u000.wav", "mola soti")
+    assert [token.token for token in alignment.words[0].tokens] == ["Pa", "Pa"]
+    assert alignment.unknown == len("soti")
+
+
+def test_a_lexicon_beside_a_model_of_letters_is_not_its_own(letters: Path, sounds: Path, tmp_path: Path) -> None:
+    model = tmp_path / "m"
+    shutil.copytree(letters, model)
+    (model / "lexicon.txt").write_text("mola\tP1 P2\n", "utf-8")
+    assert folder_settings(str(model)) == FolderSettings("de")
+    with_it, without = (Aligner(str(folder), device="cpu") for folder in (model, letters))
+    assert tokens(with_it, sounds) == tokens(without, sounds)
+    assert with_it.score(sounds / "u000.wav", TEXT) == without.score(sounds / "u000.wav", TEXT)
+
+
+def test_emissions_of_another_vocabulary_are_not_the_lexicons(phones: Path) -> None:
+    from made_models import planted, spelt
+
+    alignment = Aligner(str(phones), device="cpu").align(planted(spelt("mola")), "mola")
+    assert [token.token for token in alignment.words[0].tokens] == list("mola")
+
+
+def test_adapting_inherits(letters: Path, phones: Path, sounds: Path, tmp_path: Path) -> None:
+    training = replace(Adaptation().training, epochs=1)
+    for base, kept in ((letters, "de"), (phones, "de")):
+        call = options(sounds, tmp_path / base.parent.name)
+        card = adapt(Adaptation(training=training), str(base), call)
+        assert card.inventory.language == kept
+        mine = folder_settings(str(call.out_dir))
+        assert (mine.language, mine.lexicon is None) == (kept, base == letters)
+    other = options(sounds, tmp_path / "other")
+    adapt(Adaptation(language="nl", training=training), str(letters), other)
+    assert folder_settings(str(other.out_dir)).language == "nl"
+
+
+def test_the_card_asks_for_nothing(letters: Path, phones: Path) -> None:
+    for folder in (letters, phones):
+        card = (folder / "README.md").read_text("utf-8")
+        assert "    ctc-align AUDIO TRANSCRIPT --model DIR\n" in card
+        assert "transcripts are read in `de` (`--language`)" in card
+        assert "--lexicon DIR" not in card
+        assert "--config" not in card
+    assert "words are looked up in `lexicon.txt`" in (phones / "README.md").read_text("utf-8")
+
+
+def test_align_refuses_what_is_not_spoken_in_the_models_language(letters: Path, sounds: Path, tmp_path: Path) -> None:
+    """A sign that English reads and German does not."""
+    given = ["align", sounds / "u000.wav", "--text", "@", "--model", letters, "--out-dir", tmp_path, "--quiet"]
+    assert cli([str(argument) for argument in given]) == 1
+    assert cli([str(argument) for argument in (*given, "--language", "en")]) == 0
+
+
+@pytest.mark.long
+def test_a_corpus_is_done_again_where_what_is_remembered_changed(
+    phones: Path,
+    sounds: Path,
+    tmp_path: Path,
+    inline_alignment: None,  # noqa: F811
+) -> None:
+    model = tmp_path / "model"
+    shutil.copytree(phones, model)
+    manifest = tmp_path / "m.jsonl"
+    manifest.write_text(json.dumps({"audio": str(sounds / "u000.wav"), "text": TEXT, "utterance": "one"}) + "\n")
+    given = [manifest, "--out-dir", tmp_path / "out", "--model", model, "--workers", 1, "--device", "cpu"]
+
+    def words(*options: object) -> list[tuple[str, int]]:
+        assert cli(["corpus", *map(str, (*given, *options)), "--quiet"]) == 0
+        data = json.loads((tmp_path / "out" / "one.json").read_text("utf-8"))
+        return [(word["spoken"], len(word["tokens"])) for word in data["words"]]
+
+    def runs() -> int:
+        return len((tmp_path / "out" / "journal.jsonl").read_text().splitlines())
+
+    assert words() == [("mola", 4), ("zwei", 2)]
+    assert words("--language", "de", "--lexicon", model / "lexicon.txt") == [("mola", 4), ("zwei", 2)]
+    assert runs() == 1
+    assert words("--language", "en") == [("mola", 4), ("two", 2)]
+    with open(model / "lexicon.txt", "a", encoding="utf-8") as file:
+        file.write("two\tPo Po Pe\n")
+    (model / "lexicon.txt").write_text((model / "lexicon.txt").read_text("utf-8").replace("zwei\tPt Pe", "zwei\tPt"))
+    assert words() == [("mola", 4), ("zwei", 1)]
+    assert runs() == 3
+
+
+def test_the_scores_of_a_source(phones: Path, sounds: Path, tmp_path: Path) -> None:
+    manifest = tmp_path / "m.jsonl"
+    line = {"audio": str(sounds / "u000.wav"), "texts": [TEXT, "mola zwei", "mola two"], "utterance": "one"}
+    manifest.write_text(json.dumps(line | {"text": TEXT}) + "\n")
+    (one,) = score_source(open_source(str(manifest)), ScoreOptions(str(phones), device="cpu", workers=1))
+    losses = {scored.text: scored.loss for scored in one.scored}
+    assert losses[TEXT] == losses["mola zwei"] != losses["mola two"]
