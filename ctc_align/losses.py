@@ -27,8 +27,6 @@ A step of training:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 
 from ctc_align import functional
@@ -97,26 +95,17 @@ class CTCLoss(torch.nn.Module):
         return f"blank={self.blank}, reduction={self.reduction!r}, zero_infinity={self.zero_infinity}"
 
 
-@dataclass(frozen=True)
-class _Soft:
-    """LossArguments with their soft targets: `posteriors` (B, T, C), a constant; `log_probs` of the same dtype, 0 where
-    the posterior is 0; `impossible` (B,), whose target does not fit."""
-
-    arguments: LossArguments
-    log_probs: torch.Tensor
-    posteriors: torch.Tensor
-    impossible: torch.Tensor
-
-    def losses(self, terms: torch.Tensor) -> torch.Tensor:
-        """Return minus the sum of terms (B, T, C) of each utterance (B,), inf if the target does not fit."""
-        return torch.where(self.impossible, torch.inf, -terms.sum((1, 2)))
-
-
-def _soft(batch: LossArguments) -> _Soft:
+def _soft_targets(batch: LossArguments) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return the soft targets, posteriors (B, T, C) that are a constant; the log-probs (B, T, C) of the same dtype, 0
+    where the posterior is 0; and the plain losses (B,)."""
     plain, posteriors = operators.sums(batch.log_probs.detach(), *batch.problem())
     # A posterior of 0 costs nothing, even where the log-prob is -inf or padding: 0 x inf would.
-    log_probs = torch.where(posteriors == 0, 0.0, batch.log_probs.to(posteriors.dtype))
-    return _Soft(batch, log_probs, posteriors, plain == torch.inf)
+    return posteriors, torch.where(posteriors == 0, 0.0, batch.log_probs.to(posteriors.dtype)), plain
+
+
+def _cross_entropies(terms: torch.Tensor, plain: torch.Tensor) -> torch.Tensor:
+    """Return minus the sum of terms (B, T, C) of each utterance (B,), inf if the target does not fit."""
+    return torch.where(plain == torch.inf, torch.inf, -terms.sum((1, 2)))
 
 
 def soft_target_cross_entropy(
@@ -139,8 +128,8 @@ def soft_target_cross_entropy(
     """
     check_reduction(reduction)
     batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank)
-    soft = _soft(batch)
-    return batch.reduce(soft.losses(soft.posteriors * soft.log_probs), reduction, zero_infinity)
+    posteriors, soft_log_probs, plain = _soft_targets(batch)
+    return batch.reduce(_cross_entropies(posteriors * soft_log_probs, plain), reduction, zero_infinity)
 
 
 def reweighted_ctc_loss(
@@ -177,23 +166,23 @@ def reweighted_ctc_loss(
     batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank)
     if not focus >= 0:
         raise KernelError(f"focus: expected 0 or more, got {focus}")
-    soft = _soft(batch)
-    weights = _frame_weights(soft, focus)
+    posteriors, soft_log_probs, plain = _soft_targets(batch)
+    weights = _frame_weights(batch, posteriors, focus)
     if class_weights is not None:
         if class_weights.shape != log_probs.shape[-1:]:
             raise KernelError(
                 f"class_weights: expected shape ({log_probs.shape[-1]},), got {tuple(class_weights.shape)}"
             )
         weights = weights * class_weights.to(weights)
-    return batch.reduce(soft.losses(weights * soft.posteriors * soft.log_probs), reduction, zero_infinity)
+    return batch.reduce(_cross_entropies(weights * posteriors * soft_log_probs, plain), reduction, zero_infinity)
 
 
-def _frame_weights(soft: _Soft, focus: float) -> torch.Tensor:
+def _frame_weights(batch: LossArguments, posteriors: torch.Tensor, focus: float) -> torch.Tensor:
     """Return (B, T, 1): the distance of each frame from its soft targets, to the power `focus`, with a mean of 1."""
-    inside = soft.arguments.inside.to(soft.posteriors.dtype)
+    inside = batch.inside.to(posteriors.dtype)
     if not focus:
         return inside
-    excess = soft.posteriors - soft.arguments.log_probs.detach().to(soft.posteriors.dtype).exp()
+    excess = posteriors - batch.log_probs.detach().to(posteriors.dtype).exp()
     distance = torch.where(inside > 0, excess.amax(2, keepdim=True).clamp(min=0), 0.0) ** focus
     total = distance.sum(1, keepdim=True)
     # If every frame agrees with its targets, all weights are equal.

@@ -163,8 +163,8 @@ def test_imports_are_light(module: str) -> None:
         ("errors.py", "import ctc_align.types\n", "circle: ctc_align.errors → ctc_align.types → ctc_align.errors"),
         (
             "lattice/arcs.py",
-            "def f():\n    from ctc_align.lattice.building import states\n",
-            "circle: ctc_align.lattice.arcs → ctc_align.lattice.building → ctc_align.lattice.arcs",
+            "def f():\n    from ctc_align.lattice.topology import states\n",
+            "circle: ctc_align.lattice.arcs → ctc_align.lattice.topology → ctc_align.lattice.arcs",
         ),
     ],
 )
@@ -180,7 +180,7 @@ def test_the_import_checker_fails_when_it_should(tmp_path: Path, file: str, text
     ):
         plant(tmp_path, f"ctc_align/{name}", "")
     plant(tmp_path, "ctc_align/types.py", "from ctc_align.errors import CtcAlignError\n")
-    plant(tmp_path, "ctc_align/lattice/building.py", "from ctc_align.lattice.arcs import arcs\n")
+    plant(tmp_path, "ctc_align/lattice/topology.py", "from ctc_align.lattice.arcs import arcs\n")
     plant(tmp_path, "ctc_align/losses.py", "import torch\nfrom ctc_align.kernels import cpu\nfrom . import types\n")
     assert import_faults(tmp_path) == []
     plant(tmp_path, f"ctc_align/{file}", text)

@@ -99,8 +99,8 @@ def best_ctc_path(
         TooShortError: the tokens, and the blanks between equal ones, are more than T.
         EmissionsError: every path has probability zero.
     """
-    best = yield BestPath(log_probs, CtcTargets(ids, blank), wildcard, backend=backend)
-    if best.score == float("-inf"):
+    states, score, ran = yield BestPath(log_probs, CtcTargets(ids, blank), wildcard, backend=backend)
+    if score == float("-inf"):
         needed = lattice.ctc([np.asarray(ids, np.int64)], blank).min_frames.item()
         if needed > len(log_probs):
             raise TooShortError(
@@ -114,7 +114,7 @@ def best_ctc_path(
     # The states of CTC are blank, token 0, blank, token 1, … blank.
     token_of_state = np.full(2 * len(ids) + 1, -1, np.int64)
     token_of_state[1::2] = np.arange(len(ids))
-    return CtcPath(token_spans(best.states, token_of_state, len(ids)), best.score, best.backend)
+    return CtcPath(token_spans(states, token_of_state, len(ids)), score, ran)
 
 
 def best_word_path(
@@ -158,10 +158,10 @@ def best_word_path(
             bands = np.tile(np.array([1, emit.shape[1]]), (last - first, 1))
             bands[0] = 1, 2
         scores = None if wildcard is None else wildcard[first:last]
-        best = yield BestPath(log_probs[first:last], replace(topology, emit=emit), scores, backend, bands)
-        if best.score == float("-inf"):
+        states, score, _ = yield BestPath(log_probs[first:last], replace(topology, emit=emit), scores, backend, bands)
+        if score == float("-inf"):
             return None
-        return token_spans(best.states, topology.token[0], stop - token).shifted(first)
+        return token_spans(states, topology.token[0], stop - token).shifted(first)
 
     spans = None
     if len(log_probs) * len(ids) > MOST_CELLS:

@@ -231,13 +231,13 @@ def _path_with_passages(
     topology = lattice.ctc_passages(tokens.ids, [(first, last) for _, first, last in passages], blank)
     bands = None
     if len(log_probs) * len(topology.emit[0]) > MOST_CELLS:
-        every = yield BestPath(log_probs, CtcTargets(tokens.ids, blank), backend=backend)
-        spans = token_spans(every.states, topology.token[0], len(tokens.ids))
+        states, _, _ = yield BestPath(log_probs, CtcTargets(tokens.ids, blank), backend=backend)
+        spans = token_spans(states, topology.token[0], len(tokens.ids))
         bands = states_near(spans, len(log_probs), NEAR_FRAMES)
-    best = yield BestPath(log_probs, topology, bands=bands, backend=backend)
-    if best.score == float("-inf"):
+    states, score, _ = yield BestPath(log_probs, topology, bands=bands, backend=backend)
+    if score == float("-inf"):
         raise EmissionsError("every path through this transcript has probability zero, with and without its passages")
-    return token_spans(best.states, topology.token[0], len(tokens.ids))
+    return token_spans(states, topology.token[0], len(tokens.ids))
 
 
 def states_near(spans: Spans, frames: int, near_frames: int) -> np.ndarray:

@@ -134,8 +134,8 @@ def segmentation_path(
         if frames > WHOLE_FRAMES:
             path = yield from _path_in_windows(given, topology, bands, backend)
         if path is None:
-            best = yield BestPath(given.states, topology, given.wildcard, backend, bands)
-            path = best.states if best.score > float("-inf") else None
+            states, score, _ = yield BestPath(given.states, topology, given.wildcard, backend, bands)
+            path = states if score > float("-inf") else None
         if path is not None:
             return path, topology
         if band_frames >= frames:
@@ -165,14 +165,14 @@ def _path_in_windows(
         states = given.states
         states = states[first:last] if isinstance(states, torch.Tensor) else states.part(first, last)
         wildcard = given.wildcard[first:last] if given.wildcard is not None and part.has_wildcard else None
-        found = yield BestPath(states, part, wildcard, backend, part_bands)
-        if found.score == float("-inf"):
+        found, score, _ = yield BestPath(states, part, wildcard, backend, part_bands)
+        if score == float("-inf"):
             return None
-        result[first:last] = found.states + base
+        result[first:last] = found + base
         if following is None:
             return result
         sound = following
-        first += int(np.searchsorted(found.states + base, first_state[sound]))
+        first += int(np.searchsorted(found + base, first_state[sound]))
 
 
 def band(

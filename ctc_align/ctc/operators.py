@@ -86,7 +86,7 @@ def _float_type(log_probs: torch.Tensor) -> torch.dtype:
 def _total(log_probs: torch.Tensor, *arguments: Any) -> torch.Tensor:
     problem = Problem(*arguments)
     topology, frames = problem.topology(log_probs), problem.frames(log_probs)
-    return _negative(kernels.forward(log_probs, topology, frames, backend=problem.backend).scores, log_probs)
+    return _negative(kernels.forward(log_probs, topology, frames, backend=problem.backend), log_probs)
 
 
 def fake_total(log_probs: torch.Tensor, *_: Any) -> torch.Tensor:
@@ -206,9 +206,7 @@ def _second(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     problem = Problem(*arguments)
     topology, frames = problem.topology(log_probs), problem.frames(log_probs)
-    made = kernels.tangent(
-        log_probs, topology, frames, direction, posteriors=posteriors, backend=problem.backend
-    ).tangents
+    made, _ = kernels.tangent(log_probs, topology, frames, direction, posteriors=posteriors, backend=problem.backend)
     tangents = made.to(log_probs.device)
     if upstream is None:
         return torch.empty_like(log_probs).copy_(tangents), _no_posteriors(log_probs)
@@ -314,7 +312,8 @@ def _curvature(logits: torch.Tensor, target: np.ndarray, blank: int) -> torch.Te
     places = occupied.posteriors.reshape(-1).nonzero()[:, 0]
     for some in places.split(max(1, UNITS_CELLS // size)):
         units = torch.nn.functional.one_hot(some, size).double().view(len(some), frames, classes)
-        result[some] -= kernels.tangent(*rows(len(some)), units).tangents.reshape(len(some), size)
+        tangents, _ = kernels.tangent(*rows(len(some)), units)
+        result[some] -= tangents.reshape(len(some), size)
     return ((result + result.T) / 2).view(frames, classes, frames, classes)
 
 

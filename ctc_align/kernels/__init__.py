@@ -1,18 +1,18 @@
 """The door to the kernels: four functions over a topology, whichever backend runs them.
 
     best_path(log_probs, topology, lengths) -> Path         states (B, T) int32, -1 padded; scores (B,) natural log
-    forward(log_probs, topology, lengths)   -> Scores       total log-likelihood of all paths
+    forward(log_probs, topology, lengths)   -> Tensor       (B,) total log-likelihood of all paths
     occupancy(log_probs, topology, lengths) -> Occupancy    posterior of every class at every frame, and the scores
-    tangent(log_probs, topology, lengths, direction)        derivative of the posteriors along a direction
-        -> Tangent
+    tangent(log_probs, topology, lengths, direction)        derivatives (B, T, C) of the posteriors along a direction,
+        -> (Tensor, Occupancy)                              and the posteriors
 
 `log_probs` is (B, T, C), natural log, normalised or not; `lengths` (B,) is the number of frames that count of each
 utterance. Frames beyond it are never read. If a topology has a wildcard, `wildcard` (B, T) is its score at each frame.
 Scores are float64. An utterance without any path has score -inf, states -1 and occupancy 0; one whose paths meet NaN or
 +inf, which are no log-probs, has score NaN, states -1 and occupancy NaN. Every backend decides ties alike: stay, then
 step, then skip, then the detours in their order (so always the highest previous state); at the end the highest state.
-`backend` is "auto", "reference", "cpu" or "gpu"; the result names the one that ran, and `backend_of` the one that
-"auto" takes. Results of `gpu` are on the device of `log_probs`, those of the others on the CPU.
+`backend` is "auto", "reference", "cpu" or "gpu"; a `Path` and an `Occupancy` name the one that ran, and `backend_of`
+the one that "auto" takes. Results of `gpu` are on the device of `log_probs`, those of the others on the CPU.
 """
 
 from __future__ import annotations
@@ -49,14 +49,6 @@ class Path:
 
 
 @dataclass(frozen=True)
-class Scores:
-    """Total log-likelihoods: `scores` (B,) float64."""
-
-    scores: torch.Tensor
-    backend: str
-
-
-@dataclass(frozen=True)
 class Occupancy:
     """Posteriors: `posteriors` (B, T, C) of the classes and, if the topology has one, `wildcard` (B, T), float32, or
     float64 for float64 log-probs; `scores` (B,) float64."""
@@ -65,16 +57,6 @@ class Occupancy:
     scores: torch.Tensor
     backend: str
     wildcard: torch.Tensor | None = None
-
-
-@dataclass(frozen=True)
-class Tangent:
-    """Posteriors as in `Occupancy` and `tangents`, their derivatives, both (B, T, C); `scores` (B,) float64."""
-
-    posteriors: torch.Tensor
-    tangents: torch.Tensor
-    scores: torch.Tensor
-    backend: str
 
 
 def best_path(
@@ -148,15 +130,15 @@ def forward(
     *,
     wildcard: torch.Tensor | None = None,
     backend: str = "auto",
-) -> Scores:
-    """Return the log-likelihood of each utterance over all its paths (Graves et al. 2006, eq. 8).
+) -> torch.Tensor:
+    """Return the log-likelihood (B,) float64 of each utterance over all its paths (Graves et al. 2006, eq. 8).
 
     Arguments as `best_path`.
     """
     frames = _check(log_probs, topology, lengths)
     extra = _check_wildcard(wildcard, topology, log_probs)
-    name, module = _open(backend, log_probs)
-    return Scores(module.forward(log_probs.detach(), topology, frames, extra), name)
+    _, module = _open(backend, log_probs)
+    return module.forward(log_probs.detach(), topology, frames, extra)
 
 
 def occupancy(
@@ -188,9 +170,9 @@ def tangent(
     wildcard: torch.Tensor | None = None,
     posteriors: torch.Tensor | None = None,
     backend: str = "auto",
-) -> Tangent:
+) -> tuple[torch.Tensor, Occupancy]:
     """Return the derivatives of the posteriors along a direction of the log-probs: the product of the score's Hessian,
-    which is the posteriors' covariance, with the direction.
+    which is the posteriors' covariance, with the direction; and the `Occupancy`, without the wildcard's posteriors.
 
         tangents[t, c] = sum over u, d of  d posteriors[t, c] / d log_probs[u, d] * direction[u, d]
 
@@ -218,7 +200,7 @@ def tangent(
             raise BackendError(f"backend {name!r} has no tangents, which second derivatives need; use 'cpu', or 'auto'")
         name, module = _open("cpu", log_probs)
     made, tangents, scores = module.tangent(log_probs.detach(), topology, frames, extra, along, known)
-    return Tangent(made.to(dtype), tangents.to(dtype), scores, name)
+    return tangents.to(dtype), Occupancy(made.to(dtype), scores, name)
 
 
 def _check_like(values: torch.Tensor, name: str, log_probs: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

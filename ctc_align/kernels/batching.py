@@ -63,15 +63,6 @@ class CtcTargets:
     blank: int
 
 
-@dataclass(frozen=True)
-class BestStates:
-    """The answer to `BestPath`: `states` (T,) int32 on the CPU, -1 throughout where there is no path."""
-
-    states: np.ndarray
-    score: float
-    backend: str
-
-
 @dataclass(frozen=True, eq=False)
 class _OnEmissions:
     """The common part of requests on the emissions of one utterance.
@@ -106,9 +97,10 @@ class _OnEmissions:
 
 @dataclass(frozen=True, eq=False)
 class BestPath(_OnEmissions):
-    """Ask for the most likely path; the answer is a `BestStates`.
+    """Ask for the most likely path.
 
-    `bands` are None, or (T, 2) first and last (exclusive) state allowed at each frame.
+    The answer is its states (T,) int32 on the CPU, -1 throughout where there is no path; its score; and the backend
+    that ran. `bands` are None, or (T, 2) first and last (exclusive) state allowed at each frame.
     """
 
     bands: np.ndarray | None = None
@@ -118,7 +110,7 @@ class BestPath(_OnEmissions):
         return super().key, self.bands is None
 
     @staticmethod
-    def run(requests: Sequence[BestPath]) -> list[BestStates]:
+    def run(requests: Sequence[BestPath]) -> list[tuple[np.ndarray, float, str]]:
         log_probs, topology, lengths, wildcard = _side_by_side(requests)
         bands = None if requests[0].bands is None else np.zeros((*log_probs.shape[:2], 2), np.int64)
         for b, request in enumerate(requests):
@@ -129,7 +121,7 @@ class BestPath(_OnEmissions):
         )
         states = path.states.cpu().numpy()
         rows = zip(states, lengths, path.scores.tolist())
-        return [BestStates(row[:length], score, path.backend) for row, length, score in rows]
+        return [(row[:length], score, path.backend) for row, length, score in rows]
 
 
 class Forward(_OnEmissions):
@@ -138,7 +130,7 @@ class Forward(_OnEmissions):
     @staticmethod
     def run(requests: Sequence[Forward]) -> list[float]:
         log_probs, topology, lengths, wildcard = _side_by_side(requests)
-        scores = kernels.forward(log_probs, topology, lengths, wildcard=wildcard, backend=requests[0].backend).scores
+        scores = kernels.forward(log_probs, topology, lengths, wildcard=wildcard, backend=requests[0].backend)
         return scores.tolist()
 
 

@@ -296,8 +296,9 @@ def _contenders(task: str, case: Case, log_probs: torch.Tensor, targets: np.ndar
     def read(result: Any) -> tuple[Any, ...]:
         if task == BEST_PATH:
             return np.take_along_axis(emit, result.states.cpu().numpy(), 1), result.scores.cpu().numpy()
-        posteriors = (result.posteriors.cpu().double(),) if task == GRADIENT else ()
-        return -result.scores.cpu(), *posteriors
+        if task == GRADIENT:
+            return -result.scores.cpu(), result.posteriors.cpu().double()
+        return (-result.cpu(),)
 
     for backend in backends:
         # As for the rivals, everything from the targets to the result is measured.

@@ -57,7 +57,7 @@ class LogPlus:
 
 
 @dataclass(frozen=True)
-class _Ways:
+class _Transitions:
     """A topology as tensors: columns of x that states emit (B, S), the states from which each may be entered (B, S, P),
     which of those are allowed (B, S, P), where paths begin and end (B, S), and which states are no padding (B, S)."""
 
@@ -69,7 +69,7 @@ class _Ways:
     real: torch.Tensor
 
 
-def _ways(topology: Topology, wildcard_column: int, device: torch.device) -> _Ways:
+def _transitions(topology: Topology, wildcard_column: int, device: torch.device) -> _Transitions:
     emit = torch.as_tensor(topology.emit, device=device).long()
     state = torch.arange(emit.shape[1], device=device).expand(emit.shape)
     size = torch.as_tensor(topology.states, device=device)[:, None]
@@ -86,35 +86,39 @@ def _ways(topology: Topology, wildcard_column: int, device: torch.device) -> _Wa
     allowed = torch.cat((torch.stack((stay, torch.ones_like(stay), skip), 2), torch.ones_like(sources).bool()), 2)
     real = state < size
     column = torch.where(emit < 0, wildcard_column, emit)
-    return _Ways(column, entered.clamp(min=0), allowed & (entered >= 0), begin & real, end & real, real)
+    return _Transitions(column, entered.clamp(min=0), allowed & (entered >= 0), begin & real, end & real, real)
 
 
 def _scan(
-    x: torch.Tensor, ways: _Ways, lengths: torch.Tensor, semiring: Semiring, bands: np.ndarray | None = None
+    x: torch.Tensor,
+    transitions: _Transitions,
+    lengths: torch.Tensor,
+    semiring: Semiring,
+    bands: np.ndarray | None = None,
 ) -> tuple[torch.Tensor, list[torch.Tensor]]:
     """Return the last row of every utterance (B, S) and, per frame after the first, which alternative was taken."""
-    banned = _banned(bands, x, ways)
-    row = torch.where(ways.begin & ~banned[:, 0], torch.gather(x[:, 0], 1, ways.emit), NEVER)
-    batch, size, most = ways.entered.shape
+    banned = _banned(bands, x, transitions)
+    row = torch.where(transitions.begin & ~banned[:, 0], torch.gather(x[:, 0], 1, transitions.emit), NEVER)
+    batch, size, most = transitions.entered.shape
     choices = []
     for t in range(1, x.shape[1]):
-        before = torch.gather(row, 1, ways.entered.flatten(1)).reshape(batch, size, most)
-        total, choice = semiring.combine(*torch.where(ways.allowed, before, NEVER).unbind(2))
-        inside = (t < lengths).to(x.device)[:, None] & ways.real
+        before = torch.gather(row, 1, transitions.entered.flatten(1)).reshape(batch, size, most)
+        total, choice = semiring.combine(*torch.where(transitions.allowed, before, NEVER).unbind(2))
+        inside = (t < lengths).to(x.device)[:, None] & transitions.real
         # Where no path arrives the emission is not added, even if it is NaN.
-        total = torch.where(total == NEVER, NEVER, total + torch.gather(x[:, t], 1, ways.emit))
+        total = torch.where(total == NEVER, NEVER, total + torch.gather(x[:, t], 1, transitions.emit))
         total = total.masked_fill(banned[:, t], NEVER)
         row = torch.where(inside, total, row)
         choices.append(choice)
     return row, choices
 
 
-def _banned(bands: np.ndarray | None, x: torch.Tensor, ways: _Ways) -> torch.Tensor:
+def _banned(bands: np.ndarray | None, x: torch.Tensor, transitions: _Transitions) -> torch.Tensor:
     """Return (B, T, S) or (1, T, 1) bool: the states outside the band of each frame."""
     if bands is None:
         return torch.zeros(1, x.shape[1], 1, dtype=torch.bool, device=x.device)
     limits = torch.as_tensor(bands, device=x.device)
-    state = torch.arange(ways.emit.shape[1], device=x.device)
+    state = torch.arange(transitions.emit.shape[1], device=x.device)
     return (state < limits[:, :, :1]) | (state >= limits[:, :, 1:])
 
 
@@ -127,8 +131,8 @@ def best_path(
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return states (B, T) int32, -1 beyond the length and without a path, and scores (B,) float64; both on the CPU."""
     x = _clean(log_probs, wildcard, lengths)
-    ways = _ways(topology, log_probs.shape[2], x.device)
-    row, choices = _scan(x, ways, lengths, MaxPlus(), bands) if x.shape[1] else (x.new_empty(0), [])
+    transitions = _transitions(topology, log_probs.shape[2], x.device)
+    row, choices = _scan(x, transitions, lengths, MaxPlus(), bands) if x.shape[1] else (x.new_empty(0), [])
     states = torch.full(log_probs.shape[:2], -1, dtype=torch.int32)
     scores = torch.full((topology.batch,), NEVER, dtype=torch.float64)
     for b in range(topology.batch):
@@ -136,7 +140,7 @@ def best_path(
         if length == 0:
             scores[b] = 0.0 if topology.min_frames[b] == 0 else NEVER
             continue
-        ends = ways.end[b].nonzero()[:, 0].tolist()
+        ends = transitions.end[b].nonzero()[:, 0].tolist()
         if not ends:
             continue
         state = ends[-1]
@@ -149,7 +153,7 @@ def best_path(
         for t in range(length - 1, -1, -1):
             states[b, t] = state
             if t:
-                state = int(ways.entered[b, state, int(choices[t - 1][b, state])])
+                state = int(transitions.entered[b, state, int(choices[t - 1][b, state])])
     return states, scores
 
 
@@ -158,14 +162,14 @@ def forward(
 ) -> torch.Tensor:
     """Return the total log-likelihood (B,) float64 over all paths; differentiable."""
     x = _clean(log_probs, wildcard, lengths)
-    ways = _ways(topology, log_probs.shape[2], x.device)
-    row, _ = _scan(x, ways, lengths, LogPlus()) if x.shape[1] else (None, None)
+    transitions = _transitions(topology, log_probs.shape[2], x.device)
+    row, _ = _scan(x, transitions, lengths, LogPlus()) if x.shape[1] else (None, None)
     scores = []
     for b in range(topology.batch):
         if row is None or int(lengths[b]) == 0:
             scores.append(x.new_full((), 0.0 if topology.min_frames[b] == 0 else NEVER))
         else:
-            scores.append(_log_sum(row[b][ways.end[b]]))
+            scores.append(_log_sum(row[b][transitions.end[b]]))
     total = torch.stack(scores) if scores else x.new_zeros(0)
     return torch.where(total < math.inf, total, math.nan)
 

@@ -4,8 +4,19 @@
 sum and maximise over its paths.
 """
 
-from ctc_align.lattice.building import ctc, ctc_padded, ctc_passages, segmentation, simple_ctc, states_per_sound
-from ctc_align.lattice.topology import MAX_CLASS, WILDCARD, Detours, Topology, stack
+from ctc_align.lattice.topology import (
+    MAX_CLASS,
+    WILDCARD,
+    Detours,
+    Topology,
+    ctc,
+    ctc_padded,
+    ctc_passages,
+    segmentation,
+    simple_ctc,
+    stack,
+    states_per_sound,
+)
 
 __all__ = [
     "MAX_CLASS",

@@ -1,15 +1,17 @@
 """Topologies: rows of states and the transitions between them. Integers only, no floats, no device.
 
 From frame to frame a path remains in its state where `stay` allows it, steps to the next, or, where `skip` allows it,
-skips one. That is enough for CTC, simple CTC and segmentation without blanks. Where tokens may be left out, `detours`
-names further states from which a state may be entered. `ctc_align.lattice` makes topologies from tokens.
+skips one. That is enough for CTC (blank between tokens, skipped unless two equal tokens meet), simple CTC (each token
+one frame) and segmentation without blanks (each token a few states, optional silence between words). A token may be
+`WILDCARD`, for speech that is not in the transcript. Tokens may be optional, for words that may not have been spoken:
+then `detours` names further states from which a state may be entered.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -235,3 +237,475 @@ def _check_detours(detours: Detours) -> None:
             f"topology: sources of state {s} of utterance {b}: expected states below {s - 2}, descending, "
             f"then -1; got {sources[b, s].tolist()[:8]}"
         )
+
+
+# The states of one utterance with optional tokens, or with silence between words.
+#
+# Both kinds of rows are tokens with *gaps* before them and after the last: in CTC a blank before every token, in
+# segmentations a silence before every word. A gap belongs to what follows it, so that every path belongs to one subset
+# of kept tokens: it is left only for tokens of its group, and entered from any token that may come last before them.
+
+
+@dataclass
+class StateRow:
+    """The states of one utterance; fields as in `Topology` and `Detours`, but `sources` by state."""
+
+    emit: np.ndarray
+    token: np.ndarray
+    skip: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+    min_frames: int
+    optional: bool
+    sources: dict[int, list[int]] = field(default_factory=dict)
+
+    def enter(self, state: int, sources: list[int]) -> None:
+        """Let `state` be entered from `sources`, descending, besides the state before."""
+        self.skip[state] = state - 2 in sources
+        if detours := [source for source in sources if source < state - 2]:
+            self.sources[state] = detours
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The states of tokens and gaps: of each token `first` to `last`; group g's gap is state `gap[g]`, its tokens begin
+    with `group_start[g]`; `group` (L,) of each token. The last state is the gap at the end."""
+
+    first: np.ndarray
+    last: np.ndarray
+    gap: np.ndarray
+    group: np.ndarray
+    group_start: np.ndarray
+    optional: np.ndarray
+
+
+def ctc_row(target: np.ndarray, optional: np.ndarray, blank: int) -> StateRow:
+    """Return the states of CTC whose `optional` tokens may be left out; see `lattice.ctc`."""
+    tokens = len(target)
+    size = 2 * tokens + 1
+    emit, token = np.full(size, blank, np.int32), np.full(size, -1, np.int32)
+    emit[1::2], token[1::2] = target, np.arange(tokens)
+    places = np.arange(tokens)
+    plan = _Plan(2 * places + 1, 2 * places + 1, 2 * places, places, places, optional)
+    # The shortest path leaves out every optional token; a blank parts the equal tokens that then meet.
+    kept = target[~optional]
+    shortest = len(kept) + int(np.count_nonzero(kept[1:] == kept[:-1]))
+    return _connected(emit, token, plan, target, shortest)
+
+
+def ctc_passages_row(target: np.ndarray, passages: Sequence[tuple[int, int]], blank: int) -> StateRow:
+    """Return the states of CTC whose `passages` may each be left out as a whole; see `lattice.ctc_passages`.
+
+    The blank before a passage is the one that stands between its neighbours where it is left out.
+    """
+    row = ctc_row(target, np.zeros(len(target), np.bool_), blank)
+    row.optional = bool(passages)
+    left_out = np.zeros(len(target), np.bool_)
+    reached: list[int] = []  # where passages begin that end where the next one begins, or later
+    for number, (first, last) in enumerate(passages):
+        left_out[first:last] = True
+        meets = number > 0 and passages[number - 1][1] == first
+        reached = [first, *(reached if meets else [])]
+        is_end = last == len(target)
+        sources = []
+        for begin in reached:
+            # from the blank before the passage, or from the token before that, if it differs
+            if begin == 0 and not is_end:
+                row.begin[2 * last + 1] = True
+            sources.append(2 * begin)
+            if begin and (is_end or target[begin - 1] != target[last]):
+                sources.append(2 * begin - 1)
+        if is_end:
+            row.end[sources] = True
+        else:
+            state = 2 * last + 1
+            row.enter(state, sorted({2 * last, *sources, *([2 * last - 1] if row.skip[state] else [])}, reverse=True))
+    kept = target[~left_out]
+    row.min_frames = len(kept) + int(np.count_nonzero(kept[1:] == kept[:-1]))
+    return row
+
+
+def segmentation_row(
+    target: np.ndarray, words: np.ndarray, optional: np.ndarray, states_per_token: int, silence: int
+) -> StateRow:
+    """Return the states of a segmentation: silence before words and at the end; see `lattice.segmentation`."""
+    tokens = len(target)
+    new_word = np.ones(tokens, np.bool_)
+    new_word[1:] = words[1:] != words[:-1]
+    parts = np.where(target < 0, 1, states_per_token)
+    group = np.cumsum(new_word) - 1
+    last = np.cumsum(parts) + group
+    first = last - parts + 1
+    size = int(last[-1]) + 2 if tokens else 1
+    emit, token = np.full(size, silence, np.int32), np.full(size, -1, np.int32)
+    gap = first[new_word] - 1
+    sounding = np.ones(size, np.bool_)
+    sounding[gap] = sounding[-1] = False
+    token[sounding] = np.repeat(np.arange(tokens), parts)
+    part = np.arange(size)[sounding] - np.repeat(first, parts)
+    unit = np.repeat(target, parts)
+    emit[sounding] = np.where(unit < 0, unit, unit * states_per_token + part)
+    plan = _Plan(first, last, gap, group, np.flatnonzero(new_word), optional)
+    return _connected(emit, token, plan, None, int(parts[~optional].sum()))
+
+
+def _connected(emit: np.ndarray, token: np.ndarray, plan: _Plan, apart: np.ndarray | None, shortest: int) -> StateRow:
+    """Return the row with all transitions; equal neighbours in `apart` (L,) must be kept apart by their gap."""
+    size, tokens = len(emit), len(plan.first)
+    skip, begin, end = np.zeros((3, size), np.bool_)
+    row = StateRow(emit, token, skip, begin, end, shortest, bool(plan.optional.any()))
+    if not row.optional:
+        _follow(row, plan, apart)
+        return row
+    # Token k may be the first one kept after j, or the first of all (j = -1), for earliest[k] - 1 <= j < k.
+    required = np.flatnonzero(~plan.optional)
+    earliest = np.zeros(tokens + 1, np.int64)
+    earliest[required + 1] = required + 1
+    earliest = np.maximum.accumulate(earliest)
+
+    def before(k: int) -> range:
+        """Return the tokens, descending, after which token k (or the end) may come next."""
+        return range(k - 1, max(int(earliest[k]) - 1, 0) - 1, -1)
+
+    lasts = plan.last.tolist()
+    for gap, k in [*zip(plan.gap.tolist(), plan.group_start.tolist()), (size - 1, tokens)]:
+        row.enter(gap, [lasts[j] for j in before(k)])
+        row.begin[gap] = earliest[k] == 0
+    for k, state in enumerate(plan.first.tolist()):
+        sources = [lasts[j] for j in before(k) if apart is None or apart[j] != apart[k]]
+        if earliest[k] <= plan.group_start[plan.group[k]]:
+            sources.append(int(plan.gap[plan.group[k]]))
+        row.enter(state, sorted(sources, reverse=True))
+        row.begin[state] = earliest[k] == 0
+    row.end[[size - 1, *(lasts[j] for j in before(tokens))]] = True
+    return row
+
+
+def _follow(row: StateRow, plan: _Plan, apart: np.ndarray | None) -> None:
+    """Set the transitions of a row without optional tokens: each follows the one before it, or the gap between them."""
+    row.end[-1] = True
+    row.begin[0] = True  # the first gap, which is the last one where there are no tokens
+    if not len(plan.first):
+        return
+    row.begin[plan.first[0]] = row.end[plan.last[-1]] = True
+    behind_gap = plan.group_start[1:]
+    if apart is not None:
+        behind_gap = behind_gap[apart[behind_gap] != apart[behind_gap - 1]]
+    row.skip[plan.first[behind_gap]] = True
+
+
+Rows = Sequence[Sequence[int] | np.ndarray]
+
+
+def ctc(targets: Rows, blank: int = 0, optional: Rows | None = None) -> Topology:
+    """Make CTC topologies (Graves et al. 2006): blank, token, blank, …, token, blank; S = 2L + 1 states.
+
+    With `optional`, the paths are those of every subset of the tokens that keeps all which are not optional: the blank
+    before a kept token k is state 2k, the one after the last is state 2L. Two subsets that read the same ([a?, a]: one
+    `a` or the other) are two sets of paths, and both count.
+
+    Args:
+        targets: B sequences of token ids, none of them `blank`. `WILDCARD` stands for any class, or none, by a score
+            of its own; two in a row are two equal tokens.
+        blank: the class of the blank.
+        optional: for each token, whether it may be left out.
+
+    Raises:
+        KernelError: a target holds the blank, a negative id or what is not a whole number; the blank is negative;
+            rows of different lengths.
+
+    >>> ctc([[3, 3, 5]]).emit.tolist(), ctc([[3, 3, 5]]).min_frames.tolist()
+    ([[0, 3, 0, 3, 0, 5, 0]], [4])
+    >>> ctc([[3, 4, 5]], optional=[[False, True, False]]).detours.sources[0, 4:6].tolist()
+    [[1], [1]]
+    """
+    _check_blank(blank)
+    rows = _ids(targets)
+    if optional is not None:
+        chosen = _optional(optional, rows)
+        if any(row.any() for row in chosen):
+            for b, row in enumerate(rows):
+                _refuse_blank(row[None], np.ones((1, len(row)), np.bool_), blank, b)
+            return stack([_one(ctc_row(row, free, blank)) for row, free in zip(rows, chosen)])
+    padded, lengths, inside = _padded(rows)
+    _refuse_blank(padded, inside, blank)
+    return _blanks_between(padded, lengths, inside, blank, repeats=True)
+
+
+def ctc_passages(target: Sequence[int] | np.ndarray, passages: Sequence[tuple[int, int]], blank: int = 0) -> Topology:
+    """Make the CTC topology of one target in which each of `passages` is kept as a whole or left out as a whole.
+
+    Args:
+        target: token ids, as for `ctc`; the states are those of `ctc`.
+        passages: tokens (first, last exclusive), ascending, not empty, not overlapping.
+        blank: the class of the blank.
+
+    Raises:
+        KernelError: as `ctc`; passages that are none.
+
+    >>> ctc_passages([3, 4, 5], [(1, 2)]).detours.sources[0, 5].tolist()
+    [2, 1]
+    """
+    _check_blank(blank)
+    (row,) = _ids([target])
+    _refuse_blank(row[None], np.ones((1, len(row)), np.bool_), blank)
+    edges = [edge for passage in passages for edge in passage]
+    if (
+        sorted(edges) != edges
+        or any(a >= b for a, b in passages)
+        or (edges and not 0 <= edges[0] < edges[-1] <= len(row))
+    ):
+        raise KernelError(f"passages: expected ascending (first, last) of {len(row)} tokens, got {list(passages)[:8]}")
+    return stack([_one(ctc_passages_row(row, passages, blank))])
+
+
+def ctc_padded(targets: np.ndarray, lengths: np.ndarray, blank: int = 0) -> Topology:
+    """Make CTC topologies of targets (B, L), of which the first `lengths` (B,) count; the rest is never read.
+
+    Raises:
+        KernelError: as `ctc`; shapes or lengths that do not go together.
+
+    >>> ctc_padded(np.array([[3, 3], [4, -9]]), np.array([2, 1])).emit.tolist()
+    [[0, 3, 0, 3, 0], [0, 4, 0, 0, 0]]
+    """
+    _check_blank(blank)
+    targets, lengths = np.asarray(targets), np.asarray(lengths)
+    if targets.ndim != 2 or targets.dtype.kind not in "iu":
+        raise KernelError(f"targets: expected token ids (B, L), got {targets.dtype} of shape {targets.shape}")
+    if lengths.shape != targets.shape[:1] or lengths.dtype.kind not in "iu":
+        raise KernelError(
+            f"target lengths: expected whole numbers of shape {targets.shape[:1]}, got {lengths.dtype} of shape "
+            f"{lengths.shape}"
+        )
+    counts = lengths.tolist() or [0]
+    shortest, longest = min(counts), max(counts)
+    if shortest < 0 or longest > targets.shape[1]:
+        raise KernelError(f"target lengths: expected 0 to {targets.shape[1]}, got {counts[:8]}")
+    targets = targets[:, :longest]
+    inside = None if shortest == longest else np.arange(longest) < lengths[:, None]
+    low, high = (targets.min(), targets.max()) if targets.size else (0, 0)
+    if low < WILDCARD or high > MAX_CLASS:
+        # Perhaps only beyond the lengths.
+        targets = targets if inside is None else np.where(inside, targets, blank)
+        for b, length in enumerate(lengths.tolist()):
+            _refuse_no_class(targets[b, :length], b)
+    known = {"max_class": max(int(high), blank), "has_wildcard": bool(low < 0)} if inside is None else {}
+    if low <= blank <= high:
+        _refuse_blank(targets, inside, blank)
+    return _blanks_between(targets, lengths.astype(np.int64), inside, blank, repeats=True, **known)
+
+
+def simple_ctc(targets: Rows, blank: int = 0) -> Topology:
+    """Make simple CTC topologies: as `ctc`, but each token is exactly one frame, and equal ones need no blank between.
+
+    Args and raises as `ctc`.
+
+    >>> simple_ctc([[3, 3]]).skip.tolist(), simple_ctc([[3, 3]]).stay.tolist()
+    ([[False, False, False, True, False]], [[True, False, True, False, True]])
+    """
+    _check_blank(blank)
+    padded, lengths, inside = _padded(_ids(targets))
+    _refuse_blank(padded, inside, blank)
+    return _blanks_between(padded, lengths, inside, blank, repeats=False)
+
+
+def states_per_sound(states: int, classes: int) -> int:
+    """Return the segmentation states of each sound: of `states` the last is silence, and the blank has none.
+
+    >>> states_per_sound(7, 4)
+    2
+    """
+    return (states - 1) // (classes - 1)
+
+
+def segmentation(
+    targets: Rows, words: Rows, states_per_token: int, silence: int, optional: Rows | None = None
+) -> Topology:
+    """Make topologies without blanks: `states_per_token` states a token, silence at the ends and between words.
+
+    Token k emits the classes k * states_per_token … + states_per_token - 1, one or more frames each; a wildcard is one
+    state. An optional token may be left out with all its states; silence may stand where the word changes among the
+    tokens that are kept. Every subset of them has its own paths, as in `ctc`.
+
+    Args:
+        targets: B sequences of token indices, or `WILDCARD`.
+        words: for each target, the word that each token belongs to (a run of equal numbers); silence may stand where
+            the word changes.
+        states_per_token: states of one token.
+        silence: the class of the silence.
+        optional: for each token, whether it may be left out.
+
+    Raises:
+        KernelError: rows of different lengths, negative ids, numbers out of range.
+
+    >>> segmentation([[0, 1]], [[0, 1]], 2, 9).emit.tolist()
+    [[9, 0, 1, 9, 2, 3, 9]]
+    """
+    if states_per_token < 1 or not 0 <= silence <= MAX_CLASS:
+        raise KernelError(
+            f"expected at least one state per token and the index of a class as silence, "
+            f"got states_per_token {states_per_token}, silence {silence}"
+        )
+    if len(targets) != len(words):
+        raise KernelError(f"words: expected {len(targets)} rows as in targets, got {len(words)}")
+    rows = _ids(targets)
+    for b, (row, word) in enumerate(zip(rows, words)):
+        if len(row) != len(word):
+            raise KernelError(f"words of target {b}: expected {len(row)}, one for each token, got {len(word)}")
+        if row.size and (int(row.max()) + 1) * states_per_token - 1 > MAX_CLASS:
+            raise KernelError(f"target {b}: token {int(row.max())} has no classes")
+    free = [np.zeros(len(row), np.bool_) for row in rows] if optional is None else _optional(optional, rows)
+    return stack(
+        [
+            _one(segmentation_row(row, np.asarray(word), may, states_per_token, silence))
+            for row, word, may in zip(rows, words, free)
+        ]
+    )
+
+
+def _check_blank(blank: int) -> None:
+    if not 0 <= blank <= MAX_CLASS:
+        raise KernelError(f"blank: expected the index of a class, got {blank}")
+
+
+def _ids(targets: Rows) -> list[np.ndarray]:
+    """Return rows of token ids, each the index of a class or `WILDCARD`."""
+    rows = [np.asarray(target) for target in targets]
+    for b, row in enumerate(rows):
+        if row.ndim != 1 or row.dtype.kind not in "iu":
+            if row.shape != (0,):
+                raise KernelError(f"target {b}: expected a row of token ids (L,), got {row.dtype} of shape {row.shape}")
+            rows[b] = row.astype(np.int64)
+    together = np.concatenate(rows) if rows else np.empty(0, np.int64)
+    if together.size and (together.min() < WILDCARD or together.max() > MAX_CLASS):
+        for b, row in enumerate(rows):
+            _refuse_no_class(row, b)
+    return rows
+
+
+def _refuse_no_class(row: np.ndarray, b: int) -> None:
+    bad = (row < WILDCARD) | (row > MAX_CLASS)
+    if bad.any():
+        place = int(np.argmax(bad))
+        what = "is negative" if row[place] < 0 else "is not a class"
+        raise KernelError(f"target {b}: token {place} ({int(row[place])}) {what}; targets hold token ids")
+
+
+def _optional(optional: Rows, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
+    if len(optional) != len(rows):
+        raise KernelError(f"optional: expected {len(rows)} rows as in targets, got {len(optional)}")
+    chosen = [np.asarray(row) for row in optional]
+    for b, (row, free) in enumerate(zip(rows, chosen)):
+        if free.shape != row.shape or (free.size and free.dtype != np.bool_):
+            raise KernelError(
+                f"optional of target {b}: expected {len(row)} of bool, one for each token; got {free.dtype} of shape "
+                f"{free.shape}"
+            )
+    return [free.astype(np.bool_) for free in chosen]
+
+
+def _padded(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Return rows of ids as (B, L), their lengths (B,), and which elements count (None: all)."""
+    lengths = np.array([len(row) for row in rows], np.int64)
+    longest = int(lengths.max()) if len(rows) else 0
+    if not len(rows) or lengths.min() == longest:
+        return np.array(rows, np.int64).reshape(len(rows), longest), lengths, None
+    inside = np.arange(longest) < lengths[:, None]
+    targets = np.zeros(inside.shape, np.int64)
+    targets[inside] = np.concatenate(rows)
+    return targets, lengths, inside
+
+
+def _refuse_blank(targets: np.ndarray, inside: np.ndarray | None, blank: int, first: int = 0) -> None:
+    bad = targets == blank
+    if inside is not None:
+        bad &= inside
+    if bad.any():
+        b, place = np.argwhere(bad)[0].tolist()
+        raise KernelError(
+            f"target {first + b}: token {place} ({blank}) is the blank; targets hold token ids without blanks"
+        )
+
+
+@lru_cache(maxsize=16)
+def _tokens_between(count: int) -> np.ndarray:
+    """(2 * count + 1,) int32: -1, 0, -1, 1, … -1."""
+    tokens = np.full(2 * count + 1, -1, np.int32)
+    tokens[1::2] = np.arange(count)
+    tokens.flags.writeable = False
+    return tokens
+
+
+def _blanks_between(
+    targets: np.ndarray, lengths: np.ndarray, inside: np.ndarray | None, blank: int, *, repeats: bool, **known: int
+) -> Topology:
+    """Make CTC topologies of targets (B, L), of which the elements `inside` count, none of them the blank; without
+    `repeats` simple CTC."""
+    batch, longest = targets.shape
+    shape = (batch, 2 * longest + 1)
+    emit = np.empty(shape, np.int32)
+    emit[:, ::2] = blank
+    emit[:, 1::2] = targets
+    token = _tokens_between(longest)[None] if batch == 1 else np.tile(_tokens_between(longest), (batch, 1))
+    skip, stay = np.zeros(shape, np.bool_), np.empty(shape, np.bool_)
+    stay.fill(True)
+    min_frames = lengths.copy()
+    if not repeats:
+        stay[:, 1::2] = False
+        skip[:, 3::2] = True
+    elif longest > 1:
+        differ = targets[:, 1:] != targets[:, :-1]
+        skip[:, 3::2] = differ
+        if inside is not None:
+            min_frames += np.count_nonzero(inside[:, 1:] > differ, axis=1)
+        elif batch == 1:
+            min_frames += differ.size - np.count_nonzero(differ)
+        else:
+            min_frames += np.count_nonzero(~differ, axis=1)
+    states = lengths + lengths
+    states += 1
+    if inside is not None:
+        beyond = np.arange(shape[1]) >= states[:, None]
+        emit[beyond], token[beyond], skip[beyond], stay[beyond] = 0, -1, False, True
+    # An empty transcript is the blank state alone: one start, one end, and no frame is needed.
+    ends = np.minimum(states, 2)
+    return Topology.trusted(
+        emit=emit,
+        skip=skip,
+        token=token,
+        states=states,
+        starts=ends,
+        finals=ends.copy(),
+        min_frames=min_frames,
+        stay=stay,
+        detours=None,
+        # Every kernel asks for these: known here, they need not be computed.
+        **({"interleaved": stay[:, 0], "all_stay": True} if repeats else {}),
+        **known,
+    )
+
+
+def _one(row: StateRow) -> Topology:
+    """Return the topology of one row of states."""
+    size = len(row.emit)
+    ends = np.full(1, min(size, 2), np.int64)
+    return Topology.trusted(
+        emit=row.emit[None],
+        skip=row.skip[None],
+        token=row.token[None],
+        states=np.full(1, size, np.int64),
+        starts=ends,
+        finals=ends.copy(),
+        min_frames=np.full(1, row.min_frames, np.int64),
+        stay=np.ones((1, size), np.bool_),
+        detours=_detours(row) if row.optional else None,
+    )
+
+
+def _detours(row: StateRow) -> Detours:
+    size, most = len(row.emit), max(map(len, row.sources.values()), default=0)
+    check_detours_size(1, size, most)
+    sources = np.full((1, size, most), -1, np.int32)
+    for state, entered in row.sources.items():
+        sources[0, state, : len(entered)] = entered
+    return Detours(sources, row.begin[None], row.end[None])

@@ -100,7 +100,7 @@ def wrong_sums(one: Given) -> str:
         ours, theirs = getattr(met, what), getattr(right, what)
         if ours is not None and not (off := float((ours.cpu().double() - theirs.double()).abs().max())) <= least:
             return f"occupancy: {what} are off by {off:.2g}, at most {least:.0e}"
-    for what, scores in (("occupancy", met.scores), ("forward", one.call("forward").scores)):
+    for what, scores in (("occupancy", met.scores), ("forward", one.call("forward"))):
         if not torch.allclose(scores.cpu(), right.scores, rtol=SCORE_TOLERANCE, atol=0):
             return f"{what}: scores {scores.tolist()}, expected {right.scores.tolist()}"
     return ""

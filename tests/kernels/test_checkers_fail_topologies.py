@@ -17,7 +17,7 @@ from planted import interpreted
 from ctc_align import kernels
 from ctc_align.kernels import reference
 from ctc_align.kernels.cpu import general_viterbi
-from ctc_align.lattice import building
+from ctc_align.lattice import topology as topologies
 
 pytestmark = pytest.mark.planted(
     "ctc_align/kernels/cpu", "ctc_align/kernels/reference.py", "ctc_align/kernels/__init__.py", "ctc_align/lattice"
@@ -57,7 +57,7 @@ def test_no_fault_without_a_fault(monkeypatch: pytest.MonkeyPatch, small_blocks:
     monkeypatch.setattr(general_viterbi, "utterance", interpreted(general_viterbi).utterance)
     monkeypatch.setitem(sys.modules, REFERENCE, interpreted(reference))
     for name in ("ctc_row", "segmentation_row"):
-        monkeypatch.setattr(building, name, getattr(interpreted(building), name))
+        monkeypatch.setattr(topologies, name, getattr(interpreted(topologies), name))
     again = of_every_topology(21)
     assert first_fault(again, "cpu") == first_fault(again, "reference") == []
     assert first_in_batches() == []
@@ -85,9 +85,9 @@ def test_no_fault_without_a_fault(monkeypatch: pytest.MonkeyPatch, small_blocks:
     ],
 )
 def test_planted_faults_in_the_builders_are_told(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    planted = interpreted(building, old, new)
+    planted = interpreted(topologies, old, new)
     for name in ("ctc_row", "segmentation_row"):
-        monkeypatch.setattr(building, name, getattr(planted, name))
+        monkeypatch.setattr(topologies, name, getattr(planted, name))
     try:
         found = first_fault(of_every_topology(21), "cpu") or first_fault(of_every_topology(21), "reference")
     except (ValueError, IndexError) as error:
@@ -110,7 +110,7 @@ def test_planted_faults_in_the_builders_are_told(old: str, new: str, monkeypatch
         # Lengths and bands, which batches have.
         ("(t < lengths)", "(t <= lengths)"),
         ("state >= limits[:, :, 1:]", "state > limits[:, :, 1:]"),
-        ("ways.begin & ~banned[:, 0]", "ways.begin"),
+        ("transitions.begin & ~banned[:, 0]", "transitions.begin"),
     ],
 )
 def test_planted_faults_in_the_reference_are_told(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:

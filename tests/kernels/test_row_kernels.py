@@ -33,7 +33,7 @@ def bits(given: Batch, bands: np.ndarray | None) -> list[bytes]:
     path = kernels.best_path(*rest, wildcard=given.wildcard, bands=bands, backend="cpu")
     occupancy = kernels.occupancy(*rest, wildcard=given.wildcard, backend="cpu")
     forward = kernels.forward(*rest, wildcard=given.wildcard, backend="cpu")
-    found = [path.states, path.scores, occupancy.posteriors, occupancy.scores, forward.scores]
+    found = [path.states, path.scores, occupancy.posteriors, occupancy.scores, forward]
     found += [] if occupancy.wildcard is None else [occupancy.wildcard]
     if given.wildcard is None:
         found += kernels.best_labels(*rest, 0, backend="cpu")

@@ -120,7 +120,7 @@ def occupancy(given: Batch, backend: str = "cpu", dtype: torch.dtype = torch.flo
     rest = (given.log_probs.to(dtype), given.topology, given.lengths)
     result = kernels.occupancy(*rest, wildcard=given.wildcard, backend=backend)
     forward = kernels.forward(*rest, wildcard=given.wildcard, backend=backend)
-    assert [score.hex() for score in forward.scores.tolist()] == [score.hex() for score in result.scores.tolist()]
+    assert [score.hex() for score in forward.tolist()] == [score.hex() for score in result.scores.tolist()]
     own = result.wildcard if result.wildcard is not None else torch.zeros_like(result.posteriors[..., 0])
     return torch.cat((result.posteriors, own[..., None]), 2), result.scores
 

@@ -87,7 +87,7 @@ def sum_faults(problems: Sequence[Problem], dtype: torch.dtype) -> list[str]:
     totals = [problem.answer.total for problem in problems]
     occupancy = kernels.occupancy(**on(given, dtype), backend="gpu")
     forward = kernels.forward(**on(given, dtype), backend="gpu")
-    found = score_faults("total", forward.scores, totals, given, names)
+    found = score_faults("total", forward, totals, given, names)
     found += score_faults("total beside occupancy", occupancy.scores, totals, given, names)
     shape = given.log_probs.shape
     right, wild = torch.zeros(shape, dtype=torch.float64), torch.zeros(shape[:2], dtype=torch.float64)
@@ -137,4 +137,4 @@ def same_sums(given: Batch, dtype: torch.dtype = torch.float32) -> None:
         assert (one is None) == (other is None)
         if one is not None and other is not None:
             torch.testing.assert_close(one.double().cpu(), other.double().cpu(), rtol=relative, atol=10 * absolute)
-    assert kernels.forward(**arguments, backend="gpu").scores.tolist() == met.scores.tolist()
+    assert kernels.forward(**arguments, backend="gpu").tolist() == met.scores.tolist()

@@ -201,7 +201,7 @@ def _faults_of_batch(problems: Sequence[Problem], backend: str, dtype: torch.dty
             found.append(f"{problem.name}: path {path.states[b].tolist()}, expected {expected}")
         for what, score, right in (
             ("best", path.scores, answer.best),
-            ("total", forward.scores, answer.total),
+            ("total", forward, answer.total),
             ("total beside occupancy", occupancy.scores, answer.total),
         ):
             if not close(float(score[b]), right, relative, absolute):

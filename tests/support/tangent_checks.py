@@ -33,11 +33,11 @@ def tangent(
     inside = (torch.arange(direction.shape[1]) < given.lengths[:, None])[..., None]
     poisoned = torch.where(inside, direction, math.nan).to(dtype)
     wildcard = None if given.wildcard is None else given.wildcard.to(dtype)
-    result = kernels.tangent(
+    tangents, result = kernels.tangent(
         given.log_probs.to(dtype), given.topology, given.lengths, poisoned, wildcard=wildcard, backend=backend, **rest
     )
     assert result.backend == backend
-    return result.posteriors, result.tangents, result.scores
+    return result.posteriors, tangents, result.scores
 
 
 def tangent_faults(given: Batch, right: Tangents, met: Tangents) -> list[str]:
