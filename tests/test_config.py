@@ -13,7 +13,22 @@ from ctc_align.config import Settings, config_names, load_config, load_settings,
 from ctc_align.errors import ConfigError, UsageError
 from ctc_align.models.calibration import read_calibration
 
+FAMILIES = ("default", "huggingface", "mms-fa", "onnx-nemo", "long-audio")
 NAMES = ", ".join(field.name for field in dataclasses.fields(Settings))
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+    epochs: int = setting(3, above=0)
+    name: str = ""
+    resume: bool = False
+    rounds: tuple[tuple[int, ...], ...] = ()
+
+
+@dataclasses.dataclass(frozen=True)
+class Recipe:
+    seed: int = 0
+    training: Stage = dataclasses.field(default_factory=Stage)
 
 
 def test_the_file_of_all_settings_is_the_defaults(tmp_path: Path) -> None:
@@ -26,40 +41,34 @@ def test_the_file_of_all_settings_is_the_defaults(tmp_path: Path) -> None:
 
 
 def test_the_command_line_wins(tmp_path: Path) -> None:
+    """A file, then --set, then options."""
     path = tmp_path / "mine.toml"
-    path.write_text('\ufefflabels = "written"\nchunk_s = 30\n', encoding="utf-8")
-    found = load_settings(path, times="recording", chunk_s=20, band_s=None)
-    assert found == Settings(times="recording", labels="written", chunk_s=20.0)
+    path.write_text('\ufefflabels = "written"\nchunk_s = 30\nlanguage = "fr"\n', encoding="utf-8")
+    assert load_settings(str(path)) == Settings(labels="written", chunk_s=30.0, language="fr")
     assert isinstance(load_settings(path).chunk_s, float)
-    assert load_settings(str(path)).to_dict() == {**Settings().to_dict(), "labels": "written", "chunk_s": 30.0}
-
-
-@dataclasses.dataclass(frozen=True)
-class Inner:
-    size: int = 1
-    rounds: tuple[tuple[int, ...], ...] = ()
-
-
-@dataclasses.dataclass(frozen=True)
-class Outer:
-    inner: Inner = dataclasses.field(default_factory=Inner)
+    found = load_settings(
+        path, ["language=de", "chunk_s=10", "chunk_s=25"], times="recording", language="it", band_s=None
+    )
+    assert found == Settings(labels="written", chunk_s=25.0, language="it", times="recording")
 
 
 def test_tables_and_lists(tmp_path: Path) -> None:
     path = tmp_path / "recipe.toml"
-    path.write_text("[inner]\nrounds = [[1, 2], [3]]\n")
-    assert load_config(Outer, path, {}) == Outer(Inner(1, ((1, 2), (3,))))
-    path.write_text("[inner]\nsize = 1.5\nrounds = 3\nzzz = 1\n")
+    path.write_text("[training]\nepochs = 7\nrounds = [[5]]\n")
+    found = load_config(Recipe, path, {"seed": 4}, ["training.name=x", "training.rounds=[[1, 2], [3]]"])
+    assert found == Recipe(4, Stage(7, "x", False, ((1, 2), (3,))))
+    path.write_text("[training]\nepochs = 1.5\nresume = 1\nrounds = 3\nzzz = 1\n")
     with pytest.raises(ConfigError) as caught:
-        load_config(Outer, path, {})
+        load_config(Recipe, path, {})
     assert str(caught.value).splitlines() == [
-        f"{path}: inner.size: expected a whole number, got 1.5",
-        f"{path}: inner.rounds: expected a list, got 3",
-        f"{path}: unknown setting 'inner.zzz': there is size, rounds",
+        f"{path}: training.epochs: expected a whole number above 0, got 1.5",
+        f"{path}: training.resume: expected true or false, got 1",
+        f"{path}: training.rounds: expected a list, got 3",
+        f"{path}: unknown setting 'training.zzz': there is epochs, name, resume, rounds",
     ]
-    path.write_text("inner = 3\n")
-    with pytest.raises(ConfigError, match="inner: expected a table, got 3"):
-        load_config(Outer, path, {})
+    path.write_text("training = 3\n")
+    with pytest.raises(ConfigError, match="training: expected a table, got 3"):
+        load_config(Recipe, path, {})
 
 
 def test_all_faults_at_once(tmp_path: Path) -> None:
@@ -81,20 +90,18 @@ def test_all_faults_at_once(tmp_path: Path) -> None:
     assert isinstance(caught.value, UsageError)
 
 
-@pytest.mark.parametrize("value", ["true", "[60.0]", "inf", "nan", "-1.0", "1979-05-27"])
-def test_a_number_is_a_number(tmp_path: Path, value: str) -> None:
-    (tmp_path / "a.toml").write_text(f"chunk_s = {value}\n")
-    with pytest.raises(ConfigError, match="chunk_s: expected a number above 0"):
-        load_settings(tmp_path / "a.toml")
-
-
-@pytest.mark.parametrize("value", ["-1", "-1e-9", "1.01", "2", "nan", "inf", "true"])
-def test_a_share_is_from_0_to_1(tmp_path: Path, value: str) -> None:
-    (tmp_path / "a.toml").write_text(f"min_confidence = {value}\n")
-    with pytest.raises(ConfigError, match=r"a\.toml: min_confidence: expected a number from 0 to 1, got "):
-        load_settings(tmp_path / "a.toml")
-    with pytest.raises(ConfigError, match="--set min_confidence: expected a number from 0 to 1, got "):
-        load_settings(None, [f"min_confidence={value}"])
+@over_rows(
+    ("name", "expected", "value"),
+    [("chunk_s", "above 0", value) for value in ("true", "[60.0]", "inf", "nan", "-1.0", "1979-05-27")]
+    + [("min_confidence", "from 0 to 1", value) for value in ("-1", "-1e-9", "1.01", "2", "nan", "inf", "true")],
+)
+def test_a_number_has_its_limits(tmp_path_factory, name: str, expected: str, value: str) -> None:
+    path = tmp_path_factory.mktemp("settings") / "a.toml"
+    path.write_text(f"{name} = {value}\n")
+    with pytest.raises(ConfigError, match=rf"a\.toml: {name}: expected a number {expected}, got "):
+        load_settings(path)
+    with pytest.raises(ConfigError, match=f"--set {name}: expected a number {expected}, got "):
+        load_settings(None, [f"{name}={value}"])
     for share in (0, 0.5, 1):
         assert load_settings(None, [f"min_confidence={share}"]).min_confidence == share
 
@@ -125,18 +132,6 @@ def test_a_name_comes_before_a_file_without_extension(tmp_path: Path, monkeypatc
     assert load_settings("./default").labels == load_settings("mine").labels == "written"
 
 
-def test_any_frozen_dataclass_is_read_the_same_way(tmp_path: Path) -> None:
-    @dataclasses.dataclass(frozen=True)
-    class Recipe:
-        steps: int = setting(10, above=0)
-        resume: bool = False
-
-    (tmp_path / "r.toml").write_text("steps = 2.5\nresume = 1\n")
-    with pytest.raises(ConfigError, match=r"steps: expected a whole number above 0, got 2\.5\n.*resume: expected true"):
-        load_config(Recipe, tmp_path / "r.toml", {})
-    assert load_config(Recipe, None, {"steps": 3, "resume": True}) == Recipe(3, True)
-
-
 LONG, DEEP = "9" * 5000, "[" * 100_000
 HOSTILE = (
     *(LONG, "9" * 400, "0x" + "f" * 5000, DEEP, "[" * 300 + "]" * 300, "{a=" * 3000, "1e999", "nan", "-inf", '"' * 999),
@@ -148,8 +143,17 @@ HOSTILE = (
 def test_no_value_of_a_file_or_of_the_command_line_ends_in_a_traceback(tmp_path_factory, value: str) -> None:
     """Each fault is one line of a ConfigError that names the file or --set."""
     path = tmp_path_factory.mktemp("hostile") / "a.toml"
-    for name in ("chunk_s", "min_confidence", "channel", "romanize", "labels", "inner", "inner.size", "inner.rounds"):
-        kind = Outer if "inner" in name else Settings
+    for name in (
+        "chunk_s",
+        "min_confidence",
+        "channel",
+        "romanize",
+        "labels",
+        "training",
+        "training.epochs",
+        "training.rounds",
+    ):
+        kind = Recipe if "training" in name else Settings
         path.write_text(f"{name} = {value}\n", encoding="utf-8")
         with pytest.raises(ConfigError, match=rf"\A{re.escape(str(path))}: [^\n]{{,300}}\Z"):
             load_config(kind, path, {})
@@ -173,22 +177,6 @@ def test_a_file_of_settings_is_small(tmp_path: Path) -> None:
         load_settings(tmp_path / "a.toml")
 
 
-FAMILIES = ("default", "huggingface", "mms-fa", "onnx-nemo", "long-audio")
-
-
-@dataclasses.dataclass(frozen=True)
-class Stage:
-    epochs: int = setting(3, above=0)
-    name: str = ""
-    sizes: tuple[int, ...] = (1, 2)
-
-
-@dataclasses.dataclass(frozen=True)
-class Recipe:
-    seed: int = 0
-    training: Stage = dataclasses.field(default_factory=Stage)
-
-
 @pytest.mark.parametrize("name", FAMILIES)
 def test_each_familys_config_is_found_by_name_and_right(name: str) -> None:
     assert name in config_names()
@@ -202,20 +190,6 @@ def test_values_are_tomls_or_bare_texts() -> None:
     assert (found.chunk_s, found.romanize, found.language) == (30.0, True, "de")
     assert (found.labels, found.revision, found.band_s) == ("written", "2024", 2.5)
     assert load_settings(None, ["cache_dir=", "calibration="]).cache_dir == ""
-
-
-def test_the_order_is_file_set_option(tmp_path: Path) -> None:
-    file = tmp_path / "mine.toml"
-    file.write_text('language = "fr"\nchunk_s = 10\ncontext_s = 2\n', encoding="utf-8")
-    found = load_settings(file, ["language=de", "chunk_s=20", "chunk_s=25"], language="it")
-    assert (found.language, found.chunk_s, found.context_s) == ("it", 25.0, 2.0)
-
-
-def test_tables_have_dots(tmp_path: Path) -> None:
-    file = tmp_path / "recipe.toml"
-    file.write_text("[training]\nepochs = 7\nsizes = [5]\n", encoding="utf-8")
-    found = load_config(Recipe, file, {"seed": 4}, ["training.name=x", "training.sizes=[8, 9]"])
-    assert found == Recipe(4, Stage(7, "x", (8, 9)))
 
 
 def test_faults_of_assignments_are_told_with_the_others() -> None:

@@ -1,4 +1,4 @@
-"""Documents name what is there, and the examples run."""
+"""Documents and cards of models name what is there, and the examples run."""
 
 from __future__ import annotations
 
@@ -13,21 +13,50 @@ import ctc_align
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
-PATH = re.compile(r"`((?:ctc_align|tests|examples|configs|docs)/[\w./-]*)`")
-
-
+_FOLDERS = "(?:ctc_align|tests|tools|examples|configs|docs)/"
+_PATH = re.compile(rf"(?:(?<=`){_FOLDERS}[\w./-]*(?=`)|(?<![\w/]){_FOLDERS}[\w./-]+\.\w+)")
+_COMMAND = re.compile(r"python ((?:tools|tests)/[\w/]+\.py)([^`\n]*)")
+_OPTION = re.compile(r"--[a-z][a-z-]*")
+CARDS = sorted((ROOT / "ctc_align" / "models").rglob("README.md"))
 MODEL_CARD = "ctc_align/models/english/README.md"
 PAGES = ("docs/corpora.md", "docs/formats.md", "docs/pytorch.md")
 """Pages of promises, each with the test that holds it."""
 
 
-@pytest.mark.parametrize(
-    "document",
-    ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", *PAGES, "docs/gpu.md", "docs/compare/figures.md", MODEL_CARD],
-)
-def test_every_path_that_is_named_is_there(document: str) -> None:
-    named = set(PATH.findall((ROOT / document).read_text(encoding="utf-8")))
-    assert [path for path in sorted(named) if not (ROOT / path).exists()] == []
+def faults_of(text: str) -> list[str]:
+    """The files of the repository that a text names and that are not there, and options that their scripts lack."""
+    faults = [path for path in _PATH.findall(text) if not (ROOT / path).exists()]
+    for name, arguments in _COMMAND.findall(text):
+        script = (ROOT / name).read_text(encoding="utf-8") if (ROOT / name).is_file() else ""
+        faults += [f"{name} {option}" for option in _OPTION.findall(arguments) if f'"{option}"' not in script]
+    return faults
+
+
+def test_files_and_options_of_scripts_that_are_named_exist() -> None:
+    documents = [*CARDS, ROOT / "tools" / "README.md", *(ROOT / "docs").rglob("*.md")]
+    documents += [ROOT / name for name in ("ARCHITECTURE.md", "CONTRIBUTING.md", "README.md")]
+    faults = {path.relative_to(ROOT).as_posix(): faults_of(path.read_text(encoding="utf-8")) for path in documents}
+    assert {name: found for name, found in faults.items() if found} == {}
+    assert faults_of("`python tools/drawn_edges.py --speech M --out D`, `tools/README.md`, `tests/support/`") == []
+    assert faults_of("`python tools/drawn_edges.py --speach M`") == ["tools/drawn_edges.py --speach"]
+    assert faults_of("as in `ctc_align/training/mismatches.py`") == ["ctc_align/training/mismatches.py"]
+    assert faults_of("in `ctc_align/attic/`") == ["ctc_align/attic/"]
+
+
+@pytest.mark.parametrize("path", CARDS, ids=lambda path: path.parent.name)
+def test_what_hubs_read_is_what_the_card_says(path: Path) -> None:
+    yaml = pytest.importorskip("yaml", reason="no PyYAML")
+    start, head, text = path.read_text(encoding="utf-8").split("---\n", 2)
+    fields = yaml.safe_load(head)
+    assert (start, fields["library_name"]) == ("", "ctc-align")
+    (entry,) = fields["model-index"]
+    assert entry["name"] == path.parent.name
+    for result in entry["results"]:
+        assert result["task"]["type"]
+        assert {"type", "name"} <= result["dataset"].keys()
+        values = [metric["value"] for metric in result["metrics"]]
+        assert values
+        assert [value for value in values if f"{value:g}" not in text] == []
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -99,19 +128,8 @@ def test_commands_and_options_that_are_named_exist(document: str) -> None:
     known = {option for source in sources for option in re.findall(r"--[a-z][a-z-]+", source)}
     for command in typer.main.get_command(app).commands.values():  # type: ignore[attr-defined]
         known |= {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
-    others = {
-        "--index-url",
-        "--strict",
-        "--tags",
-        "--dev",
-        "--long",
-        "--all",
-        "--planted",
-        "--kernels",
-        "--out",
-        "--words",
-        "--music",
-    }  # of pip, pytest, modules
+    of_pip_and_pytest = {"--index-url", "--strict", "--tags", "--dev", "--long", "--all", "--planted", "--kernels"}
+    others = of_pip_and_pytest | {"--out", "--words", "--music"}
     assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - known - others == set()
 
 

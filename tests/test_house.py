@@ -7,43 +7,24 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import house_rules as rules
 import pytest
-from house_rules import (
-    MAX_BYTES,
-    MAX_FUNCTION_LINES,
-    MAX_KERNEL_LINES,
-    MAX_LINES,
-    forbidden_modules,
-    heavy_files,
-    import_faults,
-    long_files,
-    long_functions,
-    loose_newlines,
-    loose_printing,
-    machine_paths,
-    repeated_classes,
-    repeated_modules,
-    riddles,
-    root_files,
-    small_files,
-    tool_imports,
-    tracked_files,
-)
+from house_rules import tracked_files
 from house_table import budget_faults, single_importers
 
 ROOT = Path(__file__).resolve().parent.parent
 PUBLIC = {"Aligner", "Alignment", "CTCLoss", "CtcAlignError", "Emissions", "__version__", "align", "read_alignment"}
 """A promise: what is here stays, and what is not here is nobody's to rely on."""
 LIMITS = {
-    root_files: 10,
-    small_files: 10,
-    repeated_modules: 0,
-    repeated_classes: 0,
-    forbidden_modules: 0,
-    long_functions: 0,
-    loose_newlines: 0,
-    loose_printing: 0,
-    riddles: 1,
+    rules.root_files: 10,
+    rules.small_files: 10,
+    rules.repeated_modules: 0,
+    rules.repeated_classes: 0,
+    rules.forbidden_modules: 0,
+    rules.long_functions: 0,
+    rules.loose_newlines: 0,
+    rules.loose_printing: 0,
+    rules.riddles: 1,
     single_importers: 50,
 }
 """How many each rule lets pass. The last six are faults that are left: lower a number, never raise it."""
@@ -58,7 +39,7 @@ def plant(root: Path, name: str, text: str) -> Path:
 
 
 def test_imports_point_one_way() -> None:
-    assert import_faults(ROOT) == []
+    assert rules.import_faults(ROOT) == []
 
 
 @pytest.mark.parametrize("rule", LIMITS, ids=lambda rule: rule.__name__)
@@ -68,7 +49,7 @@ def test_the_rules_of_the_house(rule: Callable[[Path], list[str]]) -> None:
 
 
 def test_nothing_imports_the_tools() -> None:
-    assert tool_imports(ROOT, tracked_files(ROOT)) == []
+    assert rules.tool_imports(ROOT, tracked_files(ROOT)) == []
 
 
 @pytest.mark.parametrize(
@@ -83,7 +64,7 @@ def test_nothing_imports_the_tools() -> None:
 def test_the_checker_of_tools_fails_when_it_should(tmp_path: Path, text: str, found: int) -> None:
     plant(tmp_path, "tools/mismatches.py", "KINDS = ()\n")
     importers = ("tools/other.py", "tests/tools/test_mismatches.py", "tests/benchmarks/study.py", "ctc_align/words.py")
-    faults = tool_imports(tmp_path, [plant(tmp_path, name, text) for name in importers])
+    faults = rules.tool_imports(tmp_path, [plant(tmp_path, name, text) for name in importers])
     assert [fault.split(":")[0] for fault in faults] == ["ctc_align/words.py"] * found
 
 
@@ -108,15 +89,15 @@ def test_a_folder_over_its_budget_is_a_fault(tmp_path: Path) -> None:
 
 
 def test_files_can_be_read_in_one_sitting() -> None:
-    assert long_files(ROOT, tracked_files(ROOT)) == []
+    assert rules.long_files(ROOT, tracked_files(ROOT)) == []
 
 
 def test_no_file_is_heavy() -> None:
-    assert heavy_files(ROOT, tracked_files(ROOT)) == []
+    assert rules.heavy_files(ROOT, tracked_files(ROOT)) == []
 
 
 def test_no_file_names_a_machine() -> None:
-    assert machine_paths(ROOT, tracked_files(ROOT)) == []
+    assert rules.machine_paths(ROOT, tracked_files(ROOT)) == []
 
 
 def test_the_tree_is_seen() -> None:
@@ -151,11 +132,7 @@ def test_imports_are_light(module: str) -> None:
         ("lattice/building.py", "import ctc_align.kernels.cpu.cpu_backend\n", "'lattice' must not import 'kernels'"),
         ("lattice/building.py", "from .. import kernels\n", "'lattice' must not import 'kernels'"),
         ("lattice/building.py", "from ..kernels.cpu import f\n", "'lattice' must not import 'kernels'"),
-        (
-            "lattice/building.py",
-            "def f():\n    from ctc_align import kernels\n",
-            "building.py:2: 'lattice' must not import 'kernels'",
-        ),
+        ("lattice/building.py", "def f():\n    from ctc_align import kernels\n", "building.py:2: 'lattice' must not"),
         ("lattice/building.py", "from ctc_align import align\n", "'lattice' must not import 'ctc_align'"),
         ("text/words.py", "from ..kernels import cpu\n", "'text' must not import 'kernels'"),
         ("types.py", "from ctc_align.kernels import cpu\n", "'types' must not import 'kernels'"),
@@ -169,34 +146,26 @@ def test_imports_are_light(module: str) -> None:
     ],
 )
 def test_the_import_checker_fails_when_it_should(tmp_path: Path, file: str, text: str, fault: str) -> None:
-    for name in (
-        "__init__.py",
-        "kernels/__init__.py",
-        "lattice/__init__.py",
-        "kernels/cpu/sums.py",
-        "lattice/arcs.py",
-        "text/__init__.py",
-        "errors.py",
-    ):
-        plant(tmp_path, f"ctc_align/{name}", "")
+    for name in ("__init__", "kernels/__init__", "kernels/cpu/sums", "lattice/__init__", "lattice/arcs", "errors"):
+        plant(tmp_path, f"ctc_align/{name}.py", "")
     plant(tmp_path, "ctc_align/types.py", "from ctc_align.errors import CtcAlignError\n")
     plant(tmp_path, "ctc_align/lattice/topology.py", "from ctc_align.lattice.arcs import arcs\n")
     plant(tmp_path, "ctc_align/losses.py", "import torch\nfrom ctc_align.kernels import cpu\nfrom . import types\n")
-    assert import_faults(tmp_path) == []
+    assert rules.import_faults(tmp_path) == []
     plant(tmp_path, f"ctc_align/{file}", text)
-    assert len(import_faults(tmp_path)) == 1
-    assert fault in import_faults(tmp_path)[0]
+    assert len(rules.import_faults(tmp_path)) == 1
+    assert fault in rules.import_faults(tmp_path)[0]
 
 
-LONG_FUNCTION = "def function():\n" + "    pass\n" * MAX_FUNCTION_LINES
+LONG_FUNCTION = "def function():\n" + "    pass\n" * rules.MAX_FUNCTION_LINES
 
 
 @pytest.mark.parametrize(
     ("rule", "fine", "faulty", "fault"),
     [
-        (root_files, {}, {"attic.py": ""}, "attic.py"),
+        (rules.root_files, {}, {"attic.py": ""}, "attic.py"),
         (
-            small_files,
+            rules.small_files,
             {
                 "a.py": "x = 1\n" * 100,
                 "b.py": "",
@@ -213,56 +182,56 @@ LONG_FUNCTION = "def function():\n" + "    pass\n" * MAX_FUNCTION_LINES
             "ctc_align.a",
         ),
         (
-            repeated_modules,
+            rules.repeated_modules,
             {"text/words.py": "", "text/__init__.py": "", "cli/words.py": ""},
             {"files/words.py": ""},
             "words: ctc_align.files.words, ctc_align.text.words",
         ),
         (
-            repeated_modules,
+            rules.repeated_modules,
             {"text/__init__.py": ""},
             {"models/text.py": ""},
             "text: ctc_align.models.text, ctc_align.text",
         ),
-        (forbidden_modules, {"corpus/worker.py": ""}, {"corpus/crew.py": ""}, "ctc_align.corpus.crew"),
+        (rules.forbidden_modules, {"corpus/worker.py": ""}, {"corpus/crew.py": ""}, "ctc_align.corpus.crew"),
         (
-            repeated_classes,
+            rules.repeated_classes,
             {"a.py": "class Row:\n    x = 1\n"},
             {"b.py": "def f():\n    class Row: ...\n"},
             "Row: ctc_align/a.py:1, ctc_align/b.py:2",
         ),
         (
-            long_functions,
+            rules.long_functions,
             {"a.py": LONG_FUNCTION.removesuffix("    pass\n"), "kernels/b.py": LONG_FUNCTION},
             {"a.py": LONG_FUNCTION},
-            f"ctc_align/a.py:1: function: {MAX_FUNCTION_LINES + 1} lines",
+            f"ctc_align/a.py:1: function: {rules.MAX_FUNCTION_LINES + 1} lines",
         ),
         (
-            loose_newlines,
+            rules.loose_newlines,
             {"a.py": "open(a, 'wb')\nopen(a)\nopen(a, 'w', newline='')\npath.write_text(b, 'utf-8', newline='')\n"},
             {"a.py": "path.write_text(b, 'utf-8')\n"},
             "ctc_align/a.py:1: path.write_text(b, 'utf-8')",
         ),
         (
-            loose_newlines,
+            rules.loose_newlines,
             {},
             {"a.py": "open(a, 'x', encoding='utf-8')\n"},
             "ctc_align/a.py:1: open(a, 'x', encoding='utf-8')",
         ),
         (
-            loose_printing,
+            rules.loose_printing,
             {"cli/printing.py": "print(1)\n", "a.py": "print(printable('a'), file=f)\nconsole.print(table)\n"},
             {"a.py": "import sys\nprint(f'{name}')\n"},
             "ctc_align/a.py:2: print(f'{name}')",
         ),
         (
-            riddles,
+            rules.riddles,
             {"a.py": '"""Whatever comes."""\nx = "What is this?"\ndef f():\n    """Return what is there."""\n'},
             {"a.py": '"""Words."""\ndef f():\n    """\n    What is there.\n    """\n'},
             "ctc_align/a.py:3: What is there.",
         ),
         (
-            riddles,
+            rules.riddles,
             {},
             {"a.py": '"""Words."""\nx = 1\n"""Of each word, one."""\n'},
             "ctc_align/a.py:3: Of each word, one.",
@@ -281,17 +250,17 @@ def test_each_rule_is_broken_by_a_fault(
 
 
 def test_the_other_checkers_fail_when_they_should(tmp_path: Path) -> None:
-    fine = plant(tmp_path, "fine.py", "x = 1\n" * MAX_LINES)
-    kernel = plant(tmp_path, "ctc_align/kernels/fine.py", "x = 1\n" * MAX_KERNEL_LINES)
-    long = plant(tmp_path, "long.py", "x = 1\n" * (MAX_LINES + 1))
-    assert long_files(tmp_path, [fine, kernel, long]) == [
-        f"long.py: {MAX_LINES + 1} lines, at most {MAX_LINES}: make it two"
+    fine = plant(tmp_path, "fine.py", "x = 1\n" * rules.MAX_LINES)
+    kernel = plant(tmp_path, "ctc_align/kernels/fine.py", "x = 1\n" * rules.MAX_KERNEL_LINES)
+    long = plant(tmp_path, "long.py", "x = 1\n" * (rules.MAX_LINES + 1))
+    assert rules.long_files(tmp_path, [fine, kernel, long]) == [
+        f"long.py: {rules.MAX_LINES + 1} lines, at most {rules.MAX_LINES}: make it two"
     ]
-    heavy = plant(tmp_path, "heavy.bin", "\0" * (MAX_BYTES + 1))
-    assert heavy_files(tmp_path, [fine, heavy]) == [f"heavy.bin: {MAX_BYTES + 1} bytes"]
+    heavy = plant(tmp_path, "heavy.bin", "\0" * (rules.MAX_BYTES + 1))
+    assert rules.heavy_files(tmp_path, [fine, heavy]) == [f"heavy.bin: {rules.MAX_BYTES + 1} bytes"]
     path = "/".join(["", "home", "me", "data.wav"])
     named = plant(tmp_path, "named.md", f"fine: a/home/b, https://x.org/home/y\nsee `{path}` here\n")
     binary = tmp_path / "binary"
     binary.write_bytes(b"\xff" + path.encode())
-    assert machine_paths(tmp_path, [fine, named, binary]) == [f"named.md:2: {path}"]
+    assert rules.machine_paths(tmp_path, [fine, named, binary]) == [f"named.md:2: {path}"]
     assert set(tracked_files(tmp_path)) == {fine, kernel, long, heavy, named, binary}

@@ -68,22 +68,12 @@ def test_ci_runs_the_lines_that_install() -> None:
         assert f"readme_step {step}\n" in script
 
 
-def test_links_lead_somewhere() -> None:
-    targets = re.findall(r"\]\(([^)#]+)\)", (ROOT / "README.md").read_text(encoding="utf-8"))
-    assert [target for target in targets if "://" not in target and not (ROOT / target).exists()] == []
-
-
 def test_the_runner_fails_when_it_should(place: Path) -> None:
     text = "<!-- run by .ci/run: x -->\n```sh\nexit 9\n```\n\n```sh\nfalse\ntrue\n```\nand\n"
     text += "```python\n1 / 0\n```\n```sh\nctc-align no.wav no.txt\n```\n\n```\n?\n```\n"
     found = blocks(text)
-    assert [(block.language, block.ci_step) for block in found] == [
-        ("sh", "x"),
-        ("sh", ""),
-        ("python", ""),
-        ("sh", ""),
-        ("", ""),
-    ]
+    assert [block.language for block in found] == ["sh", "sh", "python", "sh", ""]
+    assert [block.ci_step for block in found] == ["x", "", "", "", ""]
     faults = failures(found, place)
     assert len(faults) == 4
     assert faults[0].startswith("exit 1:\nfalse")

@@ -126,38 +126,6 @@ def test_the_table_comes_on_a_terminal(cli, monkeypatch):
     assert "\x1b[31mtwo" not in result.stderr, "a terminal must not obey a transcript"
 
 
-WRONG_CALLS = [
-    (["nonesuch", "talk.txt"], "nonesuch: no such audio file; if a command was meant"),
-    (["alin", "talk.wav", "talk.txt"], "alin: no such command and no such audio file; did you mean align"),
-    (["", "talk.txt"], "AUDIO: expected the path of a file, got an empty one"),
-    (["talk.wav", ""], "TRANSCRIPT: expected the path"),
-    (["talk.wav", "talk.txt", "--out-dir", ""], "--out-dir: expected the path of a folder, got an empty one"),
-    (["talk.wav", "talk.txt", "--lexicon", ""], "--lexicon: expected the path"),
-    (["a" * 300 + ".wav", "talk.txt"], "a.wav: cannot be read: File name too long"),
-    (["talk.wav", "talk.txt", "--lexicon", "a" * 300], "cannot be read: File name too long"),
-    (["talk.wav", "talk.txt", "--out-dir", "a" * 300], "cannot be written .File name too long"),
-    (["talk.wav", "talk.txt", "extra"], "unexpected extra argument"),
-    (["align"], "Missing argument 'AUDIO'"),
-    (["talk.wav", "talk.txt", "--format", ""], "got an empty list"),
-    (["talk.wav", "talk.txt", "--times", "noon"], "times: expected 'utterance' or 'recording', got 'noon'"),
-    (["talk.wav", "talk.txt", "--labels", "loud"], "labels: expected"),
-    (["talk.wav", "talk.txt", "--format", "smil"], "--format smil needs an EPUB book as transcript"),
-    (["talk.wav", "talk.txt", "--tiers", "words,pitch"], "--tiers: expected a list of words"),
-    (["talk.wav", "talk.txt", "--config", "none.toml"], "none.toml"),
-    (["talk.wav", "talk.txt", "--lexicon", "."], "--lexicon .: expected a file, got a folder"),
-    (["talk.wav", "talk.txt", "--blank", "0"], "--blank: only for log-probs"),
-    (["scores.npy", "talk.txt", "--vocab", "vocab.txt"], "scores.npy: log-probs need --frame-shift"),
-    (["scores.npy", "talk.txt", "--frame-shift", "0.02"], "scores.npy: log-probs need --vocab"),
-    (["scores.npy", "talk.txt", "--vocab", "vocab.txt", "--frame-shift", "x"], "Invalid value for '--frame-shift'"),
-    (["scores.npy", "talk.txt", "--vocab", "none", "--frame-shift", "0.02"], "--vocab none: expected a file"),
-    (["scores.npy", "talk.txt", "--vocab", "vocab.txt", "--frame-shift", "-1"], "frame shift"),
-    (
-        ["scores.npy", "talk.txt", "--vocab", "vocab.txt", "--frame-shift", "0.02", "--model", "english"],
-        "come out of a model already",
-    ),
-]
-
-
 def test_a_recording_too_long_for_a_format_is_refused_before_the_work(cli, fake_aligner):
     soundfile.write("long.wav", np.zeros(8000), 8000, subtype="PCM_U8")
     data = bytearray(Path("long.wav").read_bytes()[:44])
@@ -168,20 +136,6 @@ def test_a_recording_too_long_for_a_format_is_refused_before_the_work(cli, fake_
     result = cli("long.wav", "talk.txt", "--format", "json,lrc")
     assert result.code == 2
     assert "long.wav: is 6,001 s long, and --format lrc holds times up to 6,000 s: leave lrc away" in result.stderr
-
-
-@pytest.mark.parametrize(("arguments", "says"), WRONG_CALLS)
-def test_wrong_calls_exit_2_with_one_line(cli, fake_aligner, arguments, says):
-    import re
-
-    np.save("scores.npy", np.zeros((5, 3), np.float32))
-    Path("vocab.txt").write_text("<blank>\na\nb\n")
-    before = listed()
-    result = cli(*arguments)
-    assert result.code == 2
-    assert re.search(says, result.error)
-    assert listed() == before
-    assert fake_aligner.calls == []
 
 
 def test_log_probs_reach_the_aligner_as_emissions(cli, fake_aligner):

@@ -73,28 +73,6 @@ def test_end_to_end(cli, model, manifest, tmp_path):
     assert min(stages[stage] for stage in ("reading", "model", "kernels", "writing")) > 0
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["{manifest}", "--out-dir", "{out}", "--workers", "0"], "--workers: expected"),
-        (["{manifest}", "--out-dir", "{out}", "--batch-seconds", "-1"], "--batch-seconds: expected"),
-        (["{manifest}", "--out-dir", "{out}", "--batch-seconds", "nan"], "--batch-seconds: expected"),
-        (["{manifest}", "--out-dir", "{out}", "--layout", "boxes"], "--layout: expected"),
-        (["{manifest}", "--out-dir", "{out}", "--format", "smil"], "--format smil needs an EPUB book"),
-        (["{manifest}", "--out-dir", "{out}", "--backend", "tpu"], "--backend: expected"),
-        (["{manifest}", "--out-dir", "{out}", "--lexicon", "nowhere.dict"], "--lexicon nowhere.dict: expected a file"),
-        (["{manifest}", "--out-dir", "{out}", "--source", "tape"], "tape"),
-        (["{manifest}", "--summary", "{out}"], "takes no SOURCE"),
-    ],
-)
-def test_wrong_calls(options, message, cli, manifest, tmp_path):
-    out_dir = tmp_path / "out"
-    result = cli("corpus", *(option.format(manifest=manifest, out=out_dir) for option in options))
-    assert result.code == 2
-    assert message in result.error
-    assert not out_dir.exists()
-
-
 def test_options_of_subtitles_without_effect_are_told(cli, manifest, tmp_path):
     call = ("corpus", manifest, "--out-dir", tmp_path / "out", "--max-line", 30, "--frame-rate", 25, "--workers", 0)
     told = "note: --max-line and --frame-rate: no effect, because no subtitles are written (--format srt)"
@@ -107,12 +85,6 @@ def test_quiet_names_failures_only(cli, inline_alignment, model, manifest, tmp_p
     result = cli("corpus", manifest, *options, "--quiet")
     assert result.code == 1
     assert [line.split(": ")[1] for line in result.stderr.splitlines()] == ["too long"]
-
-
-def test_a_corpus_is_not_its_own_output_folder(cli, tmp_path):
-    runs.write_clip(tmp_path / "a.wav")
-    (tmp_path / "a.txt").write_text("some words")
-    assert "is the corpus itself" in cli("corpus", tmp_path, "--out-dir", tmp_path).error
 
 
 def test_progress_in_a_line():

@@ -143,11 +143,3 @@ def test_a_network_of_transformers_is_shown(cli: Any, tmp_path: Any) -> None:
     assert (result.code, result.stderr) == (0, "")
     told = dict(line.split("\t") for line in result.stdout.splitlines())
     assert (told["frame_shift_ms"], told["first_frame_ms"], told["receptive_field_ms"]) == ("20", "2.5", "25")
-
-
-@pytest.mark.parametrize("arguments", [("show",), ("list",), ("show", "")])
-def test_other_calls_are_refused(arguments: tuple[str, ...], cli: Any) -> None:
-    result = cli("models", *arguments)
-    assert result.code == 2
-    assert "ctc-align models show NAME" in result.error
-    assert cli("models", "show", "klingon").code == 2

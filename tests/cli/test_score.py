@@ -256,34 +256,6 @@ def test_the_kind_of_a_source_is_recognised_or_named(cli, corpus, named):
     assert [(row["utterance"], row["transcript"]) for row in tsv(result.stdout)] == [("u0", "no"), ("u1", "we call")]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["talk.npy", "right.txt"], "log-probs need --vocab and --frame-shift too"),
-        (["talk.npy"], "no transcript for talk.npy"),
-        (["u.wav"], "no transcript for u.wav"),
-        (["nothing.wav", "right.txt"], "nothing.wav: no such audio file"),
-        (["nothing"], "nothing: "),
-        ([*LOG_PROBS, "-", "-"], "standard input (-) can be read once only"),
-        ([*LOG_PROBS, ""], "got an empty one"),
-        ([*LOG_PROBS, "right.txt", "--worst", "-1"], "--worst: expected a percentage"),
-        ([*LOG_PROBS, "right.txt", "--worst", "nan"], "--worst: expected a percentage"),
-        ([*LOG_PROBS, "right.txt", "--max-loss", "nan"], "--max-loss: expected a number, got nan"),
-        (
-            [*LOG_PROBS, "right.txt", "--worst-by", "luck"],
-            "--worst-by: expected local_loss, loss_per_token, loss_per_frame or loss, got",
-        ),
-        ([*LOG_PROBS, "right.txt", "--workers", "2"], "--workers: only for a SOURCE"),
-        (["right.txt", "--vocab", "vocab.txt"], "right.txt: log-probs need --frame-shift too"),
-    ],
-)
-def test_wrong_calls(cli, talk, arguments, says):
-    soundfile.write("u.wav", np.random.default_rng(0).standard_normal(8000) * 0.1, 16000)
-    result = cli("score", *arguments)
-    assert result.code == 2
-    assert says in result.error
-
-
 def test_an_interruption_says_how_far_it_came(cli, corpus, monkeypatch):
     from ctc_align.corpus import corpus_scores
 

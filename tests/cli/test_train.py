@@ -55,29 +55,6 @@ def test_train_then_adapt_then_align(cli, corpus, tmp_path):
     assert "give --force to replace it" in again.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["train"], "Missing argument 'CORPUS'"),
-        (["train", "", "--out-dir", "m"], "CORPUS: expected a manifest or a folder"),
-        (["train", "letters", "--out-dir", "m", "--dev", ""], "--dev: expected a manifest or a folder"),
-        (["train", "letters", "--out-dir", "m", "--lexicon", "none.dict"], "none.dict"),
-        (["train", "letters", "--out-dir", "m", "--config", "none"], "config 'none': no such file, and no such name"),
-        (["train", "letters", "--out-dir", "m", "--device", "tpu"], "device: expected auto, cpu, cuda"),
-        (["train", "letters", "--out-dir", "m", "--epochs", "0"], "--epochs"),
-        (["train", "letters", "--out-dir", "file"], "expected a folder, got a file"),
-    ],
-)
-def test_wrong_calls_are_one_line(cli, corpus, tmp_path, monkeypatch, arguments, says):
-    monkeypatch.chdir(tmp_path)
-    Path("letters").symlink_to(corpus / "manifest.jsonl")
-    Path("file").write_text("")
-    result = cli(*arguments)
-    assert result.code == 2
-    assert says in result.error
-    assert not Path("m").exists()
-
-
 def test_nothing_usable_is_one_line(cli, tmp_path):
     (tmp_path / "m.jsonl").write_text('{"audio": "no.wav", "text": "salé salé salé salé salé"}\n')
     result = cli("train", tmp_path / "m.jsonl", "--out-dir", tmp_path / "m", "--quiet")

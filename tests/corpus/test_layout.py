@@ -3,11 +3,10 @@ from __future__ import annotations
 import dataclasses
 import gzip
 import json
-import pickle
 from pathlib import Path
 
 import pytest
-from layout_runs import contents, died, made_alignment, made_utterances, run, settings_of
+from layout_runs import contents, made_alignment, made_utterances, run, settings_of
 
 from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.outputs.layout import OutputSettings, layout_for
@@ -47,27 +46,6 @@ def test_a_shard_has_no_name_and_no_time_in_its_header(audio, tmp_path):
     head = one["alignments-00000.jsonl.gz"][:10]
     assert head[:4] == b"\x1f\x8b\x08\x00", "no flag: no file name, no comment"
     assert head[4:8] == bytes(4)
-
-
-def test_ten_thousand_utterances_are_few_files(audio, tmp_path):
-    settings = OutputSettings(str(tmp_path), "shards", manifests=("nemo",))
-    layout = layout_for(settings)
-    utterances = made_utterances(audio, 2)
-    alignment = made_alignment(utterances[0])
-    row = layout.place(0, utterances[0], alignment).pending
-    with Assembly(layout) as assembly:
-        for first in range(0, 10_000, 500):
-            ids = [f"{index:05d}" for index in range(first, first + 500)]
-            rows = [row.replace(b'"r0/u0"', f'"{id}"'.encode()) for id in ids]
-            for index, id in enumerate(ids, first):
-                assembly.announce(index, dataclasses.replace(utterances[0], id=id, output=id))
-            assembly.store_pending(zip(ids, rows))
-            for index in range(first, first + 500):
-                assembly.settle(index, True)
-        assembly.finish()
-    names = sorted(path.name for path in tmp_path.iterdir())
-    assert len(names) == 6, names
-    assert len(names) + len(["journal.jsonl", "summary.json", "manifest.nemo.jsonl"]) <= 10
 
 
 @pytest.mark.parametrize(("formats", "extensions"), [(("json",), 1), (("json", "ctm"), 3), (("ctm",), 3)])
@@ -226,26 +204,6 @@ def test_a_line_more_in_the_source_moves_the_shards(audio, tmp_path):
     assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("layout", ["files", "shards"])
-def test_killed_at_any_step_and_resumed(audio, tmp_path, layout):
-    was_killed, count = died(tmp_path / "whole", layout, audio, 0)
-    assert not was_killed
-    whole = contents(tmp_path / "whole")
-    assert len(whole) > 10
-    settings = settings_of(tmp_path / "parts", layout, cut="pause")
-    for step in [1, 2, 3, 5, 8, *range(12, count - 2, max(1, count // 8)), count - 2, count - 1, count]:
-        out = tmp_path / f"killed at {step}"
-        assert died(out, layout, audio, step)[0], step
-        for path in out.rglob("*.json"):
-            json.loads(path.read_bytes())
-        for path in out.rglob("*.TextGrid"):
-            read_textgrid(path)
-        changes = {"out_dir": str(out), "parts": str(out / ".ctc-align-parts")}
-        run(dataclasses.replace(settings, **changes), made_utterances(audio), failing=["r1/u5"])
-        assert contents(out) == whole, step
-
-
 # refusals
 
 
@@ -267,11 +225,6 @@ def test_what_does_not_go_together_is_refused(changes, says):
     with pytest.raises(UsageError) as caught:
         layout_for(OutputSettings("out", **changes))
     assert says in str(caught.value)
-
-
-def test_layouts_travel_to_workers(tmp_path):
-    layout = layout_for(settings_of(tmp_path, "shards"))
-    assert pickle.loads(pickle.dumps(layout)) == layout
 
 
 def test_no_input_is_replaced(audio, tmp_path):

@@ -22,18 +22,14 @@ from ctc_align.corpus.sources.utterance_ids import (
     output_of,
 )
 
+PIECES = (
+    *("é", "..", "../", "%2F", "%2E", "%25", "%5C", "C:", "summary", "journal", ".json", "ß", "SS", "ſummary"),
+    *(".tokens", ".ctc-align", "manifest.nemo", "alignments-00000", "-2"),
+)
 # few letters, so that what is special meets often
-NASTY = st.lists(
-    st.sampled_from(
-        [
-            *"aAb.%/\\:~-\0\n é\x7f",
-            *("é", "..", "../", "%2F", "%2E", "%25", "%5C", "C:", "summary", "journal", ".json", "ß", "SS", "ſummary"),
-            *(".tokens", ".ctc-align", "manifest.nemo", "alignments-00000", "x" * 250, "-2", "/" * 3),
-        ]
-    ),
-    min_size=1,
-    max_size=8,
-).map("".join)
+NASTY = st.lists(st.sampled_from([*"aAb.%/\\:~-\0\n é\x7f", *PIECES, "x" * 250, "/" * 3]), min_size=1, max_size=8).map(
+    "".join
+)
 IDS = NASTY | st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
 EXTENSIONS = (".json", ".ctm", ".tokens.ctm", ".TextGrid", ".srt", ".jsonl")
 OURS = {"journal.jsonl", "summary.json", "journal.0-of-2.jsonl", "manifest.nemo.jsonl", "alignments-00000.ctm"}

@@ -17,9 +17,30 @@ from functools import cache, partial
 from pathlib import Path
 
 import attack_samples as samples
+import torch
 from hostile_inputs import Case
 
+from ctc_align.audio.loading import estimated_duration_s, load_segment
+from ctc_align.config import Settings, load_config, load_settings
+from ctc_align.corpus.sources import open_source
+from ctc_align.corpus.state.summary import joined
+from ctc_align.corpus.utterance import Refused
 from ctc_align.errors import CtcAlignError, OutputError
+from ctc_align.evaluate.pairing import read_labels
+from ctc_align.evaluate.utterance_files import read_one, read_table
+from ctc_align.files import Alignment, from_dict, read_alignment, rendered, to_dict
+from ctc_align.files.formats import FORMATS
+from ctc_align.files.textgrid import read_textgrid
+from ctc_align.files.transcripts import read_transcript_file
+from ctc_align.models.calibration import as_toml, read_calibration
+from ctc_align.models.convnet.convnet_model import load_folder
+from ctc_align.models.log_probs import LogProbsReader, estimated_seconds
+from ctc_align.models.onnx_description import describe
+from ctc_align.models.vocabulary import load_vocab, resolve_blank
+from ctc_align.text import with_cues, words_of
+from ctc_align.text.lexicon import read_lexicon
+from ctc_align.training.recipe import Recipe
+from ctc_align.types import ALIGNED, AlignedWord
 
 PICTURES = ("png", "svg")
 """Formats that are drawn, which takes long: what is drawn of hostile labels is tested with them."""
@@ -37,9 +58,6 @@ class Reader:
 
 
 def _textgrid(folder: Path) -> object:
-    from ctc_align.evaluate.utterance_files import read_one
-    from ctc_align.files.textgrid import read_textgrid
-
     grid = read_textgrid(folder / "a.TextGrid")
     assert all(abs(each.start_s) <= 1e9 and abs(each.end_s) <= 1e9 for tier in grid.tiers for each in tier.intervals)
     return _tolerant(partial(read_one, folder / "a.TextGrid", "words")), grid
@@ -59,15 +77,10 @@ def _check_message(error: CtcAlignError) -> None:
 
 
 def _table(name: str, folder: Path) -> object:
-    from ctc_align.evaluate.utterance_files import read_table
-
     return read_table(folder / name, "words"), _tolerant(partial(read_table, folder / name, "phones"))
 
 
 def _alignment(folder: Path) -> object:
-    from ctc_align.files import from_dict, read_alignment, to_dict
-    from ctc_align.files.formats import FORMATS
-
     alignment = read_alignment(folder / "a.json")
     for name, format in FORMATS.items():
         for writer in format.writers if name not in PICTURES else ():
@@ -81,9 +94,6 @@ def _alignment(folder: Path) -> object:
 
 
 def _source(name: str, kind: str, folder: Path) -> object:
-    from ctc_align.corpus.sources import open_source
-    from ctc_align.corpus.utterance import Refused
-
     items = list(open_source(folder / name, kind))
     for item in items:
         json.dumps([item.id, item.origin], ensure_ascii=False).encode("utf-8", "backslashreplace")
@@ -103,17 +113,7 @@ def _source(name: str, kind: str, folder: Path) -> object:
     return items
 
 
-def _detected(name: str, folder: Path) -> object:
-    from ctc_align.corpus.sources import open_source
-
-    return list(open_source(folder / name))
-
-
 def _transcript(name: str, folder: Path) -> object:
-    from ctc_align.config import Settings
-    from ctc_align.files.transcripts import read_transcript_file
-    from ctc_align.text import words_of
-
     transcript = read_transcript_file(folder / name)
     words = words_of(transcript.text, Settings())
     for word in words.words:
@@ -123,13 +123,6 @@ def _transcript(name: str, folder: Path) -> object:
 
 def _document(folder: Path) -> object:
     """Read a document as a transcript, with every word at its place in time, and write it in all formats, twice."""
-    from ctc_align.config import Settings
-    from ctc_align.files import Alignment, from_dict, rendered
-    from ctc_align.files.formats import FORMATS
-    from ctc_align.files.transcripts import read_transcript_file
-    from ctc_align.text import with_cues, words_of
-    from ctc_align.types import ALIGNED, AlignedWord
-
     transcript = read_transcript_file(folder / "a.doc")
     words = with_cues(words_of(transcript.text, Settings()), transcript.subtitles)
     aligned = tuple(
@@ -146,70 +139,28 @@ def _document(folder: Path) -> object:
     return words
 
 
-def _lexicon(folder: Path) -> object:
-    from ctc_align.text.lexicon import read_lexicon
-
-    lexicon = read_lexicon(folder / "a.dict")
-    return lexicon.phones()
-
-
 def _vocabulary(name: str, folder: Path) -> object:
-    from ctc_align.models.vocabulary import load_vocab, resolve_blank
-
     vocab = load_vocab(folder / name)
     assert len(set(vocab)) == len(vocab)
     return resolve_blank(0, vocab)
 
 
-def _settings(folder: Path) -> object:
-    from ctc_align.config import load_settings
-
-    return json.dumps(load_settings(folder / "a.toml").to_dict(), allow_nan=False)
-
-
 def _assignments(folder: Path) -> object:
-    from ctc_align.config import load_settings
-
     text = (folder / "a.set").read_bytes().decode("utf-8", "surrogateescape")
     return load_settings(None, text.split("\n")[:30])
 
 
-def _recipe(folder: Path) -> object:
-    from ctc_align.config import load_config
-    from ctc_align.training.recipe import Recipe
-
-    return load_config(Recipe, folder / "a.toml", {})
-
-
-def _calibration(folder: Path) -> object:
-    from ctc_align.models.calibration import as_toml, read_calibration
-
-    return as_toml(read_calibration(folder / "calibration.toml"))
-
-
 def _onnx_settings(folder: Path) -> object:
-    from ctc_align.models.onnx_description import describe
-
     return describe(folder / "a.onnx", {"model_type": "EncDecCTCModelBPE", "subsampling_factor": "8"}, "onnx:a.onnx")
 
 
 def _state(folder: Path) -> object:
-    from ctc_align.corpus.state.summary import joined
-
     summary, notes = joined(folder)
     json.dumps(summary.to_dict(), allow_nan=False)
     return notes
 
 
-def _labels(folder: Path) -> object:
-    from ctc_align.evaluate.pairing import read_labels
-
-    return read_labels(folder / "a.map")
-
-
 def _audio(name: str, folder: Path) -> object:
-    from ctc_align.audio.loading import estimated_duration_s, load_segment
-
     _tolerant(partial(estimated_duration_s, folder / name))
     audio = load_segment(folder / name)
     assert len(audio.samples) < 16000 * 3600
@@ -224,24 +175,10 @@ def _vocab_of(folder: str) -> str:
 
 
 def _log_probs(name: str, folder: Path) -> object:
-    from ctc_align.models.log_probs import LogProbsReader, estimated_seconds
-
     assert estimated_seconds(folder / name) >= 0
     vocab = _vocab_of(str(folder.parent))
     _tolerant(partial(LogProbsReader(vocab, 0.01).read, folder / name, offset_s=0.02, duration_s=0.03))
     return LogProbsReader(vocab, 0.01).read(folder / name)
-
-
-def _model(folder: Path) -> object:
-    import torch
-
-    from ctc_align.models.convnet.convnet_model import load_folder
-
-    return load_folder(folder, torch.device("cpu"))
-
-
-def _folder(kind: str) -> Callable[[Path], object]:
-    return partial(_source, "", kind)
 
 
 READERS: dict[str, Reader] = {
@@ -256,21 +193,27 @@ READERS: dict[str, Reader] = {
         Reader("manifest gz", samples.packed_manifests, partial(_source, "m.jsonl", "manifest"), 0.5),
         Reader("csv", samples.tables, partial(_source, "t.csv", "table")),
         Reader("tsv", samples.tab_tables, partial(_source, "t.csv", "table"), 0.5),
-        Reader("detected source", samples.sources, partial(_detected, "m.jsonl"), 0.5),
-        Reader("kaldi", samples.kaldi_folders, _folder("kaldi")),
+        Reader("detected source", samples.sources, lambda folder: list(open_source(folder / "m.jsonl")), 0.5),
+        Reader("kaldi", samples.kaldi_folders, partial(_source, "", "kaldi")),
         Reader("lhotse", samples.cuts, partial(_source, "cuts.jsonl", "lhotse")),
-        Reader("librispeech", samples.librispeech_folders, _folder("librispeech"), 0.5),
-        Reader("mfa folder", samples.mfa_folders, _folder("mfa")),
-        Reader("lexicon", samples.lexicons, _lexicon),
+        Reader("librispeech", samples.librispeech_folders, partial(_source, "", "librispeech"), 0.5),
+        Reader("mfa folder", samples.mfa_folders, partial(_source, "", "mfa")),
+        Reader("lexicon", samples.lexicons, lambda folder: read_lexicon(folder / "a.dict").phones()),
         Reader("vocabulary lines", samples.vocabularies, partial(_vocabulary, "v.txt")),
         Reader("vocabulary json", samples.json_vocabularies, partial(_vocabulary, "v.json")),
-        Reader("settings", samples.settings, _settings),
+        Reader(
+            "settings",
+            samples.settings,
+            lambda folder: json.dumps(load_settings(folder / "a.toml").to_dict(), allow_nan=False),
+        ),
         Reader("--set", samples.assignments, _assignments),
-        Reader("recipe", samples.recipes, _recipe, 0.5),
-        Reader("calibration", samples.calibrations, _calibration),
+        Reader("recipe", samples.recipes, lambda folder: load_config(Recipe, folder / "a.toml", {}), 0.5),
+        Reader(
+            "calibration", samples.calibrations, lambda folder: as_toml(read_calibration(folder / "calibration.toml"))
+        ),
         Reader("onnx settings", samples.onnx_settings, _onnx_settings, 0.5),
         Reader("journal, summary", samples.journals, _state),
-        Reader("labels map", samples.label_maps, _labels, 0.5),
+        Reader("labels map", samples.label_maps, lambda folder: read_labels(folder / "a.map"), 0.5),
         Reader("subtitles", samples.subtitles, partial(_transcript, "a.srt")),
         Reader("vtt", samples.vtts, partial(_transcript, "a.vtt")),
         Reader("document", samples.documents, _document),
@@ -287,6 +230,8 @@ READERS: dict[str, Reader] = {
         Reader("safetensors", partial(samples.arrays, ".safetensors"), partial(_log_probs, "a.safetensors"), 0.4, True),
         Reader("pt", partial(samples.arrays, ".pt"), partial(_log_probs, "a.pt"), 0.2, True),
         Reader("ark", partial(samples.arrays, ".ark"), partial(_log_probs, "a.ark:0"), 0.3, True),
-        Reader("model folder", samples.model_folders, _model, 0.15, True),
+        Reader(
+            "model folder", samples.model_folders, lambda folder: load_folder(folder, torch.device("cpu")), 0.15, True
+        ),
     )
 }

@@ -20,136 +20,29 @@ from typing import Any
 Case = dict[str, bytes]
 
 NUMBERS = (
-    *("1e999", "-1e999", "1e400", "1e300", "-1e300", "nan", "inf", "-inf", "NaN", "Infinity", "-Infinity", "-0", "-1"),
-    *(
-        "0",
-        "0.0",
-        "1e-400",
-        "9" * 400,
-        "9" * 5000,
-        "-" + "9" * 5000,
-        "0x" + "f" * 5000,
-        "1_000",
-        "١٢",
-        "1e",
-        ".",
-        "--1",
-    ),
+    *("1e999", "-1e999", "1e400", "1e300", "-1e300", "nan", "inf", "-inf", "NaN", "Infinity", "-Infinity", "-0"),
+    *("-1", "0", "0.0", "1e-400"),
+    *("9" * 400, "9" * 5000, "-" + "9" * 5000, "0x" + "f" * 5000, "1_000", "١٢", "1e", ".", "--1"),
     *("2147483647", "2147483648", "-2147483649", "4294967296", "9223372036854775807", "9223372036854775808", "1.5"),
     *("1e9", "1000000000.1", "0b1", "1,5", "true", "null", "1" + "0" * 308, "1e308", "1e15", "99999999999"),
 )
 TEXTS = (
-    *(
-        "",
-        " ",
-        "\0",
-        "\ufeff",
-        "\u2028",
-        "\x1b[31m",
-        "\r",
-        "\r\n",
-        "\n\n",
-        "\t",
-        '"',
-        '""',
-        "'",
-        "\\",
-        "\\ud800",
-        "%00",
-    ),
-    *(
-        "a" * 70_000,
-        "../../etc/passwd",
-        "/dev/zero",
-        "/dev/stdin",
-        "file:///etc/passwd",
-        "http://x/",
-        "=1+1",
-        "|",
-        "|id",
-    ),
-    *(
-        "-->",
-        "<b>",
-        "&amp;",
-        "]]>",
-        "<!--",
-        "{" * 300,
-        "[" * 300,
-        "[" * 100_000,
-        '{"a":' * 3_000,
-        "(" * 3000,
-        "{{",
-        "}}",
-    ),
-    *(
-        "\u0301" * 3000,
-        "\u202e",
-        "𝕏",
-        "ﬁ",
-        "İ",
-        "ß",
-        "日本",
-        "א",
-        "🏳️‍🌈",
-        "<v Mary>",
-        "{\\an8}",
-        "[MUSIC]",
-        "00:00:01,000",
-    ),
-    *(
-        "00:00:01,000 --> 00:00:02,000",
-        "WEBVTT",
-        "NOTE",
-        "#",
-        ";;",
-        "!",
-        "<eps>",
-        "IntervalTier",
-        "TextTier",
-        "<exists>",
-    ),
-    *(
-        "1" * 5000 + ":00:00,000 --> 1:00",
-        "£" + "9" * 5000,
-        "9" * 5000 + "th",
-        "1/" + "0" * 400,
-        "9" * 999 + "." + "9" * 999,
-    ),
+    *("", " ", "\0", "\ufeff", "\u2028", "\x1b[31m", "\r", "\r\n", "\n\n", "\t"),
+    *('"', '""', "'", "\\", "\\ud800", "%00"),
+    "a" * 70_000,
+    *("../../etc/passwd", "/dev/zero", "/dev/stdin", "file:///etc/passwd", "http://x/", "=1+1", "|", "|id", "-->"),
+    *("<b>", "&amp;", "]]>", "<!--"),
+    *("{" * 300, "[" * 300, "[" * 100_000, '{"a":' * 3_000, "(" * 3000, "{{", "}}", "\u0301" * 3000, "\u202e"),
+    *("𝕏", "ﬁ", "İ", "ß", "日本", "א", "🏳️‍🌈", "<v Mary>", "{\\an8}", "[MUSIC]", "00:00:01,000"),
+    "00:00:01,000 --> 00:00:02,000",
+    *("WEBVTT", "NOTE", "#", ";;", "!", "<eps>", "IntervalTier", "TextTier", "<exists>"),
+    *("1" * 5000 + ":00:00,000 --> 1:00", "£" + "9" * 5000, "9" * 5000 + "th", "1/" + "0" * 400),
+    "9" * 999 + "." + "9" * 999,
 )
 VALUES: tuple[Any, ...] = (
-    *(
-        None,
-        True,
-        False,
-        0,
-        -1,
-        1.5,
-        1e300,
-        -1e300,
-        10**400,
-        -(10**400),
-        2**63,
-        "",
-        "x",
-        "\ud800",
-        "\0",
-        "9" * 5000,
-        [],
-        {},
-    ),
-    *(
-        [[]],
-        [{}],
-        {"": None},
-        [1e999],
-        [None],
-        {"x": [1, {"y": -1}]},
-        "a/../../b",
-        "http://x",
-        "/dev/zero",
-        float("nan"),
-    ),
+    *(None, True, False, 0, -1, 1.5, 1e300, -1e300, 10**400, -(10**400), 2**63),
+    *("", "x", "\ud800", "\0", "9" * 5000, [], {}, [[]], [{}], {"": None}, [1e999], [None], {"x": [1, {"y": -1}]}),
+    *("a/../../b", "http://x", "/dev/zero", float("nan")),
 )
 """Values of JSON; what JSON cannot say (NaN) Python's writer says all the same."""
 BYTES = (
@@ -158,23 +51,8 @@ BYTES = (
 )
 WIDTHS = ("<B", "<H", ">H", "<i", ">i", "<I", ">I", "<q", ">q", "<Q", ">Q", "<d", "<f", ">d")
 INTEGERS = (
-    0,
-    1,
-    -1,
-    2,
-    127,
-    128,
-    255,
-    256,
-    32767,
-    65535,
-    2**31 - 1,
-    -(2**31),
-    2**31,
-    2**32 - 1,
-    2**62,
-    2**63 - 1,
-    -(2**63),
+    *(0, 1, -1, 2, 127, 128, 255, 256, 32767, 65535),
+    *(2**31 - 1, -(2**31), 2**31, 2**32 - 1, 2**62, 2**63 - 1, -(2**63)),
 )
 FLOATS = (float("nan"), float("inf"), -1.0, 1e300, 1e-310)
 
@@ -201,9 +79,7 @@ def _inside(data: bytes, other: bytes, chance: random.Random) -> bytes:
     if data[:2] == b"\x1f\x8b" and chance.random() < 0.8:
         try:
             inner = gzip.decompress(data)
-        except (OSError, EOFError, ValueError, struct.error):
-            return _plain(data, other, chance)
-        except Exception:  # zlib.error
+        except Exception:  # an archive that was damaged before
             return _plain(data, other, chance)
         return gzip.compress(_plain(inner, inner, chance), 1, mtime=0)
     if data[:4] == b"PK\x03\x04" and chance.random() < 0.7:
@@ -407,16 +283,9 @@ def _recode(data: bytes, other: bytes, chance: random.Random) -> bytes:
 
 
 _CHANGES: tuple[Callable[[bytes, bytes, random.Random], bytes], ...] = (
+    *[_number] * 5,
+    *[_word] * 4,
     *(
-        _number,
-        _number,
-        _number,
-        _number,
-        _number,
-        _word,
-        _word,
-        _word,
-        _word,
         _insert,
         _insert,
         _delete,
@@ -424,6 +293,11 @@ _CHANGES: tuple[Callable[[bytes, bytes, random.Random], bytes], ...] = (
         _truncate,
         _flip,
         _flip,
+        _integer,
+        _integer,
+        _splice,
+        _lines,
+        _lines,
+        _recode,
     ),
-    *(_integer, _integer, _splice, _lines, _lines, _recode),
 )

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import traceback
-import warnings
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +14,6 @@ from ctc_align.corpus.outputs.manifests import write_manifests
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.files import Alignment
 
-KILLED = 9
 WORDS = ("One,", "two", "“three”", "four.", "פה!")
 
 
@@ -127,72 +123,3 @@ def settings_of(out_dir: Path, layout: str, **changes: object) -> OutputSettings
     Path(parts).mkdir(parents=True, exist_ok=True)
     settings = OutputSettings(str(out_dir), layout, shard_size=4, manifests=("nemo", "lhotse"), parts=parts)
     return replace(settings, **changes)  # type: ignore[arg-type]
-
-
-def _die_at(step: int) -> Callable[[], int]:
-    """End without any cleaning up at a step of those that change files, before and after each; return their counter."""
-    import builtins
-    import sqlite3
-
-    at = 0
-
-    def count() -> None:
-        nonlocal at
-        at += 1
-        if at == step:
-            os._exit(KILLED)
-
-    replace_file, unlink, real_open = os.replace, os.unlink, builtins.open
-
-    def counted_replace(*arguments: str) -> None:
-        count()
-        replace_file(*arguments)
-        count()
-
-    def counted_unlink(*arguments: str, **options: object) -> None:
-        count()
-        unlink(*arguments, **options)  # type: ignore[arg-type]
-
-    def counted_open(path: str, mode: str = "r", *rest: object, **options: object) -> object:
-        if set(mode) & set("xaw"):
-            count()
-        return real_open(path, mode, *rest, **options)  # type: ignore[call-overload]
-
-    class Connection(sqlite3.Connection):
-        def __exit__(self, *error: object) -> bool:  # type: ignore[override]
-            count()
-            super().__exit__(*error)  # type: ignore[arg-type]
-            count()
-            return False
-
-    connect = sqlite3.connect
-    sqlite3.connect = lambda *a, **k: connect(*a, **k, factory=Connection)  # type: ignore[assignment]
-    os.replace, os.unlink, builtins.open = counted_replace, counted_unlink, counted_open  # type: ignore[assignment]
-    return lambda: at
-
-
-def died(out: Path, layout: str, audio: Path, step: int) -> tuple[bool, int]:
-    """Run, in a process of its own that dies, as by `kill -9`, when the step of that number is reached.
-
-    Returns whether it died of that, and else how many steps there were.
-    """
-    reading, writing = os.pipe()
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "This process .* is multi-threaded, use of fork", DeprecationWarning)
-        process = os.fork()
-    if process == 0:
-        try:
-            steps = _die_at(step)
-            run(settings_of(out, layout, cut="pause"), made_utterances(audio), failing=["r1/u5"])
-            os.write(writing, str(steps()).encode())
-            os._exit(0)
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(1)
-    os.close(writing)
-    with open(reading, encoding="utf-8") as pipe:
-        steps = pipe.read()
-    code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
-    assert code in (0, KILLED), f"exit code {code}"
-    return code == KILLED, int(steps or 0)

@@ -1,28 +1,30 @@
-"""The attack on every reader: cases are made of samples and of what reached new lines before, read, and judged.
+"""The attack on every reader: cases are made of valid samples, read, and judged.
 
-An input gives a value, or a CtcAlignError that names its file in one line. Everything else is a fault: another
-exception, no end within `LONGEST_S`, more memory than `MOST_BYTES`. Each case follows from the seed, its number and the
-cases that were kept; one in `TRACED` is watched line by line, and kept where it reaches lines that none did before.
+    python tests/support/reader_attack.py --cases 1000000 --seed 1 --out runs/attack
+
+goes on for hours. An input gives a value, or a CtcAlignError that names its file in one line. Everything else is a
+fault: another exception, no end within `LONGEST_S`, more memory than `MOST_BYTES`. Each case follows from the seed and
+its number. Faults lie in OUT/faults with their inputs and tracebacks. Where native code (libsndfile, FFmpeg, torch)
+ends the process, OUT/case has the input.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import hashlib
-import json
 import logging
 import random
+import resource
 import shutil
 import signal
 import sys
-import time
 import traceback
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import CodeType, FrameType
-from typing import Any
+from types import FrameType
 
 from attacked_readers import READERS, Reader
 from hostile_inputs import Case, mutated
@@ -31,9 +33,8 @@ from ctc_align.errors import CtcAlignError
 
 LONGEST_S = 20.0
 MOST_BYTES = 800 * 2**20
-TRACED = 20
-KEPT = 200
 _MOST_MESSAGE = 4000
+_ADDRESSES = 12 * 2**30
 _WHOLE_SAMPLES = 0.002
 _PACKAGE = str(Path(__file__).resolve().parents[2] / "ctc_align")
 
@@ -46,26 +47,15 @@ class HangError(BaseException):
 class Tally:
     """What became of the cases of a reader; `faults` are the different ones, by a line that says what and where."""
 
-    cases: int = 0
-    values: int = 0
-    refusals: int = 0
-    hangs: int = 0
-    kept: int = 0
-    slowest_s: float = 0.0
-    faults: dict[str, int] = field(default_factory=dict)
-
-    def add(self, other: Tally) -> None:
-        for name in ("cases", "values", "refusals", "hangs", "kept"):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.slowest_s = max(self.slowest_s, other.slowest_s)
-        self.faults = dict(Counter(self.faults) + Counter(other.faults))
+    kinds: Counter[str] = field(default_factory=Counter)
+    faults: Counter[str] = field(default_factory=Counter)
 
 
 class Attack:
     """The attack on some readers in this process.
 
     Args:
-        folder: for the files of a case (in memory, if there is such a place), kept cases and faults.
+        folder: for the files of a case, and faults.
         names: of the readers; all by default.
         seed: of the random cases.
     """
@@ -75,68 +65,50 @@ class Attack:
         self.names = names or list(READERS)
         self.weights = [READERS[name].weight for name in self.names]
         self.tallies = {name: Tally() for name in self.names}
-        self._lines: set[tuple[CodeType, int]] = set()
-        self._pools: dict[str, list[Case]] = {}
         self._seeds: dict[str, list[Case]] = {}
 
-    def run(self, first: int, cases: int) -> Iterator[tuple[int, str]]:
-        """Run the cases from number `first` on; yield number and reader before each."""
-        with _quiet():
-            for number in range(first, first + cases):
+    def run(self, cases: int) -> Iterator[int]:
+        """Run so many cases; yield the number of each after it."""
+        logging.disable(logging.CRITICAL)
+        try:
+            for number in range(cases):
                 chance = random.Random(f"{self.seed} {number}")
                 name = chance.choices(self.names, self.weights)[0]
-                yield number, name
-                self.attack(READERS[name], self.case(name, chance), traced=number % TRACED == 0)
+                self.attack(READERS[name], self.case(name, chance))
+                yield number
+        finally:
+            logging.disable(logging.NOTSET)
 
     def case(self, name: str, chance: random.Random) -> Case:
         """Return a new case for a reader."""
-        if name not in self._pools:
+        if name not in self._seeds:
             self._seeds[name] = READERS[name].seeds()
-            self._pools[name] = self._seeds[name] + self._kept(name)
-        pool = self._pools[name]
-        base = chance.choice(self._seeds[name] if chance.random() < 0.4 else pool)
-        return base if chance.random() < _WHOLE_SAMPLES else mutated(base, pool, chance)
+        base = chance.choice(self._seeds[name])
+        return base if chance.random() < _WHOLE_SAMPLES else mutated(base, self._seeds[name], chance)
 
-    def attack(self, reader: Reader, case: Case, traced: bool = False) -> str:
+    def attack(self, reader: Reader, case: Case) -> str:
         """Read a case, add it to the tally of its reader, and return the fault, "" for none."""
-        tally = self.tallies[reader.name]
         place = self.folder / "case"
         shutil.rmtree(place, ignore_errors=True)
-        place.mkdir(parents=True)
-        for name, content in case.items():
-            (place / name).write_bytes(content)
-        before = len(self._lines)
-        start = time.monotonic()
-        with _watched(self._lines if traced else None):
+        _write(place, case)
+        with _watched():
             kind, fault, trace = _outcome(reader, place, case)
-        tally.slowest_s = max(tally.slowest_s, time.monotonic() - start)
-        tally.cases += 1
-        tally.values += kind == "value"
-        tally.refusals += kind == "refusal"
-        tally.hangs += kind == "hang"
+        tally = self.tallies[reader.name]
+        tally.kinds[kind] += 1
         if fault:
-            tally.faults[fault] = tally.faults.get(fault, 0) + 1
+            tally.faults[fault] += 1
             if tally.faults[fault] == 1:
-                self._save("faults", reader.name, case, f"{fault}\n{trace}")
-        if len(self._lines) > before and len(self._pools.get(reader.name, ())) < KEPT:
-            tally.kept += 1
-            self._pools.setdefault(reader.name, []).append(case)
-            self._save("kept", reader.name, case)
+                digest = hashlib.blake2b(repr(sorted(case.items())).encode(), digest_size=6).hexdigest()
+                folder = self.folder / "faults" / reader.name.replace(" ", "_").strip("-")
+                _write(folder / digest, case)
+                (folder / f"{digest}.txt").write_text(f"{fault}\n{trace}", errors="backslashreplace")
         return fault
 
-    def _save(self, kind: str, name: str, case: Case, why: str = "") -> None:
-        digest = hashlib.blake2b(repr(sorted(case.items())).encode(), digest_size=6).hexdigest()
-        folder = self.folder / kind / name.replace(" ", "_").strip("-") / digest
-        folder.mkdir(parents=True, exist_ok=True)
-        for file, content in case.items():
-            (folder / file).write_bytes(content)
-        if why:
-            (folder.parent / f"{digest}.txt").write_text(why, errors="backslashreplace")
 
-    def _kept(self, name: str) -> list[Case]:
-        folder = self.folder / "kept" / name.replace(" ", "_").strip("-")
-        folders = sorted(folder.iterdir())[:KEPT] if folder.is_dir() else []
-        return [{file.name: file.read_bytes() for file in sorted(each.iterdir())} for each in folders]
+def _write(folder: Path, case: Case) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, content in case.items():
+        (folder / name).write_bytes(content)
 
 
 def _outcome(reader: Reader, place: Path, case: Case) -> tuple[str, str, str]:
@@ -181,68 +153,49 @@ def _where(error: BaseException) -> str:
 
 
 def most_memory() -> int:
-    import resource
-
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """Drop the library's warnings."""
-    logging.disable(logging.CRITICAL)
-    try:
-        yield
-    finally:
-        logging.disable(logging.NOTSET)
-
-
-@contextlib.contextmanager
-def _watched(lines: set[tuple[CodeType, int]] | None) -> Iterator[None]:
-    """Raise HangError after `LONGEST_S`; add the lines of the package that are run to `lines`."""
-
-    def local(frame: FrameType, event: str, argument: Any) -> Any:
-        lines.add((frame.f_code, frame.f_lineno))  # type: ignore[union-attr]
-        return local
-
-    def call(frame: FrameType, event: str, argument: Any) -> Any:
-        return local if frame.f_code.co_filename.startswith(_PACKAGE) else None
+def _watched() -> Iterator[None]:
+    """Raise HangError after `LONGEST_S` of processor time: other work on the machine is no fault."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         raise HangError
 
-    # of processor time: other work on the machine is no fault, and waiting is seen from outside; tracing takes longer
     before = signal.signal(signal.SIGPROF, stop)
-    signal.setitimer(signal.ITIMER_PROF, LONGEST_S * (1 if lines is None else 10))
-    tracing = sys.gettrace()
-    if lines is not None and tracing is None:
-        sys.settrace(call)
+    signal.setitimer(signal.ITIMER_PROF, LONGEST_S)
     try:
         yield
     finally:
-        sys.settrace(tracing)
         signal.setitimer(signal.ITIMER_PROF, 0)
         signal.signal(signal.SIGPROF, before)
 
 
 def table(tallies: dict[str, Tally]) -> str:
-    """Return a line for each reader, their sum, and the faults."""
-    whole = Tally()
-    rows = [f"{'reader':20} {'cases':>9} {'values':>9} {'refusals':>9} {'faults':>7} {'hangs':>6} {'slowest':>9}"]
-    for name, tally in [*tallies.items(), ("all", whole)]:
-        faults = sum(tally.faults.values())
-        rows.append(
-            f"{name:20} {tally.cases:9,} {tally.values:9,} {tally.refusals:9,} {faults:7,} {tally.hangs:6,} "
-            f"{tally.slowest_s:7.2f} s"
-        )
-        if tally is not whole:
-            whole.add(tally)
+    """Return a line for each reader, and the faults."""
+    rows = [f"{'reader':20} {'values':>9} {'refusals':>9} {'faults':>7} {'hangs':>6}"]
+    for name, tally in tallies.items():
+        value, refusal, fault, hang = (tally.kinds[kind] for kind in ("value", "refusal", "fault", "hang"))
+        rows.append(f"{name:20} {value:9,} {refusal:9,} {fault:7,} {hang:6,}")
     rows += [f"{name}: {count} x {fault}" for name, tally in tallies.items() for fault, count in tally.faults.items()]
     return "\n".join(rows)
 
 
-def to_json(tallies: dict[str, Tally]) -> str:
-    return json.dumps({name: vars(tally) for name, tally in tallies.items()}, indent=1)
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", type=int, default=100_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--reader", dest="readers", action="append", help="only this one; may be repeated")
+    options = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_AS, (_ADDRESSES, resource.getrlimit(resource.RLIMIT_AS)[1]))
+    attack = Attack(options.out, options.readers, options.seed)
+    for _ in attack.run(options.cases):
+        pass
+    print(table(attack.tallies))
+    return int(any(tally.faults for tally in attack.tallies.values()))
 
 
-def from_json(text: str) -> dict[str, Tally]:
-    return {name: Tally(**fields) for name, fields in json.loads(text).items()}
+if __name__ == "__main__":
+    sys.exit(main())
