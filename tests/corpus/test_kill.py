@@ -23,7 +23,10 @@ pytestmark = [
 ]
 
 UTTERANCES = 400
-POINTS = ("place-before", "place-after", "part", "torn", "append-before", "append-after", "store_pending-after", "settle-after")
+POINTS = (
+    *("place-before", "place-after", "part", "torn", "append-before", "append-after"),
+    *("store_pending-after", "settle-after"),
+)
 LAYOUTS: dict[str, list[Any]] = {
     "files": ["--batch-seconds", 3],
     "shards": ["--layout", "shards", "--shard-size", 50, "--batch-seconds", 3, "--manifest", "nemo"],
