@@ -70,14 +70,14 @@ def book(
 
 def _readings(alignments: list[str], audio: str, talk: Talk) -> list[Reading]:
     """Return the alignments with their recordings, which are at `audio` or where the alignments say."""
-    from ctc_align.corpus.sources.named_recordings import RecordingFinder
+    from ctc_align.corpus.sources.named_recordings import find_recording
     from ctc_align.files.alignment_files import read_alignment
     from ctc_align.files.read_aloud import Reading
 
     readings = []
     for path in alignments:
         alignment = read_alignment(path)
-        recording = RecordingFinder(audio).find(alignment, Path(path))
+        recording = find_recording(alignment, Path(path), audio)
         talk.notes(recording_notes(alignment, recording))
         readings.append(Reading(alignment, recording, path))
     return readings

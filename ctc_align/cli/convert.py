@@ -117,10 +117,10 @@ def _named(given: Sequence[str], talk: Talk) -> Iterator[tuple[str, str]]:
 
 def _recording(path: str, alignment: Alignment, audio: str, talk: Talk) -> str | None:
     """Return the recording of an alignment; None, and a note, if it is not there."""
-    from ctc_align.corpus.sources.named_recordings import RecordingFinder
+    from ctc_align.corpus.sources.named_recordings import find_recording
 
     try:
-        recording = RecordingFinder(audio).find(alignment, Path(path))
+        recording = find_recording(alignment, Path(path), audio)
     except UsageError as error:
         if audio:
             raise

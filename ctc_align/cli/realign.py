@@ -174,9 +174,9 @@ def _model_of(alignment: Alignment, path: str) -> str:
 
 def _recording(path: str, alignment: Alignment, audio: str | None) -> str:
     """Return the recording of a corrected file: the one that is given, or the one that it names."""
-    from ctc_align.corpus.sources.named_recordings import RecordingFinder
+    from ctc_align.corpus.sources.named_recordings import find_recording
 
-    return str(RecordingFinder(audio or "").find(alignment, Path(path)))
+    return str(find_recording(alignment, Path(path), audio or ""))
 
 
 def _read(sound: str, alignment: Alignment, reader: LogProbsReader | None) -> AudioLike:

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 
     from ctc_align.alignment.scoring import Scored
     from ctc_align.config import Settings
-    from ctc_align.corpus.corpus_scores import ScoredUtterance, ScoreOptions
+    from ctc_align.corpus.corpus_scores import ScoredUtterance
+    from ctc_align.corpus.engine.stages import WorkerOptions
     from ctc_align.models.log_probs import LogProbsReader
 
 OUT, ERROR = "out", "error"
@@ -145,23 +146,6 @@ class CorpusOptions(Group):
         120.0, "Seconds of audio per model batch; smaller values need less memory.", metavar="SECONDS"
     )
 
-    def scoring(self, model: ModelOptions, settings: Settings, reader: LogProbsReader | None) -> ScoreOptions:
-        """Return how the library scores a corpus; faults of its log-probs' description are raised at once."""
-        from ctc_align.corpus.corpus_scores import ScoreOptions
-
-        if reader is not None:
-            reader.check()
-        return ScoreOptions(
-            model.name_for(reader),
-            model.lexicon,
-            model.device,
-            model.backend,
-            settings,
-            self.workers,
-            self.batch_seconds,
-            reader,
-        )
-
     def refuse(self, audio: str) -> None:
         """Raise UsageError if an option that only a corpus can use is given."""
         values = {"--source": self.source, "--workers": self.workers}
@@ -238,8 +222,8 @@ def score(
         rows = _rows_of_audio(audio, _read(files, text or []), reader, model, settings, talk)
         _print(rows, thresholds, shown, False, talk)
         return
-    scoring = corpus.scoring(model, settings, log_probs.reader_of_source(audio, model.model))
-    _print(_rows_of_source(audio, corpus.source, scoring, talk), thresholds, shown, True, talk)
+    reader = log_probs.reader_of_source(audio, model.model)
+    _print(_rows_of_source(audio, corpus, _scoring(model, settings, reader), talk), thresholds, shown, True, talk)
 
 
 def _is_terminal() -> bool:
@@ -303,14 +287,27 @@ def _rows_of_audio(
         yield row
 
 
-def _rows_of_source(path: str, kind: str | None, options: ScoreOptions, talk: Talk) -> Iterator[ScoreRow]:
+def _scoring(model: ModelOptions, settings: Settings, reader: LogProbsReader | None) -> WorkerOptions:
+    """Return how the library scores a corpus; faults of its log-probs' description are raised at once."""
+    from ctc_align.corpus.corpus_scores import ScoreTask
+    from ctc_align.corpus.engine.stages import WorkerOptions
+
+    if reader is not None:
+        reader.check()
+    return WorkerOptions(
+        ScoreTask(), model.name_for(reader), model.lexicon, model.device, model.backend, settings, log_probs=reader
+    )
+
+
+def _rows_of_source(path: str, corpus: CorpusOptions, options: WorkerOptions, talk: Talk) -> Iterator[ScoreRow]:
     from ctc_align.corpus.corpus_scores import score_source
     from ctc_align.corpus.sources import open_source
 
     _refuse_audio(path)
     # A counter would flicker below rows on the same terminal.
     with Counter(shown=talk.on_terminal and not talk.quiet and not _is_terminal()) as count:
-        for one in score_source(open_source(path, kind), options):
+        source = open_source(path, corpus.source)
+        for one in score_source(source, options, corpus.workers, corpus.batch_seconds):
             count(one.duration_s)
             yield from _rows_of_utterance(one)
 

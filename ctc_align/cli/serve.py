@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
+import functools
 import logging
 import os
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from ctc_align.cli.align import load_aligner
 from ctc_align.cli.options import (
     LIMITS,
-    Group,
     MessageOptions,
     ModelOptions,
     SettingsOptions,
@@ -26,36 +24,7 @@ if TYPE_CHECKING:
     from ctc_align.serve.jobs import ServerLimits
 
 
-@dataclass(frozen=True)
-class LimitOptions(Group):
-    """Limits of what clients may ask for."""
-
-    panel: ClassVar[str] = LIMITS
-
-    max_upload: float = setting(200.0, "Largest request: recording and transcript together.", metavar="MB")
-    max_audio: float = setting(7200.0, "Longest recording.", metavar="SECONDS")
-    max_text: int = setting(1_000_000, "Longest transcript, in characters.", metavar="N")
-    queue: int = setting(100, "Most requests that wait or are worked on; more are refused.", metavar="N")
-    timeout: float = setting(1800.0, "Longest work on a recording, and longest upload.", metavar="SECONDS")
-
-    def checked(self) -> ServerLimits:
-        """Return the limits.
-
-        Raises:
-            UsageError: one that lets nothing pass.
-        """
-        from ctc_align.serve.jobs import ServerLimits
-
-        for name, value in dataclasses.asdict(self).items():
-            if not 0 < value < float("inf"):
-                raise UsageError(f"--{name.replace('_', '-')}: expected a number above 0, got {value}")
-        return ServerLimits(
-            upload_bytes=int(self.max_upload * 1e6),
-            audio_s=self.max_audio,
-            text_chars=self.max_text,
-            places=self.queue,
-            work_s=self.timeout,
-        )
+_limit = functools.partial(setting, panel=LIMITS)
 
 
 @with_options
@@ -78,7 +47,11 @@ def serve(
         shown="none",
     ),
     model: ModelOptions,
-    limits: LimitOptions,
+    max_upload: float = _limit(200.0, "Largest request: recording and transcript together.", metavar="MB"),
+    max_audio: float = _limit(7200.0, "Longest recording.", metavar="SECONDS"),
+    max_text: int = _limit(1_000_000, "Longest transcript, in characters.", metavar="N"),
+    queue: int = _limit(100, "Most requests that wait or are worked on; more are refused.", metavar="N"),
+    timeout: float = _limit(1800.0, "Longest work on a recording, and longest upload.", metavar="SECONDS"),
     config: SettingsOptions,
     messages: MessageOptions,
 ) -> None:
@@ -97,7 +70,7 @@ def serve(
 
     address = Address(host, port, token or os.environ.get("CTC_ALIGN_TOKEN", ""))
     address.check()
-    checked = limits.checked()
+    limits = _limits(max_upload, max_audio, max_text, queue, timeout)
     if audio is not None and folder is None:
         raise UsageError("--audio: names the recordings that FOLDER is of, and no FOLDER is given")
     shown = None if folder is None else AlignmentFolder(folder, audio)
@@ -105,8 +78,25 @@ def serve(
     talk.listen()
     if not talk.verbose:
         logging.getLogger("uvicorn").setLevel(logging.ERROR)
-    server = AlignServer(load_aligner(model, None, settings), checked, shown)
+    server = AlignServer(load_aligner(model, None, settings), limits, shown)
     try:
         server.run(address, lambda url: talk.say(f"ctc-align: serving at {url} (Ctrl-C ends it)"))
     except KeyboardInterrupt:
         talk.say("ctc-align: the server has ended")
+
+
+def _limits(max_upload: float, max_audio: float, max_text: int, queue: int, timeout: float) -> ServerLimits:
+    """Return the limits of what clients may ask for; raise UsageError for one that lets nothing pass."""
+    from ctc_align.serve.jobs import ServerLimits
+
+    values = {
+        "--max-upload": max_upload,
+        "--max-audio": max_audio,
+        "--max-text": max_text,
+        "--queue": queue,
+        "--timeout": timeout,
+    }
+    for option, value in values.items():
+        if not 0 < value < float("inf"):
+            raise UsageError(f"{option}: expected a number above 0, got {value}")
+    return ServerLimits(int(max_upload * 1e6), audio_s=max_audio, text_chars=max_text, places=queue, work_s=timeout)

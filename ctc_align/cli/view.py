@@ -17,7 +17,6 @@ from ctc_align.config import setting
 from ctc_align.errors import CtcAlignError, InputError, OutputError, UsageError
 
 if TYPE_CHECKING:
-    from ctc_align.corpus.sources.named_recordings import RecordingFinder
     from ctc_align.files.alignment_files import Alignment
     from ctc_align.view.page import PageSound
 
@@ -62,11 +61,10 @@ def view(
     NAME.page.ogg. For an utterance of a corpus run: ctc-align view OUT_DIR --utterance ID, which shows its latest
     corrections.
     """
-    from ctc_align.corpus.sources.named_recordings import RecordingFinder
+    from ctc_align.files.alignment_files import read_alignment
     from ctc_align.files.pages import SOUND_MODES
 
     talk = messages.talk()
-    mode = page.audio if page.audio in SOUND_MODES else "embed"
     given = "" if page.audio in SOUND_MODES else page.audio
     if kind_of(page.audio, "--audio") == "nothing" and given:
         raise UsageError(f"--audio {given}: nothing is there; expected a recording, a folder, embed, link or none")
@@ -79,9 +77,9 @@ def view(
     targets = _targets(shown, page)
     talk.listen()
     failed = 0
-    for one, target in zip(shown, targets):
+    for (path, _, alignment), target in zip(shown, targets):
         try:
-            _OnePage(one, target, mode, RecordingFinder(given), page, talk).make()
+            _write_page(path, alignment or read_alignment(path), target, page, talk)
         except UsageError:
             raise
         except CtcAlignError as error:
@@ -93,13 +91,8 @@ def view(
         raise typer.Exit(SOME_FAILED)
 
 
-@dataclass(frozen=True)
-class _Shown:
-    """An alignment and the name of its page: the file that it is in, and itself if it was read already."""
-
-    path: Path
-    name: str
-    alignment: Alignment | None = None
+_Shown = tuple[Path, str, "Alignment | None"]
+"""The file of an alignment, the name of its page, and the alignment itself if it was read already."""
 
 
 def _shown(alignments: list[str], page: PageOptions, talk: Talk) -> list[_Shown]:
@@ -110,7 +103,7 @@ def _shown(alignments: list[str], page: PageOptions, talk: Talk) -> list[_Shown]
         raise UsageError("--stdout writes one page, and no files: give one alignment, and no --out-dir")
     if not page.utterance:
         talk.notes(later_notes(alignments))
-        return [_Shown(Path(path), Path(path).stem) for path in alignments]
+        return [(Path(path), Path(path).stem, None) for path in alignments]
     if len(alignments) != 1:
         raise UsageError(
             f"--utterance: expected one folder, the --out-dir of a corpus run, got {len(alignments)} paths"
@@ -122,7 +115,7 @@ def _shown(alignments: list[str], page: PageOptions, talk: Talk) -> list[_Shown]
     found = [(id, *alignment_in(folder, id)) for id in dict.fromkeys(page.utterance)]
     for _, work, _ in found:
         talk.notes(work.notes())
-    return [_Shown(work.path, output_of(id).rpartition("/")[2], alignment) for id, work, alignment in found]
+    return [(work.path, output_of(id).rpartition("/")[2], alignment) for id, work, alignment in found]
 
 
 def _targets(shown: list[_Shown], page: PageOptions) -> list[Path]:
@@ -134,81 +127,74 @@ def _targets(shown: list[_Shown], page: PageOptions) -> list[Path]:
             check_folder(Path(page.out_dir or "."))
         except OutputError as error:
             raise UsageError(str(error)) from None
-    targets = [Path(page.out_dir or ".", f"{one.name}.html") for one in shown]
-    for one, target in zip(shown, targets):
+    targets = [Path(page.out_dir or ".", f"{name}.html") for _, name, _ in shown]
+    for (path, _, _), target in zip(shown, targets):
         if targets.count(target) > 1:
-            raise UsageError(f"{one.path}: two of these would be {target}; call once for each, with another --out-dir")
+            raise UsageError(f"{path}: two of these would be {target}; call once for each, with another --out-dir")
         if not page.stdout:
             check_new(target, page.force)
     return targets
 
 
-@dataclass(frozen=True)
-class _OnePage:
-    """One page: of the alignment `shown`, to be written to `target`, its sound as `mode` says."""
+def _write_page(path: Path, alignment: Alignment, target: Path, page: PageOptions, talk: Talk) -> None:
+    """Write the page of an alignment, and its sound where that is too large to be inside, whole or not at all."""
+    from ctc_align.files.pages import page_object
+    from ctc_align.files.whole_files import placing
+    from ctc_align.view.page import MOST_EMBEDDED_BYTES
+    from ctc_align.view.page import page as html_of
 
-    shown: _Shown
-    target: Path
-    mode: str
-    finder: RecordingFinder
-    options: PageOptions
-    talk: Talk
-
-    def make(self) -> None:
-        """Write the page, and its sound where that is too large to be inside, whole or not at all."""
-        from ctc_align.files.alignment_files import read_alignment
-        from ctc_align.files.pages import page_object
-        from ctc_align.files.whole_files import placing
-        from ctc_align.view.page import MOST_EMBEDDED_BYTES, page
-
-        alignment = self.shown.alignment or read_alignment(self.shown.path)
-        sound, recording = self._sound(alignment)
-        files: dict[Path, bytes] = {}
-        if sound is not None and sound.encoded is not None and len(sound.encoded) > MOST_EMBEDDED_BYTES:
-            beside = self._beside(recording, len(sound.encoded))
-            files[beside] = sound.encoded
-            sound = sound.beside(beside.name)
-        html = page(page_object(alignment), name=self.target.stem, sound=sound, theme=self.options.theme).encode(
-            "utf-8"
+    sound, recording = _sound(path, alignment, target.parent, page.audio, talk)
+    files: dict[Path, bytes] = {}
+    if sound is not None and sound.encoded is not None and len(sound.encoded) > MOST_EMBEDDED_BYTES:
+        beside = _file_beside(path, target, recording, len(sound.encoded), page)
+        talk.note(
+            f"{len(sound.encoded) / 1e6:.0f} MB of sound are too large to embed in {target}: they are in {beside}"
         )
-        if self.options.stdout:
-            put_bytes(html)
-            return
-        files = {self.target: html, **files}
-        with placing(list(files)) as parts:
-            for target, part in parts:
-                part.write_bytes(files[target])
-        self.talk.say("wrote " + ", ".join(map(str, files)))
+        files[beside] = sound.encoded
+        sound = sound.beside(beside.name)
+    html = html_of(page_object(alignment), name=target.stem, sound=sound, theme=page.theme).encode("utf-8")
+    if page.stdout:
+        put_bytes(html)
+        return
+    files = {target: html, **files}
+    with placing(list(files)) as parts:
+        for file, part in parts:
+            part.write_bytes(files[file])
+    talk.say("wrote " + ", ".join(map(str, files)))
 
-    def _sound(self, alignment: Alignment) -> tuple[PageSound | None, Path | None]:
-        """Return the sound of the page, and the recording that it is of."""
-        from ctc_align.files.pages import LINK, NO_SOUND, embedded_stretch, linked_recording
 
-        if self.mode == NO_SOUND:
-            return None, None
-        try:
-            recording = self.finder.find(alignment, self.shown.path)
-        except UsageError as error:
-            raise UsageError(f"{error}, or --audio none for a page without sound") from None
-        self.talk.notes(recording_notes(alignment, recording))
-        if self.mode == LINK:
-            return linked_recording(alignment, recording, self.target.parent), recording
-        return embedded_stretch(alignment, recording), recording
+def _sound(
+    path: Path, alignment: Alignment, folder: Path, audio: str, talk: Talk
+) -> tuple[PageSound | None, Path | None]:
+    """Return the sound of a page in `folder` as --audio says, and the recording that it is of."""
+    from ctc_align.corpus.sources.named_recordings import find_recording
+    from ctc_align.files.pages import LINK, NO_SOUND, SOUND_MODES, embedded_stretch, linked_recording
 
-    def _beside(self, recording: Path | None, size: int) -> Path:
-        """Return the file beside the page for sound of `size` bytes, which does not exist yet."""
-        from ctc_align.files.pages import sound_place
+    if audio == NO_SOUND:
+        return None, None
+    try:
+        recording = find_recording(alignment, path, "" if audio in SOUND_MODES else audio)
+    except UsageError as error:
+        raise UsageError(f"{error}, or --audio none for a page without sound") from None
+    talk.notes(recording_notes(alignment, recording))
+    if audio == LINK:
+        return linked_recording(alignment, recording, folder), recording
+    return embedded_stretch(alignment, recording), recording
 
-        if self.options.stdout:
-            raise UsageError(
-                f"{self.shown.path}: its sound ({size / 1e6:.0f} MB) is too large to embed in the page: give --out-dir "
-                "DIR, not --stdout, or --audio link"
-            )
-        beside = sound_place(self.target, recording or "")
-        if os.path.lexists(beside) and not self.options.force:
-            raise OutputError(f"{beside}: exists already; give --force to replace it, or another --out-dir")
-        self.talk.note(f"{size / 1e6:.0f} MB of sound are too large to embed in {self.target}: they are in {beside}")
-        return beside
+
+def _file_beside(path: Path, target: Path, recording: Path | None, size: int, page: PageOptions) -> Path:
+    """Return the file beside the page `target` for sound of `size` bytes, which does not exist yet."""
+    from ctc_align.files.pages import sound_place
+
+    if page.stdout:
+        raise UsageError(
+            f"{path}: its sound ({size / 1e6:.0f} MB) is too large to embed in the page: give --out-dir DIR, not "
+            "--stdout, or --audio link"
+        )
+    beside = sound_place(target, recording or "")
+    if os.path.lexists(beside) and not page.force:
+        raise OutputError(f"{beside}: exists already; give --force to replace it, or another --out-dir")
+    return beside
 
 
 @with_options

@@ -7,12 +7,11 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, count, islice
 from typing import TYPE_CHECKING, Any
 
 from ctc_align import units
-from ctc_align.config import Settings
 from ctc_align.corpus.engine.batches import (
     BatchDone,
     Finished,
@@ -32,12 +31,10 @@ from ctc_align.corpus.sources import with_channel
 from ctc_align.corpus.state.journal import DONE, FAILED
 from ctc_align.corpus.utterance import Refused, Source, Utterance, UtteranceResult
 from ctc_align.errors import CtcAlignError, UsageError
-from ctc_align.models import AUTO
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.alignment.scoring import Scored
-    from ctc_align.models.log_probs import LogProbsReader
     from ctc_align.types import Audio, Emissions
 
 WINDOW = 256
@@ -49,23 +46,6 @@ READERS = 4
 _TICK_S = 0.2
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class ScoreOptions:
-    """The options of `score_source`; `workers` None: one process for each core on the CPU, else one in all.
-
-    `log_probs` reads a source of log-probs; `model` is then None.
-    """
-
-    model: str | None = AUTO
-    lexicon: str | None = None
-    device: str = "auto"
-    backend: str = "auto"
-    settings: Settings = field(default_factory=Settings)
-    workers: int | None = None
-    batch_seconds: float = 120.0
-    log_probs: LogProbsReader | None = None
 
 
 @dataclass(frozen=True)
@@ -83,7 +63,6 @@ class ScoredUtterance:
     duration_s: float = 0.0
 
 
-@dataclass(frozen=True)
 class ScoreTask:
     """Scores the transcripts of utterances; writes nothing."""
 
@@ -122,30 +101,25 @@ class ScoreTask:
         """Do nothing: nothing was written."""
 
 
-def score_source(source: Source, options: ScoreOptions | None = None) -> Iterator[ScoredUtterance]:
+def score_source(
+    source: Source, options: WorkerOptions, workers: int | None = None, batch_seconds: float = 120.0
+) -> Iterator[ScoredUtterance]:
     """Yield every entry of a source in its order, streaming; what cannot be scored, or kills its worker, has its error.
+
+    Args:
+        options: the model, and where it runs; their task is a `ScoreTask`.
+        workers: processes; None: one for each core on the CPU, else one in all.
 
     Raises:
         UsageError, BackendError: the options are wrong; raised before anything is read.
         CtcAlignError: while it is read, where the run cannot go on, as where workers die of everything.
     """
-    options = options or ScoreOptions()
-    if options.workers is not None and options.workers < 1:
-        raise UsageError(f"workers: expected at least 1, got {options.workers}")
-    if not options.batch_seconds > 0:
-        raise UsageError(f"batch_seconds: expected seconds above 0, got {options.batch_seconds}")
-    worker_options = WorkerOptions(
-        ScoreTask(),
-        options.model,
-        options.lexicon,
-        options.device,
-        options.backend,
-        options.settings,
-        log_probs=options.log_probs,
-    )
-    return _scored(
-        with_channel(source, options.settings.channel_number), options, worker_options, new_aligner(worker_options)
-    )
+    if workers is not None and workers < 1:
+        raise UsageError(f"workers: expected at least 1, got {workers}")
+    if not batch_seconds > 0:
+        raise UsageError(f"batch_seconds: expected seconds above 0, got {batch_seconds}")
+    source = with_channel(source, options.settings.channel_number)
+    return _scored(source, options, workers, batch_seconds, new_aligner(options))
 
 
 _Window = list[Refused | Job]
@@ -216,14 +190,14 @@ class _Dispatch:
 
 
 def _scored(
-    source: Source, options: ScoreOptions, worker_options: WorkerOptions, aligner: Aligner
+    source: Source, options: WorkerOptions, workers: int | None, batch_seconds: float, aligner: Aligner
 ) -> Iterator[ScoredUtterance]:
     plan = _windows(source)
     begin = list(islice(plan, 2))
     is_small = len(begin) < 2 and sum(job.length_s for window in begin for job in _jobs(window)) < SMALL_S
     windows: deque[_Window] = deque()
-    with _pool(options, worker_options, aligner, is_small) as pool:
-        dispatch = _Dispatch(pool, options.batch_seconds)
+    with _pool(options, workers, aligner, is_small) as pool:
+        dispatch = _Dispatch(pool, batch_seconds)
         for window in chain(begin, plan):
             dispatch.add(window)
             windows.append(window)
@@ -235,7 +209,7 @@ def _scored(
 
 def _windows(source: Iterable[Utterance | Refused]) -> Iterator[_Window]:
     entries = (
-        entry if isinstance(entry, Refused) else Job(index, entry, None, 0, length_of(entry))
+        entry if isinstance(entry, Refused) else Job(index, entry, length_s=length_of(entry))
         for index, entry in enumerate(source)
     )
     while window := list(islice(entries, WINDOW)):
@@ -243,13 +217,13 @@ def _windows(source: Iterable[Utterance | Refused]) -> Iterator[_Window]:
 
 
 def _pool(
-    options: ScoreOptions, worker_options: WorkerOptions, aligner: Aligner, is_small: bool
+    options: WorkerOptions, workers: int | None, aligner: Aligner, is_small: bool
 ) -> AbstractContextManager[Pool]:
     """Return processes with one thread each, or this process with threads that read."""
-    workers = options.workers or _default_workers(options.device)
-    if workers == 1 or (is_small and options.workers is None):
-        return _ThreadPool(Stages(worker_options, aligner))
-    return ProcessPool(worker_options, [options.device] * workers)
+    count = workers or _default_workers(options.device)
+    if count == 1 or (is_small and workers is None):
+        return _ThreadPool(Stages(options, aligner))
+    return ProcessPool(options, [options.device] * count)
 
 
 def _default_workers(device: str) -> int:

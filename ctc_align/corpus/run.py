@@ -13,7 +13,7 @@ from typing import Any
 
 from ctc_align.alignment.model_choice import with_calibrated
 from ctc_align.config import BACKENDS, Settings
-from ctc_align.corpus.engine.batches import Pool, items_of
+from ctc_align.corpus.engine.batches import Pool, jobs_of
 from ctc_align.corpus.engine.dispatch import Engine, Observer, PlanOptions
 from ctc_align.corpus.engine.stages import AlignTask, WorkerOptions
 from ctc_align.corpus.engine.worker_pools import PoolSettings, plan_pool
@@ -162,10 +162,11 @@ def _locked(run: CorpusRun, observer: Observer, layout: Layout, out_dir: Path) -
 
 
 def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out_dir: Path) -> RunResult:
-    plan = plan_pool(run.pool, run.device, str(lock_path(out_dir, run.shard)), observer.warn)
-    batch_seconds = run.batch_seconds or (BATCH_SECONDS_CPU if plan.is_on_cpu else BATCH_SECONDS_GPU)
+    workers, device, start = plan_pool(run.pool, run.device, str(lock_path(out_dir, run.shard)), observer.warn)
+    is_on_cpu = device == "cpu"
+    batch_seconds = run.batch_seconds or (BATCH_SECONDS_CPU if is_on_cpu else BATCH_SECONDS_GPU)
     plan_options = PlanOptions(batch_seconds, run.retry_failed, run.force)
-    options = _worker_options(run, layout, out_dir, 1 if plan.is_on_cpu else _GPU_THREADS)
+    options = _worker_options(run, layout, out_dir, 1 if is_on_cpu else _GPU_THREADS)
     parts = Path(layout.settings.parts)
     try:
         parts.mkdir(exist_ok=True)
@@ -180,15 +181,15 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
     journal = Journal(path, lock_path(out_dir, run.shard), outcomes.last_run + 1, outcomes.last_lines.get(path, 0))
     with outcomes, journal, Assembly(layout, earlier) as assembly:
         engine = Engine(plan_options, outcomes, Fingerprints(_fingerprint(run, layout)), assembly, observer)
-        counting = _counting(lambda: items_of(source, layout.group, run.shard), engine)
+        counting = _counting(lambda: jobs_of(source, layout.group, run.shard), engine)
         verified = None
         try:
             if (run.verify or outcomes.has_unsure) and not run.force:
                 verified = verify(
-                    items_of(source, layout.group, run.shard), assembly.faults, outcomes, journal, run.verify
+                    jobs_of(source, layout.group, run.shard), assembly.faults, outcomes, journal, run.verify
                 )
-            with plan.pool(options) as pool, _stopping(engine, pool), counting:
-                engine.run(items_of(source, layout.group, run.shard), pool, journal)
+            with start(options) as pool, _stopping(engine, pool), counting:
+                engine.run(jobs_of(source, layout.group, run.shard), pool, journal)
             complete = not engine.stopping
             if complete:
                 assembly.finish()
@@ -202,13 +203,13 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
                     "date by this one; give those options, too, or remove them"
                 )
             journal.check()
-            summary = _summary(run, engine, journal, plan.workers, complete)
+            summary = _summary(run, engine, journal, workers, complete)
             journal.check()
         except OutputError as error:
             if not isinstance(error, LostFolderError):
                 with contextlib.suppress(OutputError):
                     journal.check()
-                    _summary(run, engine, journal, plan.workers, complete=False)
+                    _summary(run, engine, journal, workers, complete=False)
             raise _with_advice(error, engine.tally.finished) from error
     return RunResult(summary, not complete, path, manifests, verified, engine.tally.total)
 
@@ -333,7 +334,7 @@ def _manifests(layout: Layout, source: Source, run: CorpusRun, out_dir: Path) ->
     outcomes = Outcomes(journal_paths(out_dir), quiet=True)
 
     def done() -> Iterator[tuple[int, Utterance]]:
-        for item in items_of(source, layout.group, run.shard):
+        for item in jobs_of(source, layout.group, run.shard):
             if isinstance(item.entry, Utterance):
                 outcome = outcomes.find(line_key(item.entry.id))
                 if outcome is not None and outcome[0] == DONE:
@@ -411,14 +412,14 @@ def _leave_closed_terminal() -> None:
 
 
 @contextlib.contextmanager
-def _counting(items: Callable[[], Iterator[Any]], engine: Engine) -> Iterator[None]:
-    """Count the items in a thread while the run goes on, so that the time left can be estimated."""
+def _counting(jobs: Callable[[], Iterator[Any]], engine: Engine) -> Iterator[None]:
+    """Count the entries of the source in a thread while the run goes on, so that the time left can be estimated."""
     over = threading.Event()
 
     def count() -> None:
         total = 0
         with contextlib.suppress(Exception):  # the run itself reports what is wrong
-            for _ in items():
+            for _ in jobs():
                 total += 1
                 if over.is_set():
                     return

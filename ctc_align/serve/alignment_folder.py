@@ -184,7 +184,7 @@ class AlignmentFolder:
         ends.insert(-1, Path(name).parent / ends[-1])
         bases = (self._path(name).parent, *self.audio_roots)
         paths = [bases[0] / alignment.audio, *(base / end for end in ends for base in bases)]
-        return fitting_recording(filter(None, map(self._inside, paths)), alignment).path
+        return fitting_recording(filter(None, map(self._inside, paths)), alignment)[0]
 
     def _inside(self, path: Path) -> Path | None:
         """Return the file that a path leads to; None unless it lies in one of our folders."""

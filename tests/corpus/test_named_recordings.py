@@ -9,7 +9,7 @@ import pytest
 import soundfile
 from sample_alignments import make_alignment
 
-from ctc_align.corpus.sources.named_recordings import RecordingFinder
+from ctc_align.corpus.sources.named_recordings import find_recording
 from ctc_align.errors import UsageError
 
 MADE = make_alignment((), 1.0, audio="corpus/spk1/a.wav")
@@ -45,9 +45,8 @@ def test_a_recording_is_that_of_the_longest_end_of_its_path_and_of_its_length(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     put(*there)
-    finder = RecordingFinder(given)
     if " " not in found:
-        assert finder.find(MADE, Path("out/talk.json")) == Path(found)
+        assert find_recording(MADE, Path("out/talk.json"), given) == Path(found)
     else:
         with pytest.raises(UsageError, match=found):
-            finder.find(MADE, Path("out/talk.json"))
+            find_recording(MADE, Path("out/talk.json"), given)

@@ -10,7 +10,7 @@ import pytest
 from corpus_runs import write_clip
 from made_sources import write
 
-from ctc_align.corpus.engine.batches import WINDOW, batches_by_length, items_of, windows
+from ctc_align.corpus.engine.batches import WINDOW, batches_by_length, jobs_of, windows
 from ctc_align.corpus.engine.dispatch import length_of
 from ctc_align.corpus.state.journal import Shard
 from ctc_align.corpus.state.resume import Fingerprints, model_identity, run_fingerprint
@@ -31,7 +31,7 @@ def by(size: int):
 )
 def test_shards_part_the_source(count, group_of):
     source = [*utterances(20), Refused("r", "line 21", "bad"), *utterances(5)]
-    parts = [list(items_of(source, group_of, Shard(i, count))) for i in range(count)]
+    parts = [list(jobs_of(source, group_of, Shard(i, count))) for i in range(count)]
     indices = sorted(item.index for part in parts for item in part)
     assert indices == list(range(26)), "each in one shard"
     for part in parts:
@@ -42,7 +42,7 @@ def test_shards_part_the_source(count, group_of):
 
 @pytest.mark.parametrize("group", [1, 7, 300, 1000, 5000, 100_000])
 def test_windows_are_bounded_and_end_where_groups_do(group):
-    parts = list(windows(items_of(utterances(12_000), by(group), Shard())))
+    parts = list(windows(jobs_of(utterances(12_000), by(group), Shard())))
     assert [item.index for part in parts for item in part] == list(range(12_000))
     assert max(map(len, parts)) <= 4 * WINDOW
     assert min(map(len, parts[:-1])) >= min(WINDOW, group, 5000 - 4 * WINDOW)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import multiprocessing
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import count, islice
 from pathlib import Path
+from typing import Any
 
 import corpus_runs as runs
 import numpy as np
@@ -18,7 +19,8 @@ from made_models import LETTERS, tiny_folder
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.corpus import corpus_scores
-from ctc_align.corpus.corpus_scores import ScoreOptions, score_source
+from ctc_align.corpus.corpus_scores import ScoredUtterance, ScoreTask, score_source
+from ctc_align.corpus.engine.stages import WorkerOptions
 from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import UsageError
 
@@ -42,8 +44,8 @@ def utterances(folder: Path) -> list[Utterance]:
     ]
 
 
-def options(folder: Path, **more: object) -> ScoreOptions:
-    return ScoreOptions(str(folder / "model"), device="cpu", **more)  # type: ignore[arg-type]
+def all_scored(source: Iterable[Utterance | Refused], folder: Path, **more: Any) -> Iterator[ScoredUtterance]:
+    return score_source(source, WorkerOptions(ScoreTask(), str(folder / "model"), device="cpu"), **more)  # type: ignore
 
 
 @pytest.mark.parametrize(
@@ -56,7 +58,7 @@ def options(folder: Path, **more: object) -> ScoreOptions:
 def test_every_utterance_in_its_place_as_alone(folder: Path, more: dict[str, object], monkeypatch) -> None:
     monkeypatch.setattr(corpus_scores, "WINDOW", 4)
     aligner = Aligner(str(folder / "model"), device="cpu")
-    results = list(score_source(utterances(folder), options(folder, **more)))
+    results = list(all_scored(utterances(folder), folder, **more))
     assert [one.id for one in results] == [f"u{i}" for i in range(10)]
     for i, one in enumerate(results):
         alone = aligner.score_texts(folder / f"u{i}.wav", [one.text])
@@ -69,7 +71,7 @@ def test_every_utterance_in_its_place_as_alone(folder: Path, more: dict[str, obj
 
 def test_alternatives_are_ranked_and_the_text_beside_them_is_not_one(folder: Path) -> None:
     one = utterances(folder)[3]
-    results = list(score_source([replace(one, texts=("hello", "no", "hello", ""))], options(folder)))
+    results = list(all_scored([replace(one, texts=("hello", "no", "hello", ""))], folder))
     scored = results[0].scored
     assert [it.rank for it in scored] == [1, 2, 3, 4]
     assert sorted(it.index for it in scored) == [0, 1, 2, 3]
@@ -82,7 +84,7 @@ def test_alternatives_are_ranked_and_the_text_beside_them_is_not_one(folder: Pat
 def test_parts_of_recordings(folder: Path) -> None:
     one = utterances(folder)[6]
     part = replace(one, offset_s=0.25, duration_s=0.5)
-    (found,) = score_source([part], options(folder))
+    (found,) = all_scored([part], folder)
     assert found.duration_s == 0.5
     samples = soundfile.read(one.audio, dtype="float32")[0][4000:12000]
     aligner = Aligner(str(folder / "model"), device="cpu")
@@ -98,7 +100,7 @@ def test_what_cannot_be_scored_is_told_and_the_others_scored(folder: Path, worke
     items.insert(3, Utterance("cut", "cut", str(folder / "no.flac"), "no", "line 4"))
     items.insert(4, Utterance("far", "far", str(folder / "u0.wav"), "no", "line 5", offset_s=99.0))
     items.append(Utterance("empty", "empty", str(folder / "u0.wav"), " ", "line 9"))
-    results = {one.id: one for one in score_source(items, options(folder, workers=workers))}
+    results = {one.id: one for one in all_scored(items, folder, workers=workers)}
     assert list(results) == ["u0", "line 2", "gone", "cut", "far", "u1", "u2", "u3", "empty"]
     assert results["line 2"].error == "expected a JSON object"
     assert "no such audio file" in (results["gone"].error or "")
@@ -117,7 +119,7 @@ def test_what_breaks_a_batch_is_one_utterance(folder: Path, monkeypatch) -> None
         return right(aligner, emissions, texts, *more)
 
     monkeypatch.setattr(Aligner, "score_emissions", breaking)
-    results = list(score_source(utterances(folder), options(folder, workers=1)))
+    results = list(all_scored(utterances(folder), folder, workers=1))
     assert [one.error for one in results] == [None] * 3 + ["MemoryError: too much"] + [None] * 6
 
 
@@ -132,14 +134,14 @@ def test_a_source_is_streamed(folder: Path, monkeypatch) -> None:
             read.append(i)
             yield replace(first, id=f"u{i}")
 
-    results = score_source(endless(), options(folder, workers=1))
+    results = all_scored(endless(), folder, workers=1)
     assert [one.id for one in islice(results, 10)] == [f"u{i}" for i in range(10)]
     assert len(read) <= 10 + 3 * 4
     results.close()  # type: ignore[attr-defined]
 
 
 def test_nothing_to_score(folder: Path) -> None:
-    assert list(score_source([], options(folder))) == []
+    assert list(all_scored([], folder)) == []
 
 
 @pytest.mark.parametrize(
@@ -148,17 +150,17 @@ def test_nothing_to_score(folder: Path) -> None:
 )
 def test_options_that_cannot_be(folder: Path, more: dict[str, object], says: str) -> None:
     with pytest.raises(UsageError, match=says):
-        score_source([], options(folder, **more))
+        all_scored([], folder, **more)
     with pytest.raises(UsageError, match="no such model"):
-        score_source([], ScoreOptions("no-such-model"))
+        score_source([], WorkerOptions(ScoreTask(), "no-such-model"))
 
 
 @pytest.mark.long
 def test_what_dead_workers_had_is_done_again(folder: Path, monkeypatch) -> None:
     monkeypatch.setattr(corpus_scores, "WINDOW", 2)
     items = utterances(folder) * 10
-    expected = list(score_source(items, options(folder, workers=1)))
-    results = score_source(items, options(folder, workers=2))
+    expected = list(all_scored(items, folder, workers=1))
+    results = all_scored(items, folder, workers=2)
     first = next(results)
     for child in multiprocessing.active_children():
         child.kill()

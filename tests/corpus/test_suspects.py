@@ -22,7 +22,7 @@ import pytest
 
 from ctc_align.config import Settings
 from ctc_align.corpus.engine import worker_pools
-from ctc_align.corpus.engine.batches import Finished, Item, Job, Outcome, Ready
+from ctc_align.corpus.engine.batches import Finished, Job, Outcome
 from ctc_align.corpus.engine.dispatch import Engine, PlanOptions
 from ctc_align.corpus.engine.stages import WorkerOptions
 from ctc_align.corpus.engine.worker_pools import ProcessPool
@@ -78,7 +78,7 @@ class Worker:
 
     def run(self) -> None:
         """Take a step of any batch at a time; three are under way at most, and only the order of each stage is kept."""
-        self.pipe.send(Ready("cpu"))
+        self.pipe.send(None)
         under_way: list[list[Any]] = []
         ended = False
         while (under_way or not ended) and not self.killed.is_set():
@@ -137,7 +137,7 @@ def run(folder: Path, ids: list[str], workers: int, seed: int, **options: Any) -
         outcomes = Outcomes([folder / "journal.jsonl"])
         engine = Engine(PlanOptions(30.0, **options), outcomes, Fingerprints("run"), assembly, observer)
         with ProcessPool(worker, ["cpu"] * workers) as pool:
-            engine.run([Item(i, utterance) for i, utterance in enumerate(utterances)], pool, journal)
+            engine.run([Job(i, utterance) for i, utterance in enumerate(utterances)], pool, journal)
     return {line["id"]: (line["status"], line["reason"]) for line in lines(folder)}
 
 

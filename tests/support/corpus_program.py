@@ -173,7 +173,7 @@ class LightActor(ray_pool.RayWorker):
 
 if "REAL" not in os.environ:
     ray_pool.RayPool.worker = LightActor
-    stages.load_aligner = lambda options: (LightAligner(), "cpu")  # type: ignore[assignment,return-value]
+    stages.load_aligner = lambda options: LightAligner()  # type: ignore[assignment,return-value]
 
 
 if __name__ == "__main__":

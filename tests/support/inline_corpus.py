@@ -50,13 +50,13 @@ class InlinePool:
 
 def inline_pool(*_: object) -> PoolPlan:
     """Plan one worker that is no process, in place of `plan_pool`, with the aligner that the run asks for."""
-    return PoolPlan(1, "cpu", lambda options: InlinePool(options, load_aligner(options)[0]))
+    return 1, "cpu", lambda options: InlinePool(options, load_aligner(options))
 
 
 @pytest.fixture
 def inline_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let runs over corpora work in this process."""
-    monkeypatch.setattr(run, "plan_pool", lambda *_: PoolPlan(1, "cpu", InlinePool))
+    monkeypatch.setattr(run, "plan_pool", lambda *_: (1, "cpu", InlinePool))
 
 
 @pytest.fixture

@@ -21,8 +21,8 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_segment
 from ctc_align.cli import run as cli
 from ctc_align.config import Settings
-from ctc_align.corpus.corpus_scores import ScoreOptions, score_source
-from ctc_align.corpus.engine.stages import AlignTask, JobState
+from ctc_align.corpus.corpus_scores import ScoreTask, score_source
+from ctc_align.corpus.engine.stages import AlignTask, JobState, WorkerOptions
 from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
@@ -110,7 +110,8 @@ def test_words_are_said_in_the_language_of_the_call_or_of_the_transcript(model: 
 
 def test_a_source_says_the_language_of_what_is_scored(model: Path, spoken: Path) -> None:
     scored = {
-        one.id: one for one in score_source(open_source(str(spoken / "manifest.jsonl")), ScoreOptions(str(model)))
+        one.id: one
+        for one in score_source(open_source(str(spoken / "manifest.jsonl")), WorkerOptions(ScoreTask(), str(model)))
     }
     aligner = Aligner(str(model), settings=Settings(language="de"))
     assert scored["u003"].scored[0].loss == pytest.approx(aligner.score(spoken / "u003.wav", "Salé 3 mola"))
@@ -328,6 +329,6 @@ def test_the_scores_of_a_source(phones: Path, sounds: Path, tmp_path: Path) -> N
     manifest = tmp_path / "m.jsonl"
     line = {"audio": str(sounds / "u000.wav"), "texts": [TEXT, "mola zwei", "mola two"], "utterance": "one"}
     manifest.write_text(json.dumps(line | {"text": TEXT}) + "\n")
-    (one,) = score_source(open_source(str(manifest)), ScoreOptions(str(phones), device="cpu", workers=1))
+    (one,) = score_source(open_source(str(manifest)), WorkerOptions(ScoreTask(), str(phones), device="cpu"), workers=1)
     losses = {scored.text: scored.loss for scored in one.scored}
     assert losses[TEXT] == losses["mola zwei"] != losses["mola two"]

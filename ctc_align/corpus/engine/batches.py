@@ -1,4 +1,4 @@
-"""The work of a run as it passes between the engine and its workers: items, batches, results; the interface of a pool.
+"""The work of a run as it passes between the engine and its workers: jobs, batches, results; the interface of a pool.
 
 How the source is divided depends on the source (and on the shard and the batch's size), never on what remains to do: a
 resumed run puts the same utterances together as one that was never interrupted.
@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from ctc_align.corpus.state.journal import Shard
+from ctc_align.corpus.state.journal import FAILED, Shard
 from ctc_align.corpus.utterance import Checksum, Refused, Utterance, UtteranceResult
 from ctc_align.errors import CtcAlignError
 
@@ -27,11 +27,12 @@ GroupOf = Callable[[int, Utterance], str | None]
 
 
 @dataclass(frozen=True)
-class Item:
-    """An entry of the source and its index in it; `group` is the assembled file that its outputs go into.
+class Job:
+    """An entry of the source, its index in it, and the work on it.
 
-    The planner adds the fingerprint of an utterance, the `status` that an earlier run left it with, and its `length_s`,
-    None if nobody needed it so far.
+    `group` is the assembled file that its outputs go into. The planner adds the fingerprint of an utterance, the
+    `status` that an earlier run left it with, and its `length_s`, 0 while it is not known; the engine adds `recorded`:
+    its files as an earlier run wrote them, None if that is unknown or irrelevant.
     """
 
     index: int
@@ -39,26 +40,24 @@ class Item:
     group: str | None = None
     fingerprint: int = 0
     status: str | None = None
-    length_s: float | None = None
-
-
-@dataclass(frozen=True)
-class Job:
-    """One utterance in a batch.
-
-    `todo` is False if it is done and only computed again, so that the others are in the same batch as the first
-    time; `is_absent` if it is in the plan, but not read again: it failed. `recorded` are its files as an earlier run
-    wrote them, None if that is unknown or irrelevant.
-    """
-
-    index: int
-    utterance: Utterance
-    group: str | None
-    fingerprint: int
-    length_s: float
-    todo: bool = True
-    is_absent: bool = False
+    length_s: float = 0.0
     recorded: Mapping[str, Checksum] | None = None
+
+    @property
+    def utterance(self) -> Utterance:
+        """The entry, which is not refused."""
+        assert isinstance(self.entry, Utterance), "refused entries are in no batch"
+        return self.entry
+
+    @property
+    def todo(self) -> bool:
+        """True unless it is done: then it is computed again only so that its batch is as the first time."""
+        return self.status is None
+
+    @property
+    def is_absent(self) -> bool:
+        """True if it failed: it is in the plan, but not read again."""
+        return self.status == FAILED
 
 
 @dataclass(frozen=True)
@@ -69,8 +68,8 @@ class UtteranceBatch:
     jobs: tuple[Job, ...]
 
 
-def items_of(source: Iterable[Utterance | Refused], group_of: GroupOf, shard: Shard) -> Iterator[Item]:
-    """Yield the items of one shard with their indices in the whole source; assembled files are never divided."""
+def jobs_of(source: Iterable[Utterance | Refused], group_of: GroupOf, shard: Shard) -> Iterator[Job]:
+    """Yield the jobs of one shard with their indices in the whole source; assembled files are never divided."""
     last, groups = None, -1
     for index, entry in enumerate(source):
         number = index
@@ -80,22 +79,22 @@ def items_of(source: Iterable[Utterance | Refused], group_of: GroupOf, shard: Sh
                 last, groups = group, groups + 1
             number = groups
         if number % shard.count == shard.index:
-            yield Item(index, entry, group)
+            yield Job(index, entry, group)
 
 
-def windows(items: Iterable[Item], size: int = WINDOW) -> Iterator[list[Item]]:
-    """Yield runs of at least `size` consecutive items that end where a group ends, or at `_WIDEST` times `size`.
+def windows(jobs: Iterable[Job], size: int = WINDOW) -> Iterator[list[Job]]:
+    """Yield runs of at least `size` consecutive jobs that end where a group ends, or at `_WIDEST` times `size`.
 
-    >>> [len(window) for window in windows((Item(i, None, str(i // 3)) for i in range(10)), 4)]
+    >>> [len(window) for window in windows((Job(i, None, str(i // 3)) for i in range(10)), 4)]
     [6, 4]
     """
-    window: list[Item] = []
-    for item in items:
-        full = len(window) >= size and (item.group is None or item.group != window[-1].group)
+    window: list[Job] = []
+    for job in jobs:
+        full = len(window) >= size and (job.group is None or job.group != window[-1].group)
         if full or len(window) >= _WIDEST * size:
             yield window
             window = []
-        window.append(item)
+        window.append(job)
     if window:
         yield window
 
@@ -133,13 +132,6 @@ class Outcome:
     pending: bytes | None = None
     scored: tuple[Scored, ...] = ()
     moved_aside: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Ready:
-    """A worker has loaded its model."""
-
-    device: str
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,6 @@ import numpy as np
 
 from ctc_align.corpus.engine.batches import (
     BatchDone,
-    Item,
     Job,
     Outcome,
     Pool,
@@ -57,12 +56,12 @@ class PlanOptions:
 class Planner:
     """Reads the source ahead in a thread, window by window."""
 
-    def __init__(self, items: Iterable[Item], options: PlanOptions, outcomes: Outcomes, prints: Fingerprints) -> None:
-        self._items = items
+    def __init__(self, jobs: Iterable[Job], options: PlanOptions, outcomes: Outcomes, prints: Fingerprints) -> None:
+        self._jobs = jobs
         self._options = options
         self._outcomes = outcomes
         self._prints = prints
-        self._queue: queue.Queue[list[Item] | BaseException | None] = queue.Queue(_WINDOWS_AHEAD)
+        self._queue: queue.Queue[list[Job] | BaseException | None] = queue.Queue(_WINDOWS_AHEAD)
         self._ended = False
         self._abandoned = threading.Event()
         self._thread = threading.Thread(target=self._read, daemon=True)
@@ -82,7 +81,7 @@ class Planner:
     def has_window(self) -> bool:
         return not self._ended and not self._queue.empty()
 
-    def window(self) -> list[Item]:
+    def window(self) -> list[Job]:
         """Return the next window, [] at the end of the source; raise what went wrong in reading it."""
         window = self._queue.get()
         if window is None:
@@ -95,7 +94,7 @@ class Planner:
     def _read(self) -> None:
         try:
             with ThreadPoolExecutor(_READERS) as readers:
-                for window in windows(self._items):
+                for window in windows(self._jobs):
                     self._put(self._planned(window, readers))
                 self._put(None)
         except _Abandoned:
@@ -104,7 +103,7 @@ class Planner:
             with contextlib.suppress(_Abandoned):
                 self._put(error)
 
-    def _put(self, window: list[Item] | BaseException | None) -> None:
+    def _put(self, window: list[Job] | BaseException | None) -> None:
         while not self._abandoned.is_set():
             try:
                 self._queue.put(window, timeout=_TICK_S)
@@ -113,27 +112,30 @@ class Planner:
                 continue
         raise _Abandoned
 
-    def _planned(self, window: list[Item], readers: ThreadPoolExecutor) -> list[Item]:
-        """Return the items of a window with their statuses, and all lengths where anything is to be done."""
+    def _planned(self, window: list[Job], readers: ThreadPoolExecutor) -> list[Job]:
+        """Return the jobs of a window with their statuses, and all lengths where anything is to be done."""
         planned = list(map(self._with_status, window))
-        if all(item.status is not None for item in planned if isinstance(item.entry, Utterance)):
+        if not any(job.todo for job in planned if isinstance(job.entry, Utterance)):
             return planned
         return list(readers.map(_with_length, planned))
 
-    def _with_status(self, item: Item) -> Item:
+    def _with_status(self, job: Job) -> Job:
         options = self._options
-        if isinstance(item.entry, Refused):
-            return item
-        fingerprint = self._prints.of(item.entry, item.group)
-        known = None if options.everything else self._outcomes.find(line_key(item.entry.id))
+        if isinstance(job.entry, Refused):
+            return job
+        fingerprint = self._prints.of(job.entry, job.group)
+        known = None if options.everything else self._outcomes.find(line_key(job.entry.id))
         status = known[0] if known is not None and known[1] == fingerprint else None
         if status == FAILED and options.retry_failed:
             status = None
-        return replace(item, fingerprint=fingerprint, status=status)
+        return replace(job, fingerprint=fingerprint, status=status)
 
 
-def _with_length(item: Item) -> Item:
-    return replace(item, length_s=length_of(item.entry)) if isinstance(item.entry, Utterance) else item
+def _with_length(job: Job) -> Job:
+    """Return the job with its length; 0 is one that is not known yet."""
+    if isinstance(job.entry, Refused) or job.length_s:
+        return job
+    return replace(job, length_s=length_of(job.entry))
 
 
 class _Abandoned(Exception):
@@ -204,7 +206,7 @@ class Observer(Protocol):
 
 
 class Engine:
-    """One run over the items of a source; `keys` are the journal's keys of all items so far."""
+    """One run over the entries of a source; `keys` are the journal's keys of all of them so far."""
 
     def __init__(
         self, options: PlanOptions, outcomes: Outcomes, prints: Fingerprints, assembly: Assembly, observer: Observer
@@ -223,7 +225,7 @@ class Engine:
         self._numbers = itertools.count(1)
         self._suspects = Suspects(lambda: next(self._numbers))
 
-    def run(self, items: Iterable[Item], pool: Pool, journal: Journal) -> None:
+    def run(self, jobs: Iterable[Job], pool: Pool, journal: Journal) -> None:
         """Do all of it, or finish the batches that workers have once `stopping` is set.
 
         Raises:
@@ -231,7 +233,7 @@ class Engine:
             UsageError, BackendError: workers cannot start.
         """
         self._journal = journal
-        with Planner(items, self.options, self.outcomes, self.prints) as planner:
+        with Planner(jobs, self.options, self.outcomes, self.prints) as planner:
             while True:
                 while not self.stopping and self._may_read_ahead() and planner.has_window():
                     self._take(planner.window())
@@ -252,41 +254,30 @@ class Engine:
         jobs = sum(len(batch.jobs) for batch in self._waiting)
         return len(self._waiting) < _MOST_WAITING and jobs < _MOST_JOBS_WAITING
 
-    def _take(self, window: list[Item]) -> None:
+    def _take(self, window: list[Job]) -> None:
         """Announce the utterances of a window, and divide the work into batches."""
-        jobs = self._jobs([item for item in window if isinstance(item.entry, Utterance)])
-        self._refuse([item.entry for item in window if isinstance(item.entry, Refused)])
+        jobs = [self._with_outcome(job) for job in window if isinstance(job.entry, Utterance)]
+        if any(job.todo for job in jobs):
+            jobs = list(map(_with_length, jobs))
+        self._refuse([job.entry for job in window if isinstance(job.entry, Refused)])
         for indices in batches_by_length([job.length_s for job in jobs], self.options.batch_seconds):
             if any(jobs[i].todo for i in indices):
                 jobs_of_batch = tuple(jobs[i] for i in indices if not jobs[i].is_absent)
                 self._waiting.append(UtteranceBatch(next(self._numbers), jobs_of_batch))
 
-    def _jobs(self, window: list[Item]) -> list[Job]:
-        """Return the jobs of utterances, with their lengths where anything is to be done."""
-        jobs = [self._job(item) for item in window]
-        if not any(job.todo for job in jobs):
-            return jobs
-        lengths = [
-            length_of(job.utterance) if item.length_s is None else item.length_s for job, item in zip(jobs, window)
-        ]
-        return [replace(job, length_s=length_s) for job, length_s in zip(jobs, lengths)]
-
-    def _job(self, item: Item) -> Job:
-        """Return the job of an utterance, and announce the utterance and its earlier outcome."""
-        utterance, status = item.entry, item.status
-        assert isinstance(utterance, Utterance)
+    def _with_outcome(self, job: Job) -> Job:
+        """Return the job of an utterance with the outcome that still counts, and announce both."""
+        utterance, status = job.utterance, job.status
         self.keys.append(line_key(utterance.id))
         line = None if status == FAILED else self.outcomes.line(line_key(utterance.id))
         if status == DONE:
-            status = DONE if self.assembly.present(item.index, utterance, line) else None
-        self.assembly.announce(item.index, utterance, None if status is None else status == DONE, line)
+            status = DONE if self.assembly.present(job.index, utterance, line) else None
+        self.assembly.announce(job.index, utterance, None if status is None else status == DONE, line)
         if status == DONE:
             self.tally.skipped += 1
         elif status == FAILED:
             self.tally.failed += 1
-        todo, is_absent = status is None, status == FAILED
-        recorded = self._recorded(line) if todo else None
-        job = Job(item.index, utterance, item.group, item.fingerprint, 0.0, todo, is_absent, recorded)
+        job = replace(job, status=status, recorded=self._recorded(line) if status is None else None)
         if status == DONE:
             self._suspects.know_good(job, earlier=True)
         return job

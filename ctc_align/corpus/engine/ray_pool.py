@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ctc_align.corpus.engine.batches import OUTSTANDING, BatchDone, Finished, Ready, RunFailed, WorkerDied
+from ctc_align.corpus.engine.batches import OUTSTANDING, BatchDone, Finished, RunFailed, WorkerDied
 from ctc_align.corpus.engine.stages import Stages, WarningCollector, WorkerOptions, prepare_process
 from ctc_align.errors import BackendError, CtcAlignError, UsageError
 from ctc_align.extras import install_line
@@ -110,40 +110,33 @@ class Cluster:
             ray.shutdown()
 
 
-@dataclass(frozen=True)
-class Site:
-    """The folder of the run and its lock, which every machine must see at the same path."""
+def enter_folder(folder: str, lock: str) -> None:
+    """Change to the driver's folder, so that relative paths are the same here.
 
-    folder: str
-    lock: str
-
-    def enter(self) -> None:
-        """Change to the driver's folder, so that relative paths are the same here.
-
-        Raises:
-            BackendError: this machine does not see the output folder.
-        """
-        with contextlib.suppress(OSError):
-            os.chdir(self.folder)
-        if not os.path.exists(self.lock):
-            raise BackendError(
-                f"{socket.gethostname()}: does not see {os.path.dirname(self.lock)}, or another folder of that name: "
-                "with --engine ray all machines need --out-dir and the audio under the same paths"
-            )
+    Raises:
+        BackendError: this machine does not see the output folder, which holds the file `lock`.
+    """
+    with contextlib.suppress(OSError):
+        os.chdir(folder)
+    if not os.path.exists(lock):
+        raise BackendError(
+            f"{socket.gethostname()}: does not see {os.path.dirname(lock)}, or another folder of that name: "
+            "with --engine ray all machines need --out-dir and the audio under the same paths"
+        )
 
 
 class RayWorker:
     """An actor with the model; calls of `work` overlap: one reads, one computes, one writes."""
 
-    def load(self, options: WorkerOptions, site: Site) -> Ready | RunFailed:
-        """Load the model."""
+    def load(self, options: WorkerOptions, folder: str, lock: str) -> RunFailed | None:
+        """Load the model, in the driver's `folder`, which must have the run's `lock`."""
         prepare_process(options)
         try:
-            site.enter()
+            enter_folder(folder, lock)
             self._stages = Stages(options, self.aligner(), WarningCollector())
         except CtcAlignError as error:
             return RunFailed(error)
-        return Ready(self._stages.device)
+        return None
 
     def aligner(self) -> Aligner | None:
         """Return an aligner to use instead of the one that the options name."""
@@ -165,14 +158,17 @@ class _Actor:
 
 
 class RayPool:
-    """`workers` actors with one CPU and `gpus` GPUs each; they start with the first batch."""
+    """`workers` actors with one CPU and `gpus` GPUs each; they start with the first batch.
+
+    Every machine must see the folder of the run, and in it the file `lock`, at the same path.
+    """
 
     worker: type[RayWorker] = RayWorker
 
-    def __init__(self, cluster: Cluster, options: WorkerOptions, site: Site, workers: int, gpus: float = 0.0) -> None:
+    def __init__(self, cluster: Cluster, options: WorkerOptions, lock: str, workers: int, gpus: float = 0.0) -> None:
         self._cluster = cluster
         self._options = options
-        self._site = site
+        self._lock = lock
         self._workers = workers
         self._gpus = gpus
         self._actors: list[_Actor] = []
@@ -241,7 +237,7 @@ class RayPool:
         while len(self._actors) < self._workers:
             actor = _Actor(kind.remote())
             self._actors.append(actor)
-            self._calls[actor.handle.load.remote(self._options, self._site)] = actor, None
+            self._calls[actor.handle.load.remote(self._options, os.getcwd(), self._lock)] = actor, None
 
     def _answer(self, call: Any, result: Any) -> Iterator[BatchDone | RunFailed | WorkerDied]:
         actor, batch = self._calls[call]

@@ -25,7 +25,7 @@ from ctc_align.corpus.state.shared_texts import text_hash
 from ctc_align.corpus.utterance import UtteranceResult
 from ctc_align.errors import CtcAlignError, InputError, LostFolderError, OutputError
 from ctc_align.files.whole_files import write_to_disk
-from ctc_align.models import UNIVERSAL
+from ctc_align.models import AUTO, UNIVERSAL
 from ctc_align.types import ALIGNED, SKIPPED
 
 if TYPE_CHECKING:
@@ -145,18 +145,18 @@ class AlignTask:
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """The part of a run's options that workers need.
+    """The options of a run that workers need: what they do, the model, and where it runs.
 
     `log_probs` reads them instead of a model; `compile_lock` is a file by which one worker compiles while the others
     wait, "" for none; `shared_kernels` a folder for compiled kernels if there is no other, "" for none.
     """
 
     task: Task
-    model: str | None
-    lexicon: str | None
-    device: str
-    backend: str
-    settings: Settings
+    model: str | None = AUTO
+    lexicon: str | None = None
+    device: str = "auto"
+    backend: str = "auto"
+    settings: Settings = field(default_factory=Settings)
     threads: int = 1
     log_probs: LogProbsReader | None = None
     compile_lock: str = ""
@@ -195,7 +195,7 @@ class Stages:
         self.task = options.task
         self.warnings = warnings
         self._turn = threading.Lock()
-        self.aligner, self.device = (aligner, options.device) if aligner is not None else load_aligner(options)
+        self.aligner = load_aligner(options) if aligner is None else aligner
         self.sample_rate = self.aligner.model.sample_rate if self.aligner.model else 16000
         self.log_probs = options.log_probs
 
@@ -340,18 +340,15 @@ def new_aligner(options: WorkerOptions) -> Aligner:
     )
 
 
-def load_aligner(options: WorkerOptions) -> tuple[Aligner, str]:
-    """Return the aligner of a worker process, and the device that it is on."""
+def load_aligner(options: WorkerOptions) -> Aligner:
+    """Return the aligner of a worker process."""
     import torch
 
-    from ctc_align.models import resolve_device
-
     torch.set_num_threads(options.threads)
-    device = str(resolve_device(options.device))
     aligner = new_aligner(options)
     if options.compile_lock:
         _compile_once(aligner, Path(options.compile_lock))
-    return aligner, device
+    return aligner
 
 
 def _compile_once(aligner: Aligner, lock: Path) -> None:

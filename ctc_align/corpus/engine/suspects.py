@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from ctc_align.corpus.engine.batches import Job, Pool, UtteranceBatch, WorkerDied
+from ctc_align.corpus.state.journal import DONE
 from ctc_align.errors import BackendError
 
 _TRIES = 2
@@ -172,7 +173,7 @@ class Suspects:
     def _add_probe(self) -> None:
         """Make a probe, which comes before all else, unless there is one or no good utterance is known."""
         if self._good is not None and self._probe is None:
-            self._probe = UtteranceBatch(self._number(), (replace(self._good, todo=False),))
+            self._probe = UtteranceBatch(self._number(), (replace(self._good, status=DONE),))
             self._probe_waits = True
 
 

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Any
 
-from ctc_align.corpus.engine.batches import OUTSTANDING, BatchDone, Finished, Pool, Ready, RunFailed, WorkerDied
+from ctc_align.corpus.engine.batches import OUTSTANDING, BatchDone, Finished, Pool, RunFailed, WorkerDied
 from ctc_align.corpus.engine.stages import BatchState, Stages, WarningCollector, WorkerOptions, prepare_process
 from ctc_align.errors import BackendError, CtcAlignError, UsageError
 
@@ -77,17 +77,8 @@ class PoolSettings:
             raise UsageError("--device cuda: needs --gpus-per-worker above 0")
 
 
-@dataclass(frozen=True)
-class PoolPlan:
-    """The number of workers, on devices of one kind; `pool` starts them for a run with its options."""
-
-    workers: int
-    device: str
-    pool: Callable[[WorkerOptions], AbstractContextManager[Pool]]
-
-    @property
-    def is_on_cpu(self) -> bool:
-        return self.device == "cpu"
+PoolPlan = tuple[int, str, Callable[["WorkerOptions"], AbstractContextManager[Pool]]]
+"""The number of workers, the kind of device that they are on, and what starts them with a run's options."""
 
 
 def plan_pool(settings: PoolSettings, device: str, lock: str, warn: Callable[[str], None]) -> PoolPlan:
@@ -102,11 +93,11 @@ def plan_pool(settings: PoolSettings, device: str, lock: str, warn: Callable[[st
     if settings.engine == RAY:
         return _on_ray(settings, device, lock, warn)
     devices = devices_for(device, settings.workers)
-    return PoolPlan(len(devices), devices[0], lambda options: ProcessPool(options, devices))
+    return len(devices), devices[0], lambda options: ProcessPool(options, devices)
 
 
 def _on_ray(settings: PoolSettings, device: str, lock: str, warn: Callable[[str], None]) -> PoolPlan:
-    from ctc_align.corpus.engine.ray_pool import Cluster, RayPool, Site
+    from ctc_align.corpus.engine.ray_pool import Cluster, RayPool
 
     cluster = Cluster(settings.address)
     if settings.address is None:
@@ -126,8 +117,8 @@ def _on_ray(settings: PoolSettings, device: str, lock: str, warn: Callable[[str]
     elif workers > capacity:
         warn(f"the cluster has room for {capacity} of {workers} workers ({_need(each)} each); the others wait for more")
     kind = "cuda" if each else "cpu" if device in ("auto", "cuda") else device
-    site = Site(os.getcwd(), os.path.abspath(lock))
-    return PoolPlan(workers, kind, lambda options: RayPool(cluster, replace(options, device=kind), site, workers, each))
+    lock = os.path.abspath(lock)
+    return workers, kind, lambda options: RayPool(cluster, replace(options, device=kind), lock, workers, each)
 
 
 def _need(gpus: float) -> str:
@@ -243,7 +234,7 @@ class ProcessPool:
             except (EOFError, OSError):
                 yield self._remove_dead(slot)
                 continue
-            if isinstance(message, Ready):
+            if message is None:  # the worker has loaded its model
                 slot.ready = True
                 for batch in slot.batches:
                     _send(slot, batch)
@@ -377,7 +368,7 @@ class _Worker:
     def __init__(self, pipe: Connection, options: WorkerOptions) -> None:
         self.pipe = pipe
         self.stages = Stages(options, warnings=WarningCollector())
-        self.pipe.send(Ready(self.stages.device))
+        self.pipe.send(None)  # the model is loaded
         self.read: queue.Queue[BatchState | None] = queue.Queue(_WAITING)
         self.computed: queue.Queue[BatchState | None] = queue.Queue(_WAITING)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import glob
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from ctc_align.audio.loading import LONGER_S, estimated_duration_s
@@ -30,18 +29,11 @@ def named_ends(named: str) -> list[Path]:
     return [Path(*parts[start:]) for start in range(max(len(parts) - MOST_ENDS, 0), len(parts))]
 
 
-@dataclass(frozen=True)
-class FoundRecording:
-    """The recording that may be an alignment's; None without one, and then those that are too short for it."""
+def fitting_recording(paths: Iterable[Path], alignment: AlignmentData) -> tuple[Path | None, list[Path]]:
+    """Return the first file of `paths` that is as long as what was aligned, else the first that is longer, else None.
 
-    path: Path | None
-    too_short: tuple[Path, ...] = ()
-
-
-def fitting_recording(paths: Iterable[Path], alignment: AlignmentData) -> FoundRecording:
-    """Return the first file of `paths` that is as long as what was aligned, else the first that is longer.
-
-    A shorter one is another recording. A file that is not a recording by its header counts: its reader says what it is.
+    Shorter ones, which are other recordings, are in the list. A file that is not a recording by its header counts: its
+    reader says what it is.
     """
     longer: Path | None = None
     too_short: list[Path] = []
@@ -56,57 +48,47 @@ def fitting_recording(paths: Iterable[Path], alignment: AlignmentData) -> FoundR
         if beyond_s < -LONGER_S:
             too_short.append(path)
         elif beyond_s <= LONGER_S or alignment.offset_s:
-            return FoundRecording(path)
+            return path, too_short
         else:
             longer = longer or path
-    return FoundRecording(longer, () if longer else tuple(too_short))
+    return longer, too_short
 
 
-@dataclass(frozen=True)
-class RecordingFinder:
-    """Finds the recordings that alignments name.
+def find_recording(alignment: AlignmentData, json_path: Path, given: str = "") -> Path:
+    """Return the recording of an alignment that was read from `json_path`.
 
-    Args:
-        given: the recording itself, or a folder in which it is; "" for where the alignment says that it is.
+    `given` is the recording itself, or a folder in which it is looked for by the ends of its path, the longest first,
+    then by the name of the JSON. With "" it is looked for as its path stands, from here and from the JSON's folder, and
+    then by the ends of its path beside the JSON.
+
+    Raises:
+        UsageError: it is not there, or what is there is too short; the message says where it was looked for.
     """
-
-    given: str = ""
-
-    def find(self, alignment: AlignmentData, json_path: Path) -> Path:
-        """Return the recording of an alignment that was read from `json_path`.
-
-        In a folder that is given it is looked for by the ends of its path, the longest first, then by the name of
-        the JSON. Else it is looked for as its path stands, from here and from the JSON's folder, and then by the ends
-        of its path beside the JSON.
-
-        Raises:
-            UsageError: it is not there, or what is there is too short; the message says where it was looked for.
-        """
-        if self.given and not os.path.isdir(self.given):
-            return Path(self.given)
-        ends = named_ends(alignment.audio)
-        if not ends and not self.given:
-            raise UsageError(f"{json_path}: this alignment names no recording; give it with --audio PATH")
-        folder = json_path.parent
-        if self.given:
-            paths = [*(Path(self.given, end) for end in ends), *_of_one_name(Path(self.given), json_path.stem)]
-        else:
-            paths = [Path(alignment.audio), folder / alignment.audio, *(folder / end for end in ends)]
-        found = fitting_recording(paths, alignment)
-        if found.path is not None:
-            return found.path
-        if found.too_short:
-            length_s = estimated_duration_s(found.too_short[0])
-            raise UsageError(
-                f"{json_path}: {found.too_short[0]} is another recording: it is {length_s:.1f} s long, the alignment "
-                f"ends at {alignment.offset_s + alignment.duration_s:.1f} s; give the right one with --audio PATH"
-            )
-        where = f"in {self.given}" if self.given else f"there, or beside {json_path}"
-        name = alignment.audio if ends else json_path.stem
+    if given and not os.path.isdir(given):
+        return Path(given)
+    ends = named_ends(alignment.audio)
+    if not ends and not given:
+        raise UsageError(f"{json_path}: this alignment names no recording; give it with --audio PATH")
+    folder = json_path.parent
+    if given:
+        paths = [*(Path(given, end) for end in ends), *_of_one_name(Path(given), json_path.stem)]
+    else:
+        paths = [Path(alignment.audio), folder / alignment.audio, *(folder / end for end in ends)]
+    found, too_short = fitting_recording(paths, alignment)
+    if found is not None:
+        return found
+    if too_short:
+        length_s = estimated_duration_s(too_short[0])
         raise UsageError(
-            f"{json_path}: its recording {name!r} is not {where}; give it with --audio PATH, or delete this JSON where "
-            "it is an old one, of a recording that has another name now"
+            f"{json_path}: {too_short[0]} is another recording: it is {length_s:.1f} s long, the alignment "
+            f"ends at {alignment.offset_s + alignment.duration_s:.1f} s; give the right one with --audio PATH"
         )
+    where = f"in {given}" if given else f"there, or beside {json_path}"
+    name = alignment.audio if ends else json_path.stem
+    raise UsageError(
+        f"{json_path}: its recording {name!r} is not {where}; give it with --audio PATH, or delete this JSON where "
+        "it is an old one, of a recording that has another name now"
+    )
 
 
 def _of_one_name(folder: Path, stem: str) -> Iterator[Path]:

@@ -29,7 +29,7 @@ from typing import Any
 
 import numpy as np
 
-from ctc_align.corpus.engine.batches import Item
+from ctc_align.corpus.engine.batches import Job
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
 from ctc_align.corpus.state.journal import DONE, FAILED, GONE, Journal, Line, line_at, line_key, read_entries, torn_end
 from ctc_align.corpus.utterance import Checksum, Refused, Utterance
@@ -402,7 +402,7 @@ FaultsOf = Callable[[str | None, Sequence[tuple[GroupedUtterance, Line | None]]]
 
 
 def verify(
-    items: Iterable[Item], faults_of: FaultsOf, outcomes: Outcomes, journal: Journal, everything: bool
+    jobs: Iterable[Job], faults_of: FaultsOf, outcomes: Outcomes, journal: Journal, everything: bool
 ) -> Verification:
     """Read the outputs of utterances, and have `outcomes` forget those that are not as their lines record them.
 
@@ -415,8 +415,8 @@ def verify(
     """
     counts = Verification()
     again: list[Line] = []
-    for (group, _), run in groupby(_utterances(items, outcomes), lambda item: (item.group, item.group or item.index)):
-        members = [GroupedUtterance.of(item.index, item.entry) for item in run if isinstance(item.entry, Utterance)]
+    for (group, _), run in groupby(_utterances(jobs, outcomes), lambda job: (job.group, job.group or job.index)):
+        members = [GroupedUtterance.of(job.index, job.utterance) for job in run]
         if not (everything or any(outcomes.is_unsure(line_key(member.id)) for member in members)):
             continue
         found = [(member, _line_to_check(outcomes, member.id)) for member in members]
@@ -442,12 +442,12 @@ def verify(
     return counts
 
 
-def _utterances(items: Iterable[Item], outcomes: Outcomes) -> Iterator[Item]:
-    """Yield the items that are utterances; unsure outcomes of refused ones are recorded again."""
-    for item in items:
-        if isinstance(item.entry, Utterance):
-            yield item
-        elif outcomes.is_unsure(key := line_key(item.entry.id, item.entry.origin)):
+def _utterances(jobs: Iterable[Job], outcomes: Outcomes) -> Iterator[Job]:
+    """Yield the jobs of entries that are utterances; unsure outcomes of refused ones are recorded again."""
+    for job in jobs:
+        if isinstance(job.entry, Utterance):
+            yield job
+        elif outcomes.is_unsure(key := line_key(job.entry.id, job.entry.origin)):
             outcomes.forget(key)
 
 
