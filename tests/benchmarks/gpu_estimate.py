@@ -88,25 +88,26 @@ def trips(task: Task, one: Specialisation) -> dict[str, int]:
     """Return how often each loop of a kernel runs, by what its `for` goes over; nothing is in logarithms."""
     case, constants = task.case, one.named
     states = 2 * case.tokens + 1
-    each = launch_plan.shape(states, case.batch).halo or 4
-    alone = 0 if constants.get("SECOND") else 1
-    frames, classes = "range(tl.cdiv(count, each))", "range(-CLASSES if WILD else 0, classes, CLASSES)"
-    further = "range(0, further, STRIDE)"
+    exchange_frames = launch_plan.shape(states, case.batch).halo or 4
+    alone = 0 if constants.get("FALLBACK") else 1
+    frames, classes = "range(tl.cdiv(frame_count, exchange_frames))", "range(-CLASSES if WILD else 0, classes, CLASSES)"
+    class_states = "range(0, count, STRIDE)"
     of_a_class = -(-case.tokens // (case.classes - 1))
     return {
-        frames: alone * -(-(case.frames - 1) // each),
-        f"{frames} > range(0, each, 4)": each // 4,
+        frames: alone * -(-(case.frames - 1) // exchange_frames),
+        f"{frames} > range(0, exchange_frames, 4)": exchange_frames // 4,
         "range(0, width, STATES)": -(-states // 128),
         "range(0, tl.max(size), STEP)": -(-states // 128),
         "range(0, tl.max(length), STEP)": -(-case.frames // 128),
-        "range(0, tl.max(size), WIDE)": 0,
-        further: alone * -(-(case.tokens + 1) // (constants.get("CLASSES", 1) * constants.get("EACH", 1))),
+        "range(0, tl.max(size), LINE_THREADS)": 0,
+        class_states: alone
+        * -(-(case.tokens + 1) // (constants.get("CLASSES", 1) * constants.get("CLASS_THREADS", 1))),
         classes: alone * -(-case.classes // constants.get("CLASSES", 1)),
-        f"{classes} > {further}": alone * -(-of_a_class // constants.get("EACH", 1)),
-        "range(tl.max(newest) + 1)": -(-case.frames // 64),
-        "range(tl.max(tl.where(here, end - start, 0)))": 64,
+        f"{classes} > {class_states}": alone * -(-of_a_class // constants.get("CLASS_THREADS", 1)),
+        "range(tl.max(last_block) + 1)": -(-case.frames // 64),
+        "range(tl.max(tl.where(active, last_frame - start_frame, 0)))": 64,
         "range(tiles)": 1,
-        "range(0, tl.max(size), OTHERS)": -(-states // 64),
+        "range(0, tl.max(size), COMPARED_STATES)": -(-states // 64),
         "EXIT": 1 - alone,
         "?": alone,  # too few lines of Python are left in it
     }
@@ -119,10 +120,10 @@ def traffic(task: Task, one: Specialisation) -> float:
     units = launch_plan.shape(2 * case.tokens + 1, case.batch).units
     rows = frames * 2 * 2 * units * 8
     scores = frames * case.classes * 4
-    if one.named.get("SECOND"):
+    if one.named.get("FALLBACK"):
         return 0
     if kernel == "sum sweep":
-        return scores + (rows if one.named["KEPT"] else 0)
+        return scores + (rows if one.named["SAVE_ROWS"] else 0)
     if kernel == "path sweep":
         return scores + frames * 2 * units / 4
     if kernel == "posterior posterior":

@@ -27,10 +27,10 @@ pytestmark = [
     pytest.mark.skipif(REASON is not None, reason=f"the GPU's kernels cannot be interpreted here: {REASON}"),
 ]
 
-STRIPS = {"LANES": 8, "MOST_STRIPS": 8, "LEAST_HALO": 4}
-TILES = {"LANES": 8, "MOST_STRIPS": 2, "LEAST_HALO": 4, "TILED_HALO": 4}
+STRIPS = {"LANES": 8, "MAX_STRIPS": 8, "MIN_HALO": 4}
+TILES = {"LANES": 8, "MAX_STRIPS": 2, "MIN_HALO": 4, "TILED_HALO": 4}
 LONG_BLOCKS = {**TILES, "TILE_FRAMES": 32}
-BLOCKS = {"PATH_FRAMES": 4, "TILE_FRAMES": 8, "LEAST_BLOCK": 4}
+BLOCKS = {"PATH_FRAMES": 4, "TILE_FRAMES": 8, "MIN_BLOCK": 4}
 AGAIN = {**BLOCKS, "ROWS_BYTES": 1, "POINTERS_BYTES": 1}
 AGAIN_IN_TILES = {**TILES, **AGAIN}
 
@@ -149,45 +149,50 @@ LOWEST = "state = tl.min(tl.where(best == score[:, None], best_state, 1000), 1)"
         (paths, PATH, "wins = (value > best)", "wins = (value >= best)"),
         (paths, PATH, "state = tl.max(tl.where(best == score[:, None], best_state, -1), 1)", LOWEST),
         # Ways: over the wrong state, skips everywhere, the mirror forgotten.
-        (paths, PATH, "jump = tl.where(skips[1], odd_before, NEVER)", "jump = tl.where(skips[1], even, NEVER)"),
+        (paths, PATH, "skip = tl.where(may_skip[1], odd_below, NEVER)", "skip = tl.where(may_skip[1], even, NEVER)"),
         (paths, PATH, "(odd_flags & SKIP) != 0)", "(odd_flags & SKIP) != 2)"),
-        (sums, SUM, "odd_skips = tl.where(skips[1], odd_before", "odd_skips = tl.where(skips[0], odd_before"),
-        (sums, SUM, "above = flags + states + 2 * way", "above = flags + states"),
-        (sums, SUM, "begin = BEGIN + way * (END - BEGIN)", "begin = BEGIN"),
-        (sums, SUM, "frame = t + way * (length - 1 - 2 * t)", "frame = t"),
-        (sums, SUM, "2 * unit + way * (size - 1 - 4 * unit)", "2 * unit"),
+        (sums, SUM, "odd_skip = tl.where(may_skip[1], odd_below", "odd_skip = tl.where(may_skip[0], odd_below"),
+        (sums, SUM, "skip_flags = flags + state_offset + 2 * direction", "skip_flags = flags + state_offset"),
+        (sums, SUM, "begin_flag = BEGIN + direction * (END - BEGIN)", "begin_flag = BEGIN"),
+        (sums, SUM, "frame = t + direction * (length - 1 - 2 * t)", "frame = t"),
+        (sums, SUM, "2 * unit + direction * (size - 1 - 4 * unit)", "2 * unit"),
         (sums, AFTER, "mirrored = length - 1 - t\n", "mirrored = t\n"),
         # One off: frames, bands of states in reach, four frames in a word.
-        (paths, PATH, "t = start + m * each + j + 1", "t = start + m * each + j"),
+        (paths, PATH, "t = start_frame + m * exchange_frames + j + 1", "t = start_frame + m * exchange_frames + j"),
         (sums, AFTER, "size - 2 * (length - t)", "size - 2 * (length - t) + 3"),
         (paths, PATH, "((t - 1) % 4) * BITS", "(t % 4) * BITS"),
         (sums, AFTER, "tl.load(numbers + 2 * batch + b", "0 * tl.load(numbers + 2 * batch + b"),
         # Numbers: a sum without its second term, a constant, what the division takes out, what centres took out.
         (sums, "sum_numbers", "+ mantissa_of(b) * power_of_2(f - top)\n            +", "+"),
         (sums, "sum_numbers", "constant(0.693359375)", "constant(0.6933)"),
-        (sums, AFTER, "exponent += exponent_of(total_of)", "exponent = exponent_of(total_of)"),
-        (sums, AFTER, "taken + tl.where(logs", "tl.where(logs"),
-        (sums, AFTER, "inside = state + ahead < stop", "inside = state + ahead < stop - 1"),
-        (sums, AFTER, "own_one == own_even", "own_one == own_even + 1"),
-        (sums, AFTER, "(theirs < (state - 1)", "(theirs < (state + 0)"),
+        (sums, AFTER, "exponent += exponent_of(line_total)", "exponent = exponent_of(line_total)"),
+        (sums, AFTER, "centre_sum + tl.where(in_logs", "tl.where(in_logs"),
+        (sums, AFTER, "in_range = index + offset < stop", "in_range = index + offset < stop - 1"),
+        (sums, AFTER, "cell_class == cell_even_class", "cell_class == cell_even_class + 1"),
+        (sums, AFTER, "(other_class < (state - 1)", "(other_class < (state + 0)"),
         # In logarithms; and the trust that leads there.
         (far_apart, SUM, "(best <= FAR_EXPONENT)", "(best < NEVER_EXPONENT)"),
-        (sums_in_logarithms, AFTER, "here, WILD).to(tl.float64) - centre_of", "here, WILD).to(tl.float64)"),
-        (sums_in_logarithms, AFTER, "level, inside) - top)", "level, inside))"),
-        (sums_in_logarithms, AFTER, "- top) / norm_of", "- top)"),
+        (sums_in_logarithms, AFTER, "exists, WILD).to(tl.float64) - line_centre", "exists, WILD).to(tl.float64)"),
+        (sums_in_logarithms, AFTER, "level, in_range) - top)", "level, in_range))"),
+        (sums_in_logarithms, AFTER, "- top) / norm_sum", "- top)"),
         # NaN and +inf: lost, or told where no path meets them.
         (met_or_not, PATH, "(value > best) | (value != value)", "value > best"),
-        (met_or_not, PATH, "tl.where(new_odd == NEVER, NEVER, new_odd + seen[1])", "new_odd + seen[1]"),
-        (met_or_not, PATH, "wrong = tl.where(value != value, 1, wrong)", "wrong = wrong"),
-        (met_or_not, SUM, "(best == MET_NO_NUMBER)", "(best == NEVER_EXPONENT)"),
-        (met_or_not, SUM, "wrong |= no_number(seen_1)", "wrong |= wrong"),
+        (met_or_not, PATH, "tl.where(new_odd == NEVER, NEVER, new_odd + emissions[1])", "new_odd + emissions[1]"),
+        (met_or_not, PATH, "has_nan = tl.where(value != value, 1, has_nan)", "has_nan = has_nan"),
+        (met_or_not, SUM, "(best == INVALID_EXPONENT)", "(best == NEVER_EXPONENT)"),
+        (met_or_not, SUM, "invalid |= is_invalid(emissions_1)", "invalid |= invalid"),
         (met_or_not, "sum_numbers", 'tl.where(total == float("-inf"), total, product)', "product"),
         # Detours, forwards and mirrored; states in which no path stays.
-        (paths_with_detours, PATH, "value_origin, 3 + number)", "value_origin, 4 + number)"),
-        (paths_with_detours, PATH, "put(ring + place, even, odd", "put(ring + place, odd, even"),
-        (sums_with_detours, SUM, "total = plus(total, tl.load(row + place", "total = plus(total, tl.load(row + units"),
-        (sums_with_detours, SUM, "(source & 1) * units + (source >> 1)", "(source >> 1)"),
-        (sums_with_detours, SUM, "tl.where(stays[0], even, NEVER), tl.where(stays[1]", "even, tl.where(stays[1]"),
+        (paths_with_detours, PATH, "value_origin, 3 + rank)", "value_origin, 4 + rank)"),
+        (paths_with_detours, PATH, "store_units(ring + offset, even, odd", "store_units(ring + offset, odd, even"),
+        (sums_with_detours, SUM, "tl.load(previous_row + offset", "tl.load(previous_row + row_units"),
+        (sums_with_detours, SUM, "(source_state & 1) * row_units + (source_state >> 1)", "(source_state >> 1)"),
+        (
+            sums_with_detours,
+            SUM,
+            "tl.where(may_stay[0], even, NEVER), tl.where(may_stay[1]",
+            "even, tl.where(may_stay[1]",
+        ),
         (sums_with_detours, "launch_plan", "states[b] - 1 - sources[b, s, p], states", "s, states"),
         (sums_with_detours, "launch_plan", "detours.end.view(np.uint8) << 3", "detours.begin.view(np.uint8) << 3"),
     ],
@@ -208,16 +213,16 @@ def test_planted_faults_are_told(
         (paths_of_longer, LONG_BLOCKS, PATH, "(strip == 0) & (lane * 0 + tile > 0)", "(strip == 0) & (lane > 99)"),
         (sums_of_longer, STRIPS, SUM, "(lane < halo) & (strip > 0)", "(lane < halo) & (strip > 2)"),
         (sums_of_longer, LONG_BLOCKS, SUM, "(strip == 0) & (lane * 0 + tile > 0)", "(strip == 0) & (lane > 99)"),
-        (sums_of_longer, STRIPS, SUM, "meet(even, odd, meeting, m % 2", "meet(even, even, meeting, m % 2"),
+        (sums_of_longer, STRIPS, SUM, "even, odd, halo_buffer, m % 2", "even, even, halo_buffer, m % 2"),
         # Blocks of frames: what comes from the one before, what is left for the next.
-        (paths_of_longer, BLOCKS, PATH, "tl.where(turns, 2 * unit, row[2])", "row[2]"),
-        (paths_of_longer, BLOCKS, PATH, "row[2], row[3], row_units, rest)", "row[3], row[2], row_units, rest)"),
-        (paths_of_longer, AGAIN_IN_TILES, PATH, "tl.maximum(leaving // 2 - keep", "tl.maximum(leaving // 2 - 1"),
-        (paths_of_longer, AGAIN, PATH, "before = entry + n.to(tl.int64)", "before = entry + (n - 1).to(tl.int64)"),
-        (sums_of_longer, AGAIN, SUM, "before = entry + n.to(tl.int64)", "before = entry + (n - 1).to(tl.int64)"),
-        (sums_of_longer, AGAIN, SUM, "mine = now & (t < start + span)", "mine = now & (t < start + 1)"),
-        (sums_of_longer, AGAIN, SUM, "length - (0 if AGAIN else 1)", "length - 1"),
-        (sums_of_longer, AGAIN, SUM, "base += tl.where(forwards, first, ", "base += tl.where(forwards, first, 0 * "),
+        (paths_of_longer, BLOCKS, PATH, "tl.where(ends_block, 2 * unit, row[2])", "row[2]"),
+        (paths_of_longer, BLOCKS, PATH, "row[2], row[3], row_units, partial", "row[3], row[2], row_units, partial"),
+        (paths_of_longer, AGAIN_IN_TILES, PATH, "(end_state // 2 - block_frames", "(end_state // 2 - 1"),
+        (paths_of_longer, AGAIN, PATH, "checkpoint + block.to(tl.int64)", "checkpoint + (block - 1).to(tl.int64)"),
+        (sums_of_longer, AGAIN, SUM, "checkpoint + block.to(tl.int64)", "checkpoint + (block - 1).to(tl.int64)"),
+        (sums_of_longer, AGAIN, SUM, "stores & (t < start_frame + span_frames)", "stores & (t < start_frame + 1)"),
+        (sums_of_longer, AGAIN, SUM, "length - (0 if RECOMPUTE else 1)", "length - 1"),
+        (sums_of_longer, AGAIN, SUM, "is_forward, first, tl.maximum", "is_forward, first, 0 * tl.maximum"),
     ],
 )  # fmt: skip
 def test_planted_faults_of_strips_and_blocks_are_told(
@@ -233,9 +238,9 @@ def test_planted_faults_of_strips_and_blocks_are_told(
     assert not check()
 
 
-RACES = {**TILES, "MOST_STRIPS": 1, "TILE_FRAMES": 4, "ROWS_BYTES": 1}
+RACES = {**TILES, "MAX_STRIPS": 1, "TILE_FRAMES": 4, "ROWS_BYTES": 1}
 TOGETHER = "return [(0, tiles)]"
-APART = "return [(tile, 1) for tile in range(tiles)] if self.problem.most else [(0, tiles)]"
+APART = "return [(tile, 1) for tile in range(tiles)] if self.problem.max_detours else [(0, tiles)]"
 
 
 @pytest.mark.parametrize(
@@ -243,9 +248,9 @@ APART = "return [(tile, 1) for tile in range(tiles)] if self.problem.most else [
     [
         (gpu_interpreted.in_every_order, "launches", APART, TOGETHER),
         (gpu_interpreted.watched, "launches", APART, TOGETHER),
-        (gpu_interpreted.watched, "launches", "form.tiles * span + 1)", "2 * span)"),
+        (gpu_interpreted.watched, "launches", "layout.tiles * span_frames + 1)", "2 * span_frames)"),
         (gpu_interpreted.watched, SUM, "        tl.debug_barrier()\n    return even, odd", "    return even, odd"),
-        (gpu_interpreted.watched, SUM, "m % 2, line, strip, lane", "m * 0, line, strip, lane"),
+        (gpu_interpreted.watched, SUM, "m % 2, program_strip, strip, lane", "m * 0, program_strip, strip, lane"),
     ],
 )
 def test_planted_races_are_told(

@@ -38,12 +38,12 @@ def _orders(loaded: Modules) -> Iterator[None]:
 
 SHAPES = {
     "one strip": {},
-    "strips": {"LANES": 8, "MOST_STRIPS": 8, "LEAST_HALO": 4},
-    "tiles": {"LANES": 8, "MOST_STRIPS": 2, "LEAST_HALO": 4, "TILED_HALO": 4},
-    "tiles of a strip": {"LANES": 8, "MOST_STRIPS": 1, "LEAST_HALO": 4, "TILED_HALO": 4},
+    "strips": {"LANES": 8, "MAX_STRIPS": 8, "MIN_HALO": 4},
+    "tiles": {"LANES": 8, "MAX_STRIPS": 2, "MIN_HALO": 4, "TILED_HALO": 4},
+    "tiles of a strip": {"LANES": 8, "MAX_STRIPS": 1, "MIN_HALO": 4, "TILED_HALO": 4},
 }
 """How states are dealt to threads; on a card a strip is a warp."""
-STEPS = {"STATES": 8, "CLASSES": 2, "EACH": 2, "STEP": 8}
+STEPS = {"STATES": 8, "CLASSES": 2, "CLASS_THREADS": 2, "STEP": 8}
 """Programs before and after the walks that have to go on and on."""
 
 
@@ -138,7 +138,7 @@ def test_from_checkpoints(
     topology: str, shape: str, room: int, modules: Modules, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Little memory for rows and back-pointers: blocks are walked again, one or a few at a time."""
-    limits = {"ROWS_BYTES": room, "POINTERS_BYTES": room // 16, "TILE_FRAMES": 8, "LEAST_BLOCK": 4}
+    limits = {"ROWS_BYTES": room, "POINTERS_BYTES": room // 16, "TILE_FRAMES": 8, "MIN_BLOCK": 4}
     small(modules, monkeypatch, shape, **limits)
     given = mixed(44, topology, frames=17, count=8)
     assert same_paths(given) > 1
@@ -169,7 +169,7 @@ def test_detours_between_tiles(room: int, modules: Modules, monkeypatch: pytest.
 def test_no_thread_meets_what_another_writes(
     topology: str, shape: str, room: int, modules: Modules, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    limits = {"ROWS_BYTES": room, "POINTERS_BYTES": room, "TILE_FRAMES": 8, "LEAST_BLOCK": 4, "PATH_FRAMES": 4}
+    limits = {"ROWS_BYTES": room, "POINTERS_BYTES": room, "TILE_FRAMES": 8, "MIN_BLOCK": 4, "PATH_FRAMES": 4}
     small(modules, monkeypatch, shape, **limits)
     given = optional_over_tiles() if topology == "optional" else mixed(48, topology, frames=19, count=3)
     with gpu_interpreted.watched():
@@ -229,7 +229,7 @@ def test_no_log_probs(dtype: torch.dtype, shape: str, modules: Modules, monkeypa
     if shape == "tiles":
         if DEVICE == "cuda":
             pytest.skip("on a card a strip is a warp")
-        for name, value in {"LANES": 8, "MOST_STRIPS": 1, "TILED_HALO": 4, "LEAST_HALO": 4}.items():
+        for name, value in {"LANES": 8, "MAX_STRIPS": 1, "TILED_HALO": 4, "MIN_HALO": 4}.items():
             monkeypatch.setattr(modules["launch_plan"], name, value)
         monkeypatch.setattr(modules["launches"], "TILE_FRAMES", 4)
     cells: list[tuple] = list(itertools.product((0, 1, 2, 5, 9, 10, 11), range(4)))
@@ -327,8 +327,8 @@ def test_all_states_find_a_thread(modules: Modules) -> None:
         assert shape.lanes == 32
         assert shape.warps <= 16
         if shape.halo:
-            assert plan.LEAST_HALO <= shape.halo <= shape.lanes - shape.halo
-            assert modules["launches"].LEAST_BLOCK % shape.halo == 0
+            assert plan.MIN_HALO <= shape.halo <= shape.lanes - shape.halo
+            assert modules["launches"].MIN_BLOCK % shape.halo == 0
             assert shape.tiles == 1 or modules["launches"].TILE_FRAMES % shape.halo == 0
         else:
             assert shape.strips * shape.tiles == 1

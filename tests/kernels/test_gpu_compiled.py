@@ -37,7 +37,7 @@ def test_frames_pass_without_a_barrier(tmp_path: Path) -> None:
     made = [row for row in rows if row["kernel"] != "starved"]
     assert [faults(row) for row in rows if row["kernel"] == "starved"] == [["stack"]]
     sweeps = {(row["kernel"], row["STRIPS"], bool(row.get("LOG"))): row for row in made if "sweep" in row["kernel"]}
-    assert {row["kernel"] for row in made} >= {"path sweep", "path inside", "sum sweep", "posterior posterior"}
+    assert {row["kernel"] for row in made} >= {"path sweep", "path trace_blocks", "sum sweep", "posterior posterior"}
     assert [row["barriers"] for (_, strips, _), row in sweeps.items() if strips == 1] == [0, 0, 0]
     assert [row["barriers"] for (_, strips, _), row in sweeps.items() if strips == 16 and row["barriers"] > 9] == []
     assert {kernel: row["shuffles"] for (kernel, strips, log), row in sweeps.items() if strips == 1 and not log} == {
@@ -75,5 +75,5 @@ def test_the_table_is_of_todays_kernels() -> None:
     assert lines[0] == f"# kernels {gpu_calls.source_hash()}"
     rows = [dict(zip(lines[3].split("\t"), line.split("\t"))) for line in lines[4:]]
     assert len({row["target"] for row in rows}) == 9
-    assert {row["kernel"] for row in rows} >= {"path sweep", "path inside", "sum sweep", "posterior posterior"}
+    assert {row["kernel"] for row in rows} >= {"path sweep", "path trace_blocks", "sum sweep", "posterior posterior"}
     assert [row for row in rows if int(row["stack_bytes"]) > gpu_calls.LIMITS["stack"]] == []

@@ -1,15 +1,15 @@
 """The GPU backend: best paths, sums and occupancies by Triton kernels.
 
-    launch_plan     tables that are transferred beforehand; how states are assigned to threads
-    launches        the kernels of a call, in order
-    row_layout      how threads share a row of states
-    path_kernels    best paths: the forward pass and the trace-back
-    sum_kernels     sums: the forward and backward pass, in the numbers of sum_numbers
-    posterior_kernels   what precedes and follows the passes: centres, totals, posteriors
+    launch_plan        the topology as tensors on the device; how states are assigned to threads
+    launches           the kernels of a call, in order
+    row_layout         how threads share a row of states
+    path_kernels       best paths: the forward pass and the trace-back
+    sum_kernels        sums: the forward and the backward pass, in the numbers of sum_numbers
+    posterior_kernels  before and after these passes: centres, totals, posteriors
 
-Nothing here waits for the device, so that callers go on while it works. Results stay on the device of `log_probs`;
-log-probs that are not on a GPU are copied to the current one and their results back. With TRITON_INTERPRET=1 the
-kernels run as Python on the CPU: slowly, but the same kernels, which is how they are tested where there is no GPU.
+The host never waits for the device, so that callers go on while it works. Results are on the device of `log_probs`;
+log-probs that are not on a GPU are copied to the current one, and their results back. With TRITON_INTERPRET=1 the same
+kernels run as Python on the CPU, slowly: so they are tested where there is no GPU.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def best_path(
 def best_labels(
     log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, blank: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Run `ctc_align.kernels.best_labels`: the topology is transferred once, for the path and for its classes."""
+    """Run `ctc_align.kernels.best_labels`; the path and its classes share one transfer of the topology."""
     x, _ = _on_device(log_probs, None)
     if not x.shape[0] or not x.shape[1]:
         labels = torch.full(x.shape[:2], blank, dtype=torch.int64, device=log_probs.device)
@@ -79,24 +79,28 @@ def occupancy(
     x, wild = _on_device(log_probs, wildcard)
     if not x.shape[0] or not x.shape[1]:
         dtype = torch.float64 if x.dtype == torch.float64 else torch.float32
-        nothing = torch.zeros(x.shape, dtype=dtype, device=log_probs.device)
-        return nothing, _no_frames(log_probs, topology), None if wild is None else nothing[..., 0]
+        zeros = torch.zeros(x.shape, dtype=dtype, device=log_probs.device)
+        return zeros, _no_frames(log_probs, topology), None if wild is None else zeros[..., 0]
     with triton_import.on(x.device):
         sums = SumLaunches(launch_plan.device_problem(x, topology, lengths, wild, mirrored=True), both=True)
         scores = sums.totals()
-        posteriors, own = sums.posteriors()
+        posteriors, wildcard_posteriors = sums.posteriors()
     device = log_probs.device
-    return posteriors.to(device), scores.to(device), None if own is None else own.to(device)
+    return (
+        posteriors.to(device),
+        scores.to(device),
+        None if wildcard_posteriors is None else wildcard_posteriors.to(device),
+    )
 
 
 def _on_device(log_probs: torch.Tensor, wildcard: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Return both on the device of the kernels."""
+    """Return log-probs and wildcard on the device that runs the kernels."""
     if log_probs.is_cuda or triton_import.INTERPRETED:
         return log_probs, wildcard
     return log_probs.cuda(), None if wildcard is None else wildcard.cuda()
 
 
 def _no_frames(log_probs: torch.Tensor, topology: Topology) -> torch.Tensor:
-    """Return the scores of utterances without a frame."""
+    """Return the scores (B,) of utterances without frames."""
     scores = np.where(topology.min_frames == 0, 0.0, -np.inf)
     return torch.from_numpy(scores).to(log_probs.device)

@@ -1,4 +1,4 @@
-"""Preparation of a call on the device: the topology as tensors, in one transfer, and the shape of the work."""
+"""Preparation of a call: the topology as tensors on the device, in one transfer, and how its states are laid out."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from ctc_align.lattice import WILDCARD, Topology
 LANES = 32
 """Units of a strip: the threads of a warp."""
 
-MOST_STRIPS = 16
-"""Strips of a tile. A tile holds MOST_STRIPS * (LANES - halo) units, about 900 states, then there are several."""
+MAX_STRIPS = 16
+"""Strips of a tile. A tile holds MAX_STRIPS * (LANES - halo) units, about 900 states; more take several tiles."""
 
-LEAST_HALO, TILED_HALO, MOST_HALO = 8, 8, 16
-"""Frames between two exchanges of strips: multiples of four, since frames are computed by fours."""
+MIN_HALO, TILED_HALO, MAX_HALO = 8, 8, 16
+"""Units of a halo, hence frames between two exchanges: multiples of four, since frames are computed by fours."""
 
 INTERPRETED_LANES = 16384
-"""Interpreted, a program costs the same for few lanes as for many: it processes this many side by side."""
+"""Interpreted, a program takes as long for few lanes as for many, so it gets as many utterances as fit these lanes."""
 
 SKIP, STAY, BEGIN, END = 1, 2, 4, 8
 
 
 @dataclass(frozen=True)
 class RowShape:
-    """How states are assigned to threads: see `row_layout`."""
+    """How states are assigned to threads; `row_layout` defines lanes, strips, rows, halo and tiles."""
 
     lanes: int
     strips: int
@@ -39,7 +39,7 @@ class RowShape:
 
     @property
     def units(self) -> int:
-        """The units of a whole row in memory."""
+        """Units of a whole row in memory."""
         return self.tiles * self.tile_units
 
     @property
@@ -55,24 +55,24 @@ class RowShape:
         return max(1, self.rows * self.strips * self.lanes // 32)
 
     def groups(self, batch: int) -> int:
-        """Return the number of programs for so many utterances."""
+        """Return the number of programs that a batch takes per tile."""
         return -(-batch // self.rows)
 
     def arguments(self) -> dict[str, int]:
-        """Return the arguments of every pass. The halo is not compiled in, so that there are few shapes to compile."""
+        """Return the arguments of every pass. The halo is no constexpr, so that there are few variants to compile."""
         return {"LANES": self.lanes, "STRIPS": self.strips, "ROWS": self.rows, "halo": self.halo}
 
 
 def shape(states: int, batch: int) -> RowShape:
-    """Return the fewest strips whose threads hold all states and a halo; else tiles of the most strips."""
+    """Return the layout with the fewest strips that hold all states and a halo, or else tiles of MAX_STRIPS strips."""
     units = (states + 1) // 2
     strips, halo, tiles = 1, 0, 1
     if units > LANES:
-        while strips <= MOST_STRIPS and halo < LEAST_HALO:
+        while strips <= MAX_STRIPS and halo < MIN_HALO:
             strips *= 2
-            halo = min(MOST_HALO, LANES // 2, (LANES - -(-units // strips)) // 4 * 4)
-        if strips > MOST_STRIPS:
-            strips, halo = MOST_STRIPS, min(TILED_HALO, LANES // 2)
+            halo = min(MAX_HALO, LANES // 2, (LANES - -(-units // strips)) // 4 * 4)
+        if strips > MAX_STRIPS:
+            strips, halo = MAX_STRIPS, min(TILED_HALO, LANES // 2)
             tiles = -(-units // (strips * (LANES - halo)))
     rows = 1
     while triton_import.INTERPRETED and 2 * rows * strips * LANES <= INTERPRETED_LANES and rows < batch:
@@ -84,11 +84,16 @@ def shape(states: int, batch: int) -> RowShape:
 class DeviceProblem:
     """The arguments of a call, on the device.
 
-    `numbers` (4, B) int32: frames to compute (0 where no path is possible), states, 1 if no frames make a path, and the
-    class that all even states emit (less than the wildcard where there is none such);
-    `flags` (B, S) uint8: SKIP, STAY, BEGIN, END; `detours` (2, B, S, P) int32: forwards and mirrored; `bands` (B, T, 2)
-    int32. `wild` is `x` where there is no wildcard. `plain`: even states emit one class, are never skipped into and
-    have no detours, and every number of states is odd.
+    x: log-probs (B, T, C).
+    wild: the wildcard's log-probs (B, T); `x` if there is no wildcard.
+    emit: the class of each state (B, S) int32.
+    flags: SKIP, STAY, BEGIN and END of each state (B, S) uint8.
+    numbers: (4, B) int32: frames to compute (0 if no path is possible), states, 1 if no frames at all are a path, and
+        the class that all even states emit (less than WILDCARD if they emit several).
+    detours: sources (2, B, S, P) int32, forward and mirrored.
+    bands: first and last (exclusive) state of each frame (B, T, 2) int32, or empty.
+    longest: the most frames of an utterance.
+    plain: even states emit one class, are never skipped into and have no detours, and every number of states is odd.
     """
 
     x: torch.Tensor
@@ -99,10 +104,10 @@ class DeviceProblem:
     detours: torch.Tensor
     bands: torch.Tensor
     longest: int
-    most: int
+    max_detours: int
     plain: bool
-    stays: bool
-    has_wild: bool
+    all_stay: bool
+    has_wildcard: bool
     banded: bool
 
     @property
@@ -136,8 +141,14 @@ class DeviceProblem:
             "width": self.width,
         }
 
-    def kinds(self) -> dict[str, bool]:
-        return {"PLAIN": self.plain, "STAYS": self.stays, "WILD": self.has_wild, "DETOURS": self.most > 0}
+    def switches(self) -> dict[str, bool]:
+        """Return the constexpr switches of every pass."""
+        return {
+            "PLAIN": self.plain,
+            "ALL_STAY": self.all_stay,
+            "WILD": self.has_wildcard,
+            "DETOURS": self.max_detours > 0,
+        }
 
 
 def device_problem(
@@ -149,12 +160,12 @@ def device_problem(
     *,
     mirrored: bool = False,
 ) -> DeviceProblem:
-    """Bring a call's arguments to the device of `log_probs`; `mirrored`: also the detours of the mirrored topology."""
+    """Copy a call's arguments to the device of `log_probs`; with `mirrored` also the mirrored topology's detours."""
     width = topology.emit.shape[1]
     frames = lengths.numpy()
-    walked = np.where(frames < topology.min_frames, 0, frames)
+    computed_frames = np.where(frames < topology.min_frames, 0, frames)
     even = np.where(_even_alike(topology), topology.emit[:, 0], WILDCARD - 1)
-    numbers = np.stack((walked, topology.states, (frames == 0) & (topology.min_frames == 0), even))
+    numbers = np.stack((computed_frames, topology.states, (frames == 0) & (topology.min_frames == 0), even))
     sources = np.zeros((1, 1, 1, 0), np.int32)
     if topology.detours is not None:
         sources = (
@@ -167,25 +178,26 @@ def device_problem(
         np.ascontiguousarray(sources, np.int32),
         np.zeros(0, np.int32) if bands is None else np.clip(bands, 0, width).astype(np.int32),
     ]
-    emit, flags, on_device, detours, limits = _transfer(tables, log_probs.device)
+    emit, flags, device_numbers, detours, limits = _transfer(tables, log_probs.device)
     return DeviceProblem(
         x=log_probs,
         wild=log_probs if wildcard is None else wildcard,
         emit=emit,
         flags=flags,
-        numbers=on_device,
+        numbers=device_numbers,
         detours=detours,
         bands=limits,
-        longest=int(walked.max(initial=0)),
-        most=sources.shape[-1],
+        longest=int(computed_frames.max(initial=0)),
+        max_detours=sources.shape[-1],
         plain=_is_plain(topology, even),
-        stays=topology.all_stay,
-        has_wild=wildcard is not None,
+        all_stay=topology.all_stay,
+        has_wildcard=wildcard is not None,
         banded=bands is not None,
     )
 
 
 def _flags(topology: Topology) -> np.ndarray:
+    """Return (B, S) uint8: SKIP, STAY, BEGIN and END of each state."""
     flags = topology.skip.view(np.uint8) | topology.stay.view(np.uint8) << 1
     if topology.detours is not None:
         return flags | topology.detours.begin.view(np.uint8) << 2 | topology.detours.end.view(np.uint8) << 3
@@ -199,7 +211,7 @@ def _flags(topology: Topology) -> np.ndarray:
 
 
 def _even_alike(topology: Topology) -> np.ndarray:
-    """Return (B,) bool: whether all even states emit the same, and the first and the last state are even."""
+    """Return (B,) bool: whether all even states emit one class, and the first and the last state are even."""
     even = topology.emit[:, ::2]
     beyond = np.arange(0, topology.emit.shape[1], 2) >= topology.states[:, None]
     return ((even == even[:, :1]) | beyond).all(1) & (topology.states & 1 == 1)
@@ -210,7 +222,10 @@ def _is_plain(topology: Topology, even: np.ndarray) -> bool:
 
 
 def _with_mirrored(sources: np.ndarray, states: np.ndarray) -> np.ndarray:
-    """Return (2, B, S, P): the detours, and those of the mirrored topology, which are the same backwards."""
+    """Return (2, B, S, P): the detours, and the same reversed, for the mirrored topology.
+
+    A detour from s to d becomes one from S-1-d to S-1-s; those into one state are sorted, the highest source first.
+    """
     b, s, p = np.nonzero(sources >= 0)
     entered, left = states[b] - 1 - sources[b, s, p], states[b] - 1 - s
     order = np.lexsort((-left, entered, b))
@@ -219,23 +234,23 @@ def _with_mirrored(sources: np.ndarray, states: np.ndarray) -> np.ndarray:
     new[1:] = (b[1:] != b[:-1]) | (entered[1:] != entered[:-1])
     first = np.flatnonzero(new)
     rank = np.arange(len(b)) - np.repeat(first, np.diff(np.append(first, len(b))))
-    most = max(sources.shape[2], int(rank.max(initial=-1)) + 1)
-    both = np.full((2, *sources.shape[:2], most), -1, np.int32)
+    max_detours = max(sources.shape[2], int(rank.max(initial=-1)) + 1)
+    both = np.full((2, *sources.shape[:2], max_detours), -1, np.int32)
     both[0, :, :, : sources.shape[2]] = sources
     both[1, b, entered, rank] = left
     return both
 
 
 def _transfer(tables: list[np.ndarray], device: torch.device) -> list[torch.Tensor]:
-    """Copy all tables at once, without waiting."""
+    """Copy all tables to the device in one transfer, from pinned memory, without waiting for it."""
     starts = np.cumsum([0] + [-(-table.nbytes // 16) * 16 for table in tables]).tolist()
     packed = torch.empty(starts[-1], dtype=torch.uint8, pin_memory=device.type == "cuda")
     host = packed.numpy()
     for start, table in zip(starts, tables):
         host[start : start + table.nbytes] = table.reshape(-1).view(np.uint8)
-    there = packed.to(device, non_blocking=True)
+    on_device = packed.to(device, non_blocking=True)
     return [
-        there[start : start + table.nbytes].view(torch.from_numpy(table[:0].reshape(-1)).dtype).view(table.shape)
+        on_device[start : start + table.nbytes].view(torch.from_numpy(table[:0].reshape(-1)).dtype).view(table.shape)
         for start, table in zip(starts, tables)
     ]
 
@@ -244,7 +259,7 @@ def allocate(size: tuple[int, ...], dtype: torch.dtype, device: torch.device, wh
     """Return uninitialised memory of the device.
 
     Raises:
-        KernelError: there is not enough.
+        KernelError: the device does not have enough memory.
     """
     try:
         return torch.empty(size, dtype=dtype, device=device)

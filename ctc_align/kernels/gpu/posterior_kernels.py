@@ -1,15 +1,15 @@
 """Kernels before and after the passes of `sum_kernels`: centres of frames, totals of utterances, posteriors of classes.
 
-Every program owns some lines: (utterance, frame) pairs, or utterances. Nothing is shared between programs, and nothing
-is added atomically: a class's posterior at a frame is summed by one program, over the class's states in their order,
-so that results are the same bits every time.
+    centre[t]       = max of x[t, emit[s]] over the states s that paths may be in at frame t
+    total           = sum of forward[T-1, s] over the final states s
+    posterior[t, c] = sum over the states s that emit c of forward[t, s] * backward[t, s] / (e**x[t, c] * total)
 
-    centre[t]       = max over the states that paths may be in at frame t of what they emit
-    total           = sum over the final states, in the last row of the forward walk
-    posterior[t, c] = sum over the states s that emit c of forward[t, s] * backward[t, s] / (emission[t, c] * total)
+backward[t, s] is stored at frame T-1-t and state S-1-s of the mirrored pass. Both rows include the frame's emission,
+hence the division by it; it cannot underflow or overflow, since it subtracts exponents.
 
-where backward[t, s], of the mirrored walk, lies at frame T-1-t and state S-1-s; both walks have the frame's own
-emission in them, hence the division, which exponents make harmless.
+A line is a (utterance, frame) pair, or an utterance. A program computes some lines and shares nothing with others.
+Nothing is added atomically: one program sums a class's posterior at a frame, over the class's states in a fixed order,
+so that results are the same bits on every run.
 """
 
 from __future__ import annotations
@@ -26,23 +26,28 @@ from ctc_align.kernels.gpu.sum_numbers import (
     mantissa_of,
     power_of_2,
     scaled_emission,
-)
+)  # fmt: skip
 from ctc_align.kernels.gpu.triton_import import constant, jit, tl
 
-NOTHING = constant(0)
+# The status of an utterance: which kind of numbers holds its sums, if any.
+NO_PATH = constant(0)
 SCALED = constant(1)
 LOGARITHMIC = constant(2)
-WRONG = constant(3)
+INVALID = constant(3)
 MIXED = constant(-2)
-"""In place of the class that all even states emit: they emit several."""
+"""Stored in place of the class that all even states emit, where they emit several."""
 
 
 @jit
 def centre(
     x, wild, emit, numbers, centres, x_b, x_t, x_c, wild_b, wild_t, batch, frames, width,
-    LINES: tl.constexpr, STATES: tl.constexpr, DOUBLE: tl.constexpr, WILD: tl.constexpr, BANDED: tl.constexpr,
+    LINES: tl.constexpr, STATES: tl.constexpr, FLOAT64: tl.constexpr, WILD: tl.constexpr, BANDED: tl.constexpr,
 ):  # fmt: skip
-    """Write the best emission of each frame that is a number; without detours, among the states in reach."""
+    """Write the centre of each frame: its best emission, NaN and +inf left out; 0 if nothing is possible.
+
+    Without detours (BANDED) only states count that can be reached from the start and can still reach the end: a better
+    emission elsewhere would only make all paths look unlikely.
+    """
     thread = tl.arange(0, LINES * STATES)
     line = tl.program_id(0).to(tl.int64) * LINES + thread // STATES
     b, t = (line // frames).to(tl.int32), (line % frames).to(tl.int32)
@@ -53,297 +58,321 @@ def centre(
         low, high = size - 2 * (length - t), tl.minimum(2 * t + 2, size)
     x += b.to(tl.int64) * x_b + t.to(tl.int64) * x_t
     wild += b.to(tl.int64) * wild_b + t.to(tl.int64) * wild_t
-    best = tl.full((LINES * STATES,), float("-inf"), tl.float64 if DOUBLE else tl.float32)
-    for first in range(0, width, STATES):
-        state = first + thread % STATES
-        here = (t < length) & (low <= state) & (state < high)
-        class_of = tl.load(emit + b.to(tl.int64) * width + state, mask=here, other=0)
-        known = here & (class_of >= 0)
-        score = tl.load(x + class_of.to(tl.int64) * x_c, mask=known, other=float("-inf")).to(best.dtype)
+    best = tl.full((LINES * STATES,), float("-inf"), tl.float64 if FLOAT64 else tl.float32)
+    for first_state in range(0, width, STATES):
+        state = first_state + thread % STATES
+        in_reach = (t < length) & (low <= state) & (state < high)
+        state_class = tl.load(emit + b.to(tl.int64) * width + state, mask=in_reach, other=0)
+        is_class = in_reach & (state_class >= 0)
+        score = tl.load(x + state_class.to(tl.int64) * x_c, mask=is_class, other=float("-inf")).to(best.dtype)
         if WILD:
-            score = tl.where(known, score, tl.load(wild + state * 0, mask=here & (class_of < 0), other=float("-inf")))
+            score = tl.where(
+                is_class, score, tl.load(wild + state * 0, mask=in_reach & (state_class < 0), other=float("-inf"))
+            )
         best = tl.maximum(best, tl.where(score < float("inf"), score, float("-inf")))
     best = tl.max(tl.reshape(best, (LINES, STATES)), 1)
-    place = tl.program_id(0).to(tl.int64) * LINES + tl.arange(0, LINES)
+    output_line = tl.program_id(0).to(tl.int64) * LINES + tl.arange(0, LINES)
     best = tl.where(best > float("-inf"), best, 0.0)
-    tl.store(centres + place, best, mask=place < batch.to(tl.int64) * frames)
+    tl.store(centres + output_line, best, mask=output_line < batch.to(tl.int64) * frames)
 
 
 @jit
 def total(
-    last, flags, numbers, reach, centres, scores, states, totals, batch, frames, width, tiles, units,
+    last_rows, flags, numbers, end_exponents, centres, scores, statuses, totals, batch, frames, width, tiles, row_units,
     ROWS: tl.constexpr, STEP: tl.constexpr, LOG: tl.constexpr,
 ):  # fmt: skip
-    """Write score, status and total of each utterance."""
+    """Write score, status and scaled total of each utterance.
+
+    score = log(sum of forward[T-1, s] over the final states s) + sum of the centres
+    """
     b = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
-    step = tl.arange(0, STEP)[None, :]
+    lane = tl.arange(0, STEP)[None, :]
     length = tl.load(numbers + b, mask=b < batch, other=0)
     size = tl.load(numbers + batch + b, mask=b < batch, other=0)
     empty = tl.load(numbers + 2 * batch + b, mask=b < batch, other=0)
-    logs = length > 0
+    in_logs = length > 0
     if not LOG:
-        logs = needs_logarithms(reach, b, length, tiles)
+        in_logs = needs_logarithms(end_exponents, b, length, tiles)
 
-    # The sum over final states, lane by lane, in both kinds of numbers; then over the lanes.
+    # The sum over the final states, in each lane and then over the lanes, in both kinds of numbers. Each sum is kept
+    # relative to its largest term so far, and re-centred when a larger one comes: else it would overflow.
     top = tl.full((ROWS, STEP), NEVER_EXPONENT, tl.int32)
     value = tl.zeros((ROWS, STEP), tl.float32)
     log_top = tl.full((ROWS, STEP), float("-inf"), tl.float64)
     log_value = tl.zeros((ROWS, STEP), tl.float64)
-    for first in range(0, tl.max(size), STEP):
-        state = first + step
+    for first_index in range(0, tl.max(size), STEP):
+        state = first_index + lane
         flag = tl.load(flags + b.to(tl.int64) * width + state, mask=state < size, other=0).to(tl.int32)
         final = (length > 0) & ((flag & END) != 0)
-        place = b.to(tl.int64) * 2 * units + (state & 1) * units + (state >> 1)
-        number = tl.load(last + place, mask=final & (state < size), other=0)
+        offset = b.to(tl.int64) * 2 * row_units + (state & 1) * row_units + (state >> 1)
+        number = tl.load(last_rows + offset, mask=final & (state < size), other=0)
         if not LOG:
-            exponent = tl.where(final & ~logs, exponent_of(number), NEVER_EXPONENT)
+            exponent = tl.where(final & ~in_logs, exponent_of(number), NEVER_EXPONENT)
             higher = tl.maximum(top, exponent)
-            mantissa = tl.where(final & ~logs, mantissa_of(number), 0.0)
+            mantissa = tl.where(final & ~in_logs, mantissa_of(number), 0.0)
             value = value * power_of_2(top - higher) + mantissa * power_of_2(exponent - higher)
             top = higher
-        other = tl.where(final & logs, number.to(tl.float64, bitcast=True), float("-inf"))
-        log_higher = tl.maximum(log_top, other)
-        safe = tl.where(log_higher == float("-inf"), 0.0, log_higher)
-        log_value = log_value * tl.exp(log_top - safe) + tl.exp(other - safe)
+        log_number = tl.where(final & in_logs, number.to(tl.float64, bitcast=True), float("-inf"))
+        log_higher = tl.maximum(log_top, log_number)
+        finite_top = tl.where(log_higher == float("-inf"), 0.0, log_higher)
+        log_value = log_value * tl.exp(log_top - finite_top) + tl.exp(log_number - finite_top)
         log_top = log_higher
     highest = tl.max(top, 1)[:, None]
     mantissa = tl.sum(value * power_of_2(top - highest), 1)[:, None]
     log_highest = tl.max(log_top, 1)[:, None]
-    safe = tl.where(log_highest == float("-inf"), 0.0, log_highest)
-    logarithm = safe + tl.log(tl.sum(log_value * tl.exp(log_top - safe), 1)[:, None])
+    finite_top = tl.where(log_highest == float("-inf"), 0.0, log_highest)
+    logarithm = finite_top + tl.log(tl.sum(log_value * tl.exp(log_top - finite_top), 1)[:, None])
 
-    # Centres were taken out at every frame.
-    offset = tl.zeros((ROWS, STEP), tl.float64)
-    for first in range(0, tl.max(length), STEP):
-        t = first + step
-        offset += tl.load(centres + b.to(tl.int64) * frames + t, mask=t < length, other=0.0).to(tl.float64)
-    taken = tl.sum(offset, 1)[:, None]
+    # Every frame's emissions were divided by e**centre.
+    centre_parts = tl.zeros((ROWS, STEP), tl.float64)
+    for first_index in range(0, tl.max(length), STEP):
+        t = first_index + lane
+        centre_parts += tl.load(centres + b.to(tl.int64) * frames + t, mask=t < length, other=0.0).to(tl.float64)
+    centre_sum = tl.sum(centre_parts, 1)[:, None]
     scaled = LN_2 * (highest.to(tl.float64) + tl.log2(tl.maximum(mantissa, 1.0e-30).to(tl.float64)))
-    score = taken + tl.where(logs, logarithm, scaled)
+    score = centre_sum + tl.where(in_logs, logarithm, scaled)
     score = tl.where(score < float("inf"), score, float("nan"))
     score = tl.where(length > 0, score, tl.where(empty > 0, 0.0, float("-inf")))
-    exact = tl.where(logs, LOGARITHMIC, SCALED)
-    state = tl.where((length > 0) & (score > float("-inf")), exact, NOTHING)
-    state = tl.where(score != score, WRONG, state)
+    number_kind = tl.where(in_logs, LOGARITHMIC, SCALED)
+    state = tl.where((length > 0) & (score > float("-inf")), number_kind, NO_PATH)
+    state = tl.where(score != score, INVALID, state)
     packed = (highest.to(tl.int64) << 32) | mantissa.to(tl.int32, bitcast=True).to(tl.int64)
     tl.store(scores + b, score, mask=b < batch)
-    tl.store(states + b, state, mask=b < batch)
+    tl.store(statuses + b, state, mask=b < batch)
     tl.store(totals + b, packed, mask=b < batch)
 
 
 @jit
-def about(line, lattice, memory, sizes, AGAIN: tl.constexpr):
-    """Return of a (utterance, frame) pair: both, its status, total and centre, the number of states, and the addresses
-    of its rows of both passes."""
-    numbers, centres, states, totals, rows = lattice
-    first, slots, span, row_frames, units = memory
+def load_line(line, lattice, memory, sizes, RECOMPUTE: tl.constexpr):
+    """Load what a line needs: utterance, frame, status, total, centre, number of states, and pointers to both rows.
+
+    Where blocks are recomputed, only the rows of blocks first_block … first_block + slots - 2 are in memory.
+    """
+    numbers, centres, statuses, totals, rows = lattice
+    first_block, slots, span_frames, row_frames, row_units = memory
     batch, frames = sizes
-    since, many = 0, frames
-    if AGAIN:
-        since = first * span
-        many = tl.minimum((slots - 1) * span, frames - since)
-    b, t = (line // many).to(tl.int32), since + (line % many).to(tl.int32)
+    first_frame, frame_count = 0, frames
+    if RECOMPUTE:
+        first_frame = first_block * span_frames
+        frame_count = tl.minimum((slots - 1) * span_frames, frames - first_frame)
+    b, t = (line // frame_count).to(tl.int32), first_frame + (line % frame_count).to(tl.int32)
     length = tl.load(numbers + b, mask=b < batch, other=0)
     size = tl.load(numbers + batch + b, mask=b < batch, other=0)
-    status = tl.load(states + b, mask=t < length, other=NOTHING)
-    total_of = tl.load(totals + b, mask=t < length, other=ONE_SCALED)
-    centre_of = tl.load(centres + b.to(tl.int64) * frames + t, mask=t < length, other=0.0)
+    status = tl.load(statuses + b, mask=t < length, other=NO_PATH)
+    line_total = tl.load(totals + b, mask=t < length, other=ONE_SCALED)
+    line_centre = tl.load(centres + b.to(tl.int64) * frames + t, mask=t < length, other=0.0)
     mirrored = length - 1 - t
-    if AGAIN:
-        mirrored -= tl.maximum(length - (first + slots - 1) * span, 0) // span * span
-    forward = rows + (2 * b.to(tl.int64) * row_frames + (t - since)) * 2 * units
-    backward = rows + ((2 * b.to(tl.int64) + 1) * row_frames + mirrored) * 2 * units
-    return b, t, status, total_of, centre_of, size, forward, backward
+    if RECOMPUTE:
+        mirrored -= tl.maximum(length - (first_block + slots - 1) * span_frames, 0) // span_frames * span_frames
+    forward = rows + (2 * b.to(tl.int64) * row_frames + (t - first_frame)) * 2 * row_units
+    backward = rows + ((2 * b.to(tl.int64) + 1) * row_frames + mirrored) * 2 * row_units
+    return b, t, status, line_total, line_centre, size, forward, backward
 
 
 @jit
-def by_class(
+def sort_by_class(
     emit, numbers, order, bounds, batch, width, classes,
-    ROWS: tl.constexpr, OWN: tl.constexpr, OTHERS: tl.constexpr,
+    ROWS: tl.constexpr, PROGRAM_STATES: tl.constexpr, COMPARED_STATES: tl.constexpr,
 ):  # fmt: skip
-    """Write `order` (B, S), states sorted by the class that they emit, stably, without even states that all emit one;
-    and `bounds` (B, C + 2), at which of them each class begins, the wildcard first.
+    """Write `order` (B, S), the states sorted stably by the class that they emit, and `bounds` (B, C + 2), the rank at
+    which each class begins, the wildcard first. Even states are left out where all of them emit one class.
 
-    A state's place is the number of states that come before it, a class's bound that of states of lower classes: each
-    program counts for OWN of both.
+    Counting sort: a state's rank is the number of states that precede it, a class's bound the number of states of lower
+    classes. Each program counts for PROGRAM_STATES states and bounds, and so needs nothing from other programs.
     """
     b = tl.program_id(0) * ROWS + tl.arange(0, ROWS)[:, None]
-    state = tl.program_id(1) * OWN + tl.arange(0, OWN)[None, :]
+    state = tl.program_id(1) * PROGRAM_STATES + tl.arange(0, PROGRAM_STATES)[None, :]
     size = tl.load(numbers + batch + b, mask=b < batch, other=0)
     mixed = tl.load(numbers + 3 * batch + b, mask=b < batch, other=MIXED) == MIXED
     emit += b.to(tl.int64) * width
-    sorted_here = (state < size) & (mixed | (state % 2 == 1))
-    own = tl.load(emit + state, mask=sorted_here, other=0)[:, :, None]
-    place = tl.zeros((ROWS, OWN), tl.int32)
-    bound = tl.zeros((ROWS, OWN), tl.int32)
-    for low in range(0, tl.max(size), OTHERS):
-        other = low + tl.arange(0, OTHERS)[None, :]
-        counts = ((other < size) & (mixed | (other % 2 == 1)))[:, None, :]
-        theirs = tl.load(emit + other, mask=other < size, other=0)[:, None, :]
-        before = (theirs < own) | ((theirs == own) & (other[:, None, :] < state[:, :, None]))
-        place += tl.sum((counts & before).to(tl.int32), 2)
-        bound += tl.sum((counts & (theirs < (state - 1)[:, :, None])).to(tl.int32), 2)
-    tl.store(order + b.to(tl.int64) * width + place, state + b * 0, mask=sorted_here)
+    is_sorted = (state < size) & (mixed | (state % 2 == 1))
+    state_class = tl.load(emit + state, mask=is_sorted, other=0)[:, :, None]
+    rank = tl.zeros((ROWS, PROGRAM_STATES), tl.int32)
+    bound = tl.zeros((ROWS, PROGRAM_STATES), tl.int32)
+    for first_other in range(0, tl.max(size), COMPARED_STATES):
+        other = first_other + tl.arange(0, COMPARED_STATES)[None, :]
+        counted = ((other < size) & (mixed | (other % 2 == 1)))[:, None, :]
+        other_class = tl.load(emit + other, mask=other < size, other=0)[:, None, :]
+        precedes = (other_class < state_class) | (
+            (other_class == state_class) & (other[:, None, :] < state[:, :, None])
+        )
+        rank += tl.sum((counted & precedes).to(tl.int32), 2)
+        bound += tl.sum((counted & (other_class < (state - 1)[:, :, None])).to(tl.int32), 2)
+    tl.store(order + b.to(tl.int64) * width + rank, state + b * 0, mask=is_sorted)
     tl.store(bounds + b.to(tl.int64) * (classes + 2) + state, bound, mask=(b < batch) & (state < classes + 2))
 
 
 @jit
-def emitted(x, wild, one, b, t, strides, here, WILD: tl.constexpr):
-    """Load the emission of class `one` at a frame; -1 is the wildcard."""
+def load_emission(x, wild, class_index, b, t, strides, exists, WILD: tl.constexpr):
+    """Load the emission of a class at a frame; class -1 is the wildcard."""
     x_b, x_t, x_c, wild_b, wild_t = strides
     score = tl.load(
-        x + b.to(tl.int64) * x_b + t.to(tl.int64) * x_t + one.to(tl.int64) * x_c, mask=here & (one >= 0), other=0.0
+        x + b.to(tl.int64) * x_b + t.to(tl.int64) * x_t + class_index.to(tl.int64) * x_c,
+        mask=exists & (class_index >= 0),
+        other=0.0,
     )
     if WILD:
-        place = b.to(tl.int64) * wild_b + t.to(tl.int64) * wild_t
-        score = tl.where(one < 0, tl.load(wild + place, mask=here & (one < 0), other=0.0), score)
+        offset = b.to(tl.int64) * wild_b + t.to(tl.int64) * wild_t
+        score = tl.where(class_index < 0, tl.load(wild + offset, mask=exists & (class_index < 0), other=0.0), score)
     return score
 
 
 @jit
-def scaled_term(state, size, rows, exponent, inside):
-    """Return forward * backward of a state, by the exponent that is divided out."""
-    forward, backward, units = rows
+def scaled_term(state, size, rows, exponent, in_range):
+    """Return forward * backward / 2**exponent of a state, as float32."""
+    forward, backward, row_units = rows
     mirrored = size - 1 - state
-    ahead = tl.load(forward + (state & 1) * units + (state >> 1), mask=inside, other=NEVER_SCALED)
-    after = tl.load(backward + (mirrored & 1) * units + (mirrored >> 1), mask=inside, other=NEVER_SCALED)
-    # Not above 2**126: only what a lost resolution could make; there is nothing to keep.
-    power = tl.minimum(exponent_of(ahead) + exponent_of(after) - exponent, 126)
-    return mantissa_of(ahead) * mantissa_of(after) * power_of_2(power)
+    alpha = tl.load(forward + (state & 1) * row_units + (state >> 1), mask=in_range, other=NEVER_SCALED)
+    beta = tl.load(backward + (mirrored & 1) * row_units + (mirrored >> 1), mask=in_range, other=NEVER_SCALED)
+    # At most 2**126, the range of power_of_2: only rounding can exceed it, and then no digit is right anyway.
+    term_exponent = tl.minimum(exponent_of(alpha) + exponent_of(beta) - exponent, 126)
+    return mantissa_of(alpha) * mantissa_of(beta) * power_of_2(term_exponent)
 
 
 @jit
-def log_term(state, size, rows, level, inside):
-    """Return the logarithm of forward * backward of a state, less `level`."""
-    forward, backward, units = rows
+def log_term(state, size, rows, level, in_range):
+    """Return log(forward * backward) - level of a state; -inf where either is zero."""
+    forward, backward, row_units = rows
     mirrored = size - 1 - state
-    ahead = tl.load(forward + (state & 1) * units + (state >> 1), mask=inside, other=NEVER_LOG)
-    after = tl.load(backward + (mirrored & 1) * units + (mirrored >> 1), mask=inside, other=NEVER_LOG)
-    power, more = ahead.to(tl.float64, bitcast=True), after.to(tl.float64, bitcast=True)
-    met = (power > float("-inf")) & (more > float("-inf"))
-    return tl.where(met, power + more - level, float("-inf"))
+    alpha = tl.load(forward + (state & 1) * row_units + (state >> 1), mask=in_range, other=NEVER_LOG)
+    beta = tl.load(backward + (mirrored & 1) * row_units + (mirrored >> 1), mask=in_range, other=NEVER_LOG)
+    log_alpha, log_beta = alpha.to(tl.float64, bitcast=True), beta.to(tl.float64, bitcast=True)
+    possible = (log_alpha > float("-inf")) & (log_beta > float("-inf"))
+    return tl.where(possible, log_alpha + log_beta - level, float("-inf"))
 
 
 @jit
-def over_line(values, LINES: tl.constexpr, WIDE: tl.constexpr):
-    """Return one value a line for each of its threads."""
-    return tl.reshape(tl.broadcast_to(values[:, None], (LINES, WIDE)), (LINES * WIDE,))
+def broadcast_lines(values, LINES: tl.constexpr, LINE_THREADS: tl.constexpr):
+    """Return the value of each line for each of its threads."""
+    return tl.reshape(tl.broadcast_to(values[:, None], (LINES, LINE_THREADS)), (LINES * LINE_THREADS,))
 
 
 @jit
-def norm(emit, x, wild, b, t, strides, size, rows, centre_of, lane,
-         LINES: tl.constexpr, WIDE: tl.constexpr, WILD: tl.constexpr):  # fmt: skip
-    """Return for lines in logarithms the sum over all states of forward * backward / emission, in two parts: the
-    logarithm of the greatest, and the sum in units of it.
+def log_norm(emit, x, wild, b, t, strides, size, rows, line_centre, lane,
+             LINES: tl.constexpr, LINE_THREADS: tl.constexpr, WILD: tl.constexpr):  # fmt: skip
+    """Return the sum over all states of forward * backward / emission, for lines in logarithms.
 
-    Posteriors are normalised by it, not by the total: at 1e20 the difference of both has no digits in float64.
+    In two parts: the logarithm of the largest term, and the sum in units of that term. It equals the total, and
+    posteriors are divided by it instead of by the total: where emissions are as large as 1e20, the rounding of float64
+    makes the two differ by more than any posterior.
     """
-    top = tl.full((LINES * WIDE,), float("-inf"), tl.float64)
-    value = tl.zeros((LINES * WIDE,), tl.float64)
-    for low in range(0, tl.max(size), WIDE):
-        state = low + lane
-        here = state < size
-        class_of = tl.load(emit + state, mask=here, other=0)
-        level = emitted(x, wild, class_of, b, t, strides, here, WILD).to(tl.float64) - centre_of
-        power = log_term(state, size, rows, level, here)
-        higher = tl.maximum(top, power)
-        safe = tl.where(higher == float("-inf"), 0.0, higher)
-        value = value * tl.exp(top - safe) + tl.exp(power - safe)
+    top = tl.full((LINES * LINE_THREADS,), float("-inf"), tl.float64)
+    value = tl.zeros((LINES * LINE_THREADS,), tl.float64)
+    for first_state in range(0, tl.max(size), LINE_THREADS):
+        state = first_state + lane
+        exists = state < size
+        state_class = tl.load(emit + state, mask=exists, other=0)
+        level = load_emission(x, wild, state_class, b, t, strides, exists, WILD).to(tl.float64) - line_centre
+        term = log_term(state, size, rows, level, exists)
+        higher = tl.maximum(top, term)
+        finite_top = tl.where(higher == float("-inf"), 0.0, higher)
+        value = value * tl.exp(top - finite_top) + tl.exp(term - finite_top)
         top = higher
-    highest = tl.max(tl.reshape(top, (LINES, WIDE)), 1)
-    safe = over_line(tl.where(highest == float("-inf"), 0.0, highest), LINES, WIDE)
-    value = tl.sum(tl.reshape(value * tl.exp(top - safe), (LINES, WIDE)), 1)
-    return safe, over_line(tl.where(value > 0.0, value, 1.0), LINES, WIDE)
+    highest = tl.max(tl.reshape(top, (LINES, LINE_THREADS)), 1)
+    finite_top = broadcast_lines(tl.where(highest == float("-inf"), 0.0, highest), LINES, LINE_THREADS)
+    value = tl.sum(tl.reshape(value * tl.exp(top - finite_top), (LINES, LINE_THREADS)), 1)
+    return finite_top, broadcast_lines(tl.where(value > 0.0, value, 1.0), LINES, LINE_THREADS)
 
 
 @jit
-def state_sum(state, further, stop, score, size, rows, total_of, centre_of, norms, order,
+def state_sum(index, count, stop, score, size, rows, line_total, line_centre, norms, order,
               STRIDE: tl.constexpr, ORDERED: tl.constexpr, LOG: tl.constexpr):  # fmt: skip
-    """Return each thread's sum over its states that emit one score: posteriors of `state`, `state` + STRIDE, … below
-    `stop`, which are places in `order` if ORDERED, else numbers of even states."""
-    top, norm_of = norms
-    result = tl.zeros(state.shape, tl.float64 if LOG else tl.float32)
+    """Return each thread's sum of posteriors over states that emit `score`.
+
+    The thread's indices are `index`, `index` + STRIDE, … below `stop`: ranks in `order` if ORDERED, else even states
+    divided by two. `count` is the largest distance to `stop` in the program.
+    """
+    top, norm_sum = norms
+    result = tl.zeros(index.shape, tl.float64 if LOG else tl.float32)
     if LOG:
-        level = score.to(tl.float64) - centre_of
-        for ahead in range(0, further, STRIDE):
-            inside = state + ahead < stop
-            one = tl.load(order + state + ahead, mask=inside, other=0) if ORDERED else 2 * (state + ahead)
-            result += tl.exp(log_term(one, size, rows, level, inside) - top) / norm_of
+        level = score.to(tl.float64) - line_centre
+        for offset in range(0, count, STRIDE):
+            in_range = index + offset < stop
+            state = tl.load(order + index + offset, mask=in_range, other=0) if ORDERED else 2 * (index + offset)
+            result += tl.exp(log_term(state, size, rows, level, in_range) - top) / norm_sum
     else:
-        mantissa, exponent = scaled_emission(score.to(tl.float32), centre_of)
-        exponent += exponent_of(total_of)
-        for ahead in range(0, further, STRIDE):
-            inside = state + ahead < stop
-            one = tl.load(order + state + ahead, mask=inside, other=0) if ORDERED else 2 * (state + ahead)
-            result += scaled_term(one, size, rows, exponent, inside)
-        result = result / (mantissa * mantissa_of(total_of))
+        mantissa, exponent = scaled_emission(score.to(tl.float32), line_centre)
+        exponent += exponent_of(line_total)
+        for offset in range(0, count, STRIDE):
+            in_range = index + offset < stop
+            state = tl.load(order + index + offset, mask=in_range, other=0) if ORDERED else 2 * (index + offset)
+            result += scaled_term(state, size, rows, exponent, in_range)
+        result = result / (mantissa * mantissa_of(line_total))
     return result
 
 
 @jit
 def posterior(
-    x, wild, emit, numbers, centres, states, totals, rows, order, bounds, out, out_wild,
-    x_b, x_t, x_c, wild_b, wild_t, out_b, out_t, out_c, batch, frames, width, classes, units,
-    first, slots, span, row_frames,
-    LINES: tl.constexpr, CLASSES: tl.constexpr, EACH: tl.constexpr,
-    LOG: tl.constexpr, SECOND: tl.constexpr, WILD: tl.constexpr, AGAIN: tl.constexpr,
+    x, wild, emit, numbers, centres, statuses, totals, rows, order, bounds, out, out_wild, x_b, x_t, x_c, wild_b,
+    wild_t, out_b, out_t, out_c, batch, frames, width, classes, row_units, first_block, slots, span_frames, row_frames,
+    LINES: tl.constexpr, CLASSES: tl.constexpr, CLASS_THREADS: tl.constexpr, LOG: tl.constexpr, FALLBACK: tl.constexpr,
+    WILD: tl.constexpr, RECOMPUTE: tl.constexpr,
 ):  # fmt: skip
-    """Write posteriors of (utterance, frame) pairs: all of them, or those of the blocks first … first + slots - 2. With
-    SECOND those of utterances in logarithms alone, of which a launch without LOG has written zeros.
+    """Write the posteriors of all lines, or of those in the blocks first_block … first_block + slots - 2.
 
-    Where all even states emit one class, mostly the blank, all threads of a line sum them, in their order in memory.
-    Of the other states, EACH threads add up a class's at a frame, every EACH-th one; then their sums are added.
+    With FALLBACK only lines of utterances in logarithms, for which the launch without LOG has written zeros.
+
+    Where all even states emit one class, mostly the blank, all threads of a line sum over them, in their order in
+    memory: one class would else have half of all states, and CLASS_THREADS threads would sum them while others wait.
+    Of every other class CLASS_THREADS threads sum over every CLASS_THREADS-th state, and then their sums are added.
     """
-    WIDE: tl.constexpr = CLASSES * EACH
-    lattice, memory = (numbers, centres, states, totals, rows), (first, slots, span, row_frames, units)
+    LINE_THREADS: tl.constexpr = CLASSES * CLASS_THREADS
+    lattice, memory = (
+        (numbers, centres, statuses, totals, rows),
+        (first_block, slots, span_frames, row_frames, row_units),
+    )
     sizes, strides = (batch, frames), (x_b, x_t, x_c, wild_b, wild_t)
-    base = tl.program_id(0).to(tl.int64) * LINES
-    thread = tl.arange(0, LINES * WIDE)
-    line, lane = base + thread // WIDE, thread % WIDE
-    b, t, status, total_of, centre_of, size, forward, backward = about(line, lattice, memory, sizes, AGAIN)
-    here = (b < batch) & (status == (LOGARITHMIC if LOG else SCALED))
-    if not SECOND or tl.max(here.to(tl.int32)) > 0:
-        rows_of = forward, backward, units
+    first_line = tl.program_id(0).to(tl.int64) * LINES
+    thread = tl.arange(0, LINES * LINE_THREADS)
+    line, lane = first_line + thread // LINE_THREADS, thread % LINE_THREADS
+    b, t, status, line_total, line_centre, size, forward, backward = load_line(line, lattice, memory, sizes, RECOMPUTE)
+    active = (b < batch) & (status == (LOGARITHMIC if LOG else SCALED))
+    if not FALLBACK or tl.max(active.to(tl.int32)) > 0:
+        row_pointers = forward, backward, row_units
+        # A cell is a class at a frame, in the layout in which results are stored.
         cell = tl.arange(0, LINES * CLASSES)
-        own_line = base + cell // CLASSES
-        own_b, own_t, own_status, _total, _centre, _size, _forward, _backward = about(
-            own_line, lattice, memory, sizes, AGAIN
+        cell_line = first_line + cell // CLASSES
+        cell_b, cell_t, cell_status, _total, _centre, _size, _forward, _backward = load_line(
+            cell_line, lattice, memory, sizes, RECOMPUTE
         )
-        own_even = tl.load(numbers + 3 * batch + own_b, mask=own_b < batch, other=MIXED)
-        own_order = order + b.to(tl.int64) * width
+        cell_even_class = tl.load(numbers + 3 * batch + cell_b, mask=cell_b < batch, other=MIXED)
+        line_order = order + b.to(tl.int64) * width
         norms = 0, 0
         if LOG:
-            norms = norm(
-                emit + b.to(tl.int64) * width, x, wild, b, t, strides, tl.where(here, size, 0), rows_of, centre_of,
-                lane, LINES, WIDE, WILD,
+            norms = log_norm(
+                emit + b.to(tl.int64) * width, x, wild, b, t, strides, tl.where(active, size, 0), row_pointers,
+                line_centre,
+                lane, LINES, LINE_THREADS, WILD,
             )  # fmt: skip
-        even = tl.load(numbers + 3 * batch + b, mask=here, other=MIXED)
-        evens = tl.where(even != MIXED, (size + 1) // 2, 0)
-        score = emitted(x, wild, even, b, t, strides, evens > 0, WILD)
+        even_class = tl.load(numbers + 3 * batch + b, mask=active, other=MIXED)
+        even_count = tl.where(even_class != MIXED, (size + 1) // 2, 0)
+        score = load_emission(x, wild, even_class, b, t, strides, even_count > 0, WILD)
         result = state_sum(
-            lane, tl.max(evens), evens, score, size, rows_of, total_of, centre_of, norms, own_order, WIDE, False, LOG
-        )
-        even_sums = over_line(tl.sum(tl.reshape(result, (LINES, WIDE)), 1), LINES, CLASSES)
-        for low in range(-CLASSES if WILD else 0, classes, CLASSES):
-            one = low + thread // EACH % CLASSES
-            known = here & (one >= (-1 if WILD else 0)) & (one < classes)
-            at_class = bounds + b.to(tl.int64) * (classes + 2) + one + 1
-            start = tl.load(at_class, mask=known, other=0)
-            stop = tl.load(at_class + 1, mask=known, other=0)
-            score = emitted(x, wild, one, b, t, strides, start < stop, WILD)
+            lane, tl.max(even_count), even_count, score, size, row_pointers, line_total, line_centre, norms, line_order,
+            LINE_THREADS, False, LOG,
+        )  # fmt: skip
+        even_sums = broadcast_lines(tl.sum(tl.reshape(result, (LINES, LINE_THREADS)), 1), LINES, CLASSES)
+        for first_class in range(-CLASSES if WILD else 0, classes, CLASSES):
+            class_index = first_class + thread // CLASS_THREADS % CLASSES
+            exists = active & (class_index >= (-1 if WILD else 0)) & (class_index < classes)
+            class_bounds = bounds + b.to(tl.int64) * (classes + 2) + class_index + 1
+            start = tl.load(class_bounds, mask=exists, other=0)
+            stop = tl.load(class_bounds + 1, mask=exists, other=0)
+            score = load_emission(x, wild, class_index, b, t, strides, start < stop, WILD)
             result = state_sum(
-                start + thread % EACH, tl.max(stop - start), stop, score, size, rows_of, total_of, centre_of, norms,
-                own_order, EACH, True, LOG,
+                start + thread % CLASS_THREADS, tl.max(stop - start), stop, score, size, row_pointers, line_total,
+                line_centre, norms,
+                line_order, CLASS_THREADS, True, LOG,
             )  # fmt: skip
-            own_one = low + cell % CLASSES
-            sums = tl.sum(tl.reshape(result, (LINES * CLASSES, EACH)), 1)
-            sums += tl.where(own_one == own_even, even_sums, 0.0)
-            sums = tl.where(own_status == (LOGARITHMIC if LOG else SCALED), sums, 0.0)
-            sums = tl.where(own_status == WRONG, float("nan"), sums)
-            real = (own_b < batch) & (own_one < classes)
-            if SECOND:
-                real &= own_status == LOGARITHMIC
-            place = out + own_b.to(tl.int64) * out_b + own_t.to(tl.int64) * out_t + own_one.to(tl.int64) * out_c
-            tl.store(place, sums, mask=real & (own_one >= 0))
+            cell_class = first_class + cell % CLASSES
+            sums = tl.sum(tl.reshape(result, (LINES * CLASSES, CLASS_THREADS)), 1)
+            sums += tl.where(cell_class == cell_even_class, even_sums, 0.0)
+            sums = tl.where(cell_status == (LOGARITHMIC if LOG else SCALED), sums, 0.0)
+            sums = tl.where(cell_status == INVALID, float("nan"), sums)
+            stores = (cell_b < batch) & (cell_class < classes)
+            if FALLBACK:
+                stores &= cell_status == LOGARITHMIC
+            pointer = out + cell_b.to(tl.int64) * out_b + cell_t.to(tl.int64) * out_t + cell_class.to(tl.int64) * out_c
+            tl.store(pointer, sums, mask=stores & (cell_class >= 0))
             if WILD:
-                tl.store(out_wild + own_b.to(tl.int64) * frames + own_t, sums, mask=real & (own_one == -1))
+                tl.store(out_wild + cell_b.to(tl.int64) * frames + cell_t, sums, mask=stores & (cell_class == -1))

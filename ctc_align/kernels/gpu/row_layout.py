@@ -1,18 +1,30 @@
-"""How rows of states lie in threads and in memory, for `sum_kernels` and `path_kernels` alike.
+"""How a row of states is laid out in threads and in memory; shared by `path_kernels` and `sum_kernels`.
 
-A unit is an even state 2u and the odd one above it, and belongs to one thread. LANES units are a strip, which is one
-warp; STRIPS strips are a tile, which is one program, and a program may compute ROWS utterances side by side. The first
-`halo` units of a strip repeat the last of the strip before: each frame makes one more of them wrong, from the left, so
-they are fetched anew every `halo` frames. Within a frame threads communicate only in their strip, by `tl.gather`.
+A unit is an even state 2u and the odd state 2u + 1 above it; one thread computes both. LANES units make a strip, which
+is one warp. STRIPS strips make a tile, which is one program; a program may compute ROWS utterances side by side. In
+memory a row is its even states, then its odd states.
 
-Strips communicate through global memory: write, barrier, read. Two halves of that memory alternate, so that one
-exchange does not overwrite what slower threads may still read of the one before: one barrier each is enough. Rows that
-detours read are exchanged likewise at every frame: all rows are kept, or the newest (the ring, of two rows if there is
-one tile). Programs communicate only from launch to launch: tile p of block n of the frames runs in launch p + n, after
-tile p - 1 of that block, whose last units are in `edges`, and after block n - 1, whose last row is its entry; a ring of
-several tiles holds the blocks from the last tile's to the first's. Where blocks are computed again, all at once, edges
-and entries are known, and tiles depend on each other only by detours: then they run in a launch each. In memory a row
-is its even states, then the odd.
+Halo. A unit needs the unit below as it was a frame before. Within a strip it gets that by `tl.gather`, without memory
+or barriers. Across strips it does not: the first `halo` units of a strip are copies of the last `halo` units of the
+strip below, and each frame makes one more of these copies wrong, from the left, because the leftmost lane has nothing
+below it. So all copies are refreshed every `halo` frames, just before the first wrong value would reach an interior
+unit. Copies are never written to results: only `interior` units are.
+
+Why exchanging the halo is free of races. Strips of a program exchange through global memory: store, barrier, load. The
+barrier orders each load after the store it reads. Two halves of the buffer alternate from one exchange to the next:
+with a single half, a fast strip could store for the next exchange while a slow one still loads for this one. With two,
+a strip can only store into a half again after the barrier of the exchange between, which every strip reaches after its
+loads. So one barrier per exchange is enough.
+
+Detours may enter from any state of the row before, so rows that detours read are stored at every frame, followed by a
+barrier: into the saved rows where all are saved, else into a ring of the newest rows. Two rows suffice for one tile:
+the row of frame t overwrites that of t - 2, which all threads finished reading before the barrier of frame t - 1. The
+ring of several tiles spans the blocks from that of the last tile to that of the first, which is furthest ahead.
+
+Programs communicate only from launch to launch. Tile p computes block n of the frames in launch p + n: after tile p - 1
+of block n, whose last units are in `edges`, and after its own block n - 1, whose last row is the checkpoint to start
+from. Where blocks are computed again, all edges and checkpoints are known, so that tiles and blocks are independent
+and share a launch; only with detours do tiles need each other's rows, and then each tile has a launch of its own.
 """
 
 from __future__ import annotations
@@ -26,23 +38,23 @@ END = constant(8)
 
 
 @jit
-def shift(values, lane, LANES: tl.constexpr):
-    """Return the values of the lane before; of the first lane of each strip, its own."""
-    LINES: tl.constexpr = values.shape[0] // LANES
-    back = tl.reshape(tl.maximum(lane - 1, 0), (LINES, LANES))
-    return tl.reshape(tl.gather(tl.reshape(values, (LINES, LANES)), back, 1), (LINES * LANES,))
+def shift_up(values, lane, LANES: tl.constexpr):
+    """Return the value of the lane below; the first lane of each strip keeps its value."""
+    STRIPS: tl.constexpr = values.shape[0] // LANES
+    source_lane = tl.reshape(tl.maximum(lane - 1, 0), (STRIPS, LANES))
+    return tl.reshape(tl.gather(tl.reshape(values, (STRIPS, LANES)), source_lane, 1), (STRIPS * LANES,))
 
 
 @jit
-def put(place, even, odd, gap, mask):
-    """Store both lanes of a row, or of a part of it, at `place` and `gap` further on."""
-    tl.store(place, even, mask=mask)
-    tl.store(place + gap, odd, mask=mask)
+def store_units(pointer, even, odd, odd_offset, mask):
+    """Store even states at `pointer` and odd states `odd_offset` further on."""
+    tl.store(pointer, even, mask=mask)
+    tl.store(pointer + odd_offset, odd, mask=mask)
 
 
 @jit
-def take(place, even, odd, gap, mask):
-    """Load both lanes from where `put` stored them; keep them where the mask is false."""
-    even = tl.where(mask, tl.load(place, mask=mask, other=0), even)
-    odd = tl.where(mask, tl.load(place + gap, mask=mask, other=0), odd)
+def load_units(pointer, even, odd, odd_offset, mask):
+    """Load what `store_units` stored; keep `even` and `odd` where the mask is false."""
+    even = tl.where(mask, tl.load(pointer, mask=mask, other=0), even)
+    odd = tl.where(mask, tl.load(pointer + odd_offset, mask=mask, other=0), odd)
     return even, odd
