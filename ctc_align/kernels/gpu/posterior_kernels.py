@@ -134,11 +134,11 @@ def total(
     score = tl.where(score < float("inf"), score, float("nan"))
     score = tl.where(length > 0, score, tl.where(empty > 0, 0.0, float("-inf")))
     number_kind = tl.where(in_logs, LOGARITHMIC, SCALED)
-    state = tl.where((length > 0) & (score > float("-inf")), number_kind, NO_PATH)
-    state = tl.where(score != score, INVALID, state)
+    status = tl.where((length > 0) & (score > float("-inf")), number_kind, NO_PATH)
+    status = tl.where(score != score, INVALID, status)
     packed = (highest.to(tl.int64) << 32) | mantissa.to(tl.int32, bitcast=True).to(tl.int64)
     tl.store(scores + b, score, mask=b < batch)
-    tl.store(statuses + b, state, mask=b < batch)
+    tl.store(statuses + b, status, mask=b < batch)
     tl.store(totals + b, packed, mask=b < batch)
 
 
@@ -161,6 +161,7 @@ def load_line(line, lattice, memory, sizes, RECOMPUTE: tl.constexpr):
     status = tl.load(statuses + b, mask=t < length, other=NO_PATH)
     line_total = tl.load(totals + b, mask=t < length, other=ONE_SCALED)
     line_centre = tl.load(centres + b.to(tl.int64) * frames + t, mask=t < length, other=0.0)
+    # Frame t is frame length - 1 - t of the backward pass, whose rows in memory begin with its first recomputed block.
     mirrored = length - 1 - t
     if RECOMPUTE:
         mirrored -= tl.maximum(length - (first_block + slots - 1) * span_frames, 0) // span_frames * span_frames

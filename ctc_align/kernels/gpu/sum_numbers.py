@@ -74,10 +74,10 @@ def scaled_emission(score, centre):
     e**v = e**(v - n * ln 2) * 2**n,  n = v / ln 2 rounded
     """
     # Clamped before rounding: -inf cannot be rounded to an integer. MIN_EXPONENT takes its place below.
-    exponent_of_e = tl.minimum(tl.maximum(score - centre, -9.0e7), 0.0)
-    whole_power = tl.floor(exponent_of_e * LOG2_E + 0.5)
+    log_ratio = tl.minimum(tl.maximum(score - centre, -9.0e7), 0.0)
+    whole_power = tl.floor(log_ratio * LOG2_E + 0.5)
     # In two steps: n * ln 2 rounded once would leave the remainder without its last digits.
-    remainder = (exponent_of_e - whole_power * LN_2_HIGH) - whole_power * LN_2_LOW
+    remainder = (log_ratio - whole_power * LN_2_HIGH) - whole_power * LN_2_LOW
     exponent = tl.where(score - centre > -9.0e7, whole_power, MIN_EXPONENT * 1.0).to(tl.int32)
     return tl.exp(remainder), exponent
 
