@@ -214,14 +214,15 @@ class Result:
 
 @pytest.fixture
 def cli(capsys) -> Callable[..., Result]:
-    """Runs one command line: `cli("a.wav", "a.txt")`."""
+    """Runs one command line, which must end with the exit code where one is given: `cli("a.wav", "a.txt", code=0)`."""
     from ctc_align.cli import run
 
-    def call(*arguments: object) -> Result:
+    def call(*arguments: object, code: int | None = None) -> Result:
         capsys.readouterr()
-        code = run([str(argument) for argument in arguments])
+        found = run([str(argument) for argument in arguments])
         captured = capsys.readouterr()
-        return Result(code, captured.out, captured.err)
+        assert code in (None, found), captured.err
+        return Result(found, captured.out, captured.err)
 
     return call
 

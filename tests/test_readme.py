@@ -1,4 +1,7 @@
-"""Every block of README.md runs, in order, as in a fresh clone; the lines that install run in `.ci/run`."""
+"""Every block of README.md runs, in order, as in a fresh clone, and those of the site's pages, in an empty folder each.
+
+The lines that install run in `.ci/run`.
+"""
 
 from __future__ import annotations
 
@@ -80,3 +83,25 @@ def test_the_runner_fails_when_it_should(place: Path) -> None:
     assert "ZeroDivisionError" in faults[1]
     assert faults[2].startswith("exit 2:\nctc-align no.wav no.txt\n\nctc-align: error: no.wav: ")
     assert "run by nobody" in faults[3]
+
+
+FOLDERS = ("tutorials", "howto", "migrate", "explanation", "compare")
+PAGES = sorted(
+    path.relative_to(ROOT / "docs").as_posix()
+    for folder in FOLDERS
+    for path in (ROOT / "docs" / folder).glob("*.md")
+    if any(not block.not_run for block in blocks(path.read_text(encoding="utf-8")))
+)
+SHOWN = ("r", "text", "toml")
+"""Languages of blocks that are looked at alone."""
+
+
+def test_there_are_tutorials() -> None:
+    assert len([page for page in PAGES if page.startswith("tutorials/")]) == 5
+
+
+@pytest.mark.parametrize("page", ["index.md", *PAGES])
+def test_the_blocks_of_a_page_run(page: str, programs: Path, tmp_path: Path) -> None:
+    shutil.copytree(programs, tmp_path / ".venv" / "bin")
+    found = blocks((ROOT / "docs" / page).read_text(encoding="utf-8"))
+    assert failures([block for block in found if block.language not in SHOWN], tmp_path) == []

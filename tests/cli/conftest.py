@@ -43,24 +43,11 @@ class FakeAligner:
         progress(0.5)
         step_s = 2.0 / max(1, len(words.words))
         aligned = tuple(self._word(word, i * step_s, (i + 0.5) * step_s) for i, word in enumerate(words.words))
-        return Alignment(
-            utterance=utterance,
-            audio=str(audio),
-            duration_s=2.0,
-            model="fake",
-            backend="cpu",
-            frame_shift_s=0.01,
-            loss=3.25,
-            score=-3.5,
-            text=text,
-            words=aligned,
-            unknown=text.count("ß"),
-            unknown_letters={"ß": text.count("ß")} if "ß" in text else {},
-            loss_per_token=0.5,
-            config=self.options["settings"].to_dict(),
-            subtitles=words.subtitles,
-            places=words.places,
-        )
+        alignment = Alignment(utterance, str(audio), 2.0, "fake", "cpu", 0.01, 3.25, -3.5, text, aligned)
+        letters = {"ß": text.count("ß")} if "ß" in text else {}
+        alignment = replace(alignment, unknown=sum(letters.values()), unknown_letters=letters, loss_per_token=0.5)
+        config = self.options["settings"].to_dict()
+        return replace(alignment, config=config, subtitles=words.subtitles, places=words.places)
 
     def _word(self, word: Word, start_s: float, end_s: float) -> AlignedWord:
         place = (word.text, word.spoken, word.char_start, word.char_end)

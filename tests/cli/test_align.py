@@ -11,9 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+from made_books import write_epub
 
 from ctc_align.alignment.fit import regions_of
-from ctc_align.cli import run, with_command
+from ctc_align.cli import run
 from ctc_align.cli.notes import alignment_notes
 from ctc_align.errors import BackendError, TooShortError
 from ctc_align.files import Alignment
@@ -44,20 +45,6 @@ def test_both_forms_write_all_formats(cli, fake_aligner, command):
     assert json.loads(Path("talk.json").read_text())["words"][0]["text"] == "Hello,"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "expected"),
-    [
-        (["talk.wav"], ["align", "talk.wav"]),
-        (["--text", "a", "talk.wav"], ["align", "--text", "a", "talk.wav"]),
-        (["demo"], ["demo"]),
-        (["--help"], ["--help"]),
-        ([], ["--help"]),
-    ],
-)
-def test_where_the_command_is_left_out(arguments, expected):
-    assert with_command(arguments) == expected
-
-
 def test_options_reach_the_aligner(cli, fake_aligner):
     Path("my.dict").write_text("a AH0\n")
     Path("my.toml").write_text('labels = "written"\nband_s = 0.5\n')
@@ -78,17 +65,6 @@ def test_options_reach_the_aligner(cli, fake_aligner):
     assert "Hello," in Path("out/deep/talk.ctm").read_text()
 
 
-def test_the_command_line_wins_over_the_file(cli):
-    Path("my.toml").write_text('labels = "written"\n')
-    assert cli("talk.wav", "talk.txt", "--config", "my.toml", "--labels", "bare").code == 0
-    assert "Hello," not in Path("talk.ctm").read_text()
-
-
-def test_text_in_place_of_a_file(cli, fake_aligner):
-    assert cli("talk.wav", "--text", "So be it").code == 0
-    assert fake_aligner.calls[0]["text"] == "So be it"
-
-
 def test_transcript_from_standard_input(cli, fake_aligner, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\ufeffGrüße".encode()), "latin-1"))
     assert cli("talk.wav", "-").code == 0
@@ -106,11 +82,6 @@ def test_standard_output_is_data_only(capfdbinary, format, starts):
     assert listed() == ["talk.txt", "talk.wav"]
 
 
-def test_quiet_says_nothing(cli):
-    result = cli("talk.wav", "talk.txt", "--quiet")
-    assert (result.code, result.stdout, result.stderr) == (0, "", "")
-
-
 def test_notes_say_what_has_no_time(cli):
     result = cli("talk.wav", "--text", "straße — ☺ weiter")
     assert "note: the model's vocabulary lacks 'ß' × 1; they match any speech" in result.stderr
@@ -119,8 +90,7 @@ def test_notes_say_what_has_no_time(cli):
 
 def test_the_table_comes_on_a_terminal(cli, monkeypatch):
     monkeypatch.setattr(type(sys.stderr), "isatty", lambda self: True, raising=False)
-    result = cli("talk.wav", "--text", "one \x1b[31mtwo —")
-    assert result.code == 0
+    result = cli("talk.wav", "--text", "one \x1b[31mtwo —", code=0)
     assert "█" in result.stderr
     assert "unspoken" in result.stderr
     assert "\x1b[31mtwo" not in result.stderr, "a terminal must not obey a transcript"
@@ -133,8 +103,7 @@ def test_a_recording_too_long_for_a_format_is_refused_before_the_work(cli, fake_
         data[place : place + 4] = size.to_bytes(4, "little")
     Path("long.wav").write_bytes(data)
     os.truncate("long.wav", 44 + 8000 * 6001)
-    result = cli("long.wav", "talk.txt", "--format", "json,lrc")
-    assert result.code == 2
+    result = cli("long.wav", "talk.txt", "--format", "json,lrc", code=2)
     assert "long.wav: is 6,001 s long, and --format lrc holds times up to 6,000 s: leave lrc away" in result.stderr
 
 
@@ -154,9 +123,7 @@ def test_log_probs_reach_the_aligner_as_emissions(cli, fake_aligner):
 
 def test_an_existing_output_is_refused_before_the_work(cli, fake_aligner):
     Path("talk.ctm").write_text("mine")
-    result = cli("talk.wav", "talk.txt")
-    assert result.code == 2
-    assert "talk.ctm: exists already; give --force" in result.error
+    assert "talk.ctm: exists already; give --force" in cli("talk.wav", "talk.txt", code=2).error
     assert Path("talk.ctm").read_text() == "mine"
     assert fake_aligner.calls == []
 
@@ -166,16 +133,14 @@ def test_force_replaces_outputs_but_never_inputs(cli):
     assert cli("talk.wav", "talk.txt", "--force").code == 0
     assert Path("talk.ctm").read_text() != "mine"
     Path("talk.json").write_text("my transcript")
-    result = cli("talk.wav", "talk.json", "--force")
-    assert result.code == 0
+    result = cli("talk.wav", "talk.json", "--force", code=0)
     assert (
         "note: talk.json is an input and stays as it is: what would replace it is in talk.aligned.json" in result.stderr
     )
     assert "wrote talk.aligned.json, talk.ctm" in result.stderr
     assert Path("talk.json").read_text() == "my transcript"
     assert json.loads(Path("talk.aligned.json").read_text())["text"] == "my transcript"
-    result = cli("talk.wav", "talk.json")
-    assert (result.code, "talk.aligned.json: exists already" in result.error) == (2, True)
+    assert "talk.aligned.json: exists already" in cli("talk.wav", "talk.json", code=2).error
 
 
 @pytest.mark.parametrize(
@@ -248,15 +213,12 @@ def test_a_full_disk_exits_1_and_leaves_nothing(cli, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("ctc_align.files.alignment_files.open", full, raising=False)
-    result = cli("talk.wav", "talk.txt")
-    assert result.code == 1
-    assert "No space left on device" in result.error
+    assert "No space left on device" in cli("talk.wav", "talk.txt", code=1).error
     assert listed() == ["talk.txt", "talk.wav"]
 
 
 def test_verbose_shows_where_an_error_came_from(cli):
-    result = cli("none.wav", "talk.txt", "--verbose")
-    assert result.code == 2
+    result = cli("none.wav", "talk.txt", "--verbose", code=2)
     assert "Traceback" in result.stderr
     assert result.stderr.splitlines()[-1].startswith("ctc-align: error: none.wav")
 
@@ -276,6 +238,83 @@ def test_demo_copies_the_files_of_the_tutorials(cli, fake_aligner):
     assert fake_aligner.calls == []
     assert cli("demo", "--examples", "practice").code == 0
     Path("practice/interview.txt").write_text("my own words")
-    result = cli("demo", "--examples", "practice")
-    assert (result.code, "interview.txt: already exists with different content" in result.stderr) == (2, True)
+    result = cli("demo", "--examples", "practice", code=2)
+    assert "interview.txt: already exists with different content" in result.stderr
     assert Path("practice/interview.txt").read_text() == "my own words"
+
+
+SRT = "1\n00:00:05,000 --> 00:00:06,000\n<i>Hello,</i>\nbig\n\n2\n00:00:07,000 --> 00:00:08,000\nworld!\n\n"
+
+
+def test_a_subtitle_file_adds_its_format_and_is_never_replaced(cli):
+    Path("talk.srt").write_text(SRT)
+    result = cli("talk.wav", "talk.srt", code=0)
+    assert (
+        "note: talk.srt is an input and stays as it is: what would replace it is in talk.aligned.srt" in result.stderr
+    )
+    assert Path("talk.srt").read_text() == SRT
+    written = Path("talk.aligned.srt").read_text()
+    assert written.split("\n")[2:4] == ["<i>Hello,</i>", "big"]
+    assert written.count("-->") == 2
+    data = json.loads(Path("talk.json").read_text())
+    assert data["text"] == "<i>Hello,</i>\nbig\nworld!"
+    assert [cue["name"] for cue in data["subtitles"]["cues"]] == ["1", "2"]
+
+
+@pytest.mark.parametrize("arguments", [("talk.wav", "book.epub"), ("talk.wav", "--text", "book.epub")])
+def test_a_book_is_read_as_transcript_and_after_text_too(cli, arguments):
+    write_epub(Path("book.epub"), {"one.xhtml": '<p id="a">Hello, big</p><p>world!</p>'})
+    assert cli(*arguments, "-q").code == 0
+    data = json.loads(Path("talk.json").read_text("utf-8"))
+    assert data["text"] == "Hello, big\n\nworld!"
+    assert [(place["char_start"], place["href"], place.get("id")) for place in data["places"]] == [
+        (0, "OEBPS/one.xhtml", "a"),
+        (12, "OEBPS/one.xhtml", None),
+    ]
+
+
+def test_elsewhere_it_has_its_own_name_and_cues_may_be_cut_again(cli):
+    Path("talk.srt").write_text(SRT)
+    assert cli("talk.wav", "talk.srt", "--out-dir", "out", "--format", "vtt", "-q").code == 0
+    assert sorted(os.listdir("out")) == ["talk.srt", "talk.vtt"]
+    assert cli("talk.wav", "talk.srt", "--out-dir", "new", "--cues", "again", "-q").code == 0
+    assert Path("new/talk.srt").read_text().count("-->") == 1
+    assert cli("talk.wav", "talk.srt", "--stdout").stdout.startswith("{")
+    assert "cues: expected 'keep' or 'again', got 'no'" in cli("talk.wav", "talk.srt", "--cues", "no").error
+
+
+def test_a_textgrid_comes_back_with_words_and_says_which_tiers_are_the_text(cli):
+    rows = '"IntervalTier" "Ann" 0 2 2 0 1 "Hello, big" 1 2 "world!" "IntervalTier" "mood" 0 2 1 0 2 "fine"'
+    grid = f'"ooTextFile"\n"TextGrid" 0 2 <exists> 2 {rows}\n'
+    Path("talk.TextGrid").write_text(grid)
+    result = cli("talk.wav", "talk.TextGrid", "--format", "json", code=0)
+    assert "note: the text: tier Ann; mood stays as it is" in result.stderr
+    assert "what would replace it is in talk.aligned.TextGrid" in result.stderr
+    assert Path("talk.TextGrid").read_text() == grid
+    assert Path("talk.aligned.TextGrid").read_text().startswith(grid.replace("> 2", "> 4"))
+
+
+def test_segments_add_no_format(cli):
+    Path("talk.json").write_text('[{"text": "Hello, big world!", "start": 0, "end": 1}]')
+    assert cli("talk.wav", "talk.json", "--format", "vtt", "-q").code == 0
+    assert not Path("talk.aligned.json").exists()
+    assert Path("talk.vtt").read_text().endswith("\nHello, big world!\n")
+
+
+def test_cues_as_they_are_wanted(cli):
+    Path("talk.srt").write_text(SRT)
+    wanted = ("--cues", "again", "--max-line", "8", "--max-cps", "5", "--frame-rate", "25")
+    assert cli("talk.wav", "talk.srt", "--stdout", "--format", "srt", *wanted).stdout.count("-->") >= 1
+    for option, value, says in (
+        ("--max-line", "2", "--max-line: expected a whole number from 8 to 1000, got 2"),
+        ("--max-cps", "0", "--max-cps: expected a number from 1 to 1000, got 0.0"),
+        ("--frame-rate", "-25", "--frame-rate: expected a number from 0 to 1000, got -25.0"),
+    ):
+        assert cli("talk.wav", "talk.srt", option, value).error == says
+    told = "no effect, because "
+    for files, end in (
+        (("talk.wav", "talk.srt"), "the cues of the transcript are kept"),
+        (("talk.wav", "talk.txt"), "no"),
+    ):
+        assert told + end in cli(*files, "--force", *wanted[2:]).stderr
+    assert "no effect" not in cli("talk.wav", "talk.txt", "--force", "--format", "vtt", *wanted).stderr

@@ -199,14 +199,11 @@ def test_books_that_cannot_be_read_aloud_are_refused(cli, folder, changes, said)
     )
     files = {name: package.replace(*what) if isinstance(what, tuple) else what for name, what in changes.items()}
     Path("book.epub").write_bytes(made_epub({"a.xhtml": "<p>Be it.</p>"}, files))
-    result = cli("book", "book.epub", "a.json")
-    assert result.code == 1
-    assert said in result.stderr
+    assert said in cli("book", "book.epub", "a.json", code=1).stderr
     assert not Path("book.read-aloud.epub").exists()
 
 
 def test_two_alignments_of_the_same_words_are_refused(cli, folder) -> None:
     Path("take2.json").write_bytes(Path("one.json").read_bytes())
-    result = cli("book", "book.epub", "one.json", "take2.json")
-    assert result.code == 2
+    result = cli("book", "book.epub", "one.json", "take2.json", code=2)
     assert "one.json and take2.json both have times for 'Chapter' and 14 more words" in result.stderr

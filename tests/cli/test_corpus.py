@@ -18,10 +18,9 @@ from made_media import Coding, write_media
 from made_models import LETTERS, tiny_folder
 from made_sounds import babble
 
-from ctc_align.cli.corpus import parse_shard
 from ctc_align.cli.notes import misfits
 from ctc_align.cli.printing import Talk
-from ctc_align.cli.tables import Display, ProgressDisplay, print_profile, print_summary, progress_line
+from ctc_align.cli.tables import Display, ProgressDisplay, print_summary, progress_line
 from ctc_align.corpus.engine.dispatch import Tally
 from ctc_align.corpus.state.journal import DONE, Journal
 from ctc_align.corpus.state.summary import RunStats, Summary, summarize
@@ -82,8 +81,7 @@ def test_options_of_subtitles_without_effect_are_told(cli, manifest, tmp_path):
 
 def test_quiet_names_failures_only(cli, inline_alignment, model, manifest, tmp_path):  # noqa: F811
     options = ("--out-dir", tmp_path / "out", "--model", model, "--workers", 1, "--format", "json")
-    result = cli("corpus", manifest, *options, "--quiet")
-    assert result.code == 1
+    result = cli("corpus", manifest, *options, "--quiet", code=1)
     assert [line.split(": ")[1] for line in result.stderr.splitlines()] == ["too long"]
 
 
@@ -170,17 +168,6 @@ def test_the_closing_table():
     assert re.search("speech not in the texts +1.2 s, excluding 1 utterance of fit none", file.getvalue())
 
 
-def test_the_profile(capsys):
-    print_profile(RunStats(wall_s=60.0, workers=2, stages={"model": 30.0}))
-    assert "30.0" in capsys.readouterr().err
-
-
-def test_shards_of_the_command_line():
-    assert parse_shard(None).suffix == ""
-    assert parse_shard("0/1").suffix == ""
-    assert parse_shard("3/10").suffix == ".3-of-10"
-
-
 @pytest.mark.long
 def test_parts_of_media_files(cli, model, tmp_path):
     both = np.stack([babble(6.0, 1), babble(6.0, 2)], axis=1)
@@ -194,8 +181,7 @@ def test_parts_of_media_files(cli, model, tmp_path):
     rows += [{**rows[0], "utterance": "left", "channel": 1}, {**rows[0], "utterance": "late", "offset": 9.0}]
     source = runs.write_manifest(tmp_path / "corpus.jsonl", rows)
     options = ("--model", model, "--workers", 1, "--channel", "right", "--cut-audio", "--manifest", "lhotse")
-    result = cli("corpus", source, "--out-dir", tmp_path / "out", *options)
-    assert result.code == 1
+    result = cli("corpus", source, "--out-dir", tmp_path / "out", *options, code=1)
     assert "late: " in result.stderr
     assert "a part of the recording, which is 6.000 s long; got 9.000 s to 10.500 s" in result.stderr
     for row in rows[:-1]:

@@ -14,14 +14,8 @@ import pytest
 from made_books import made_zip
 from made_sounds import babble
 
-TEXTGRID = "\n".join(
-    (
-        *('File type = "ooTextFile"', 'Object class = "TextGrid"', "", "xmin = 0", "xmax = 1", "tiers? <exists>"),
-        *("size = 1", "item []:", "    item [1]:", '        class = "IntervalTier"', '        name = "words"'),
-        *("        xmin = 0", "        xmax = 1", "        intervals: size = 1", "        intervals [1]:"),
-        *("            xmin = 0", "            xmax = 1", '            text = "a"', ""),
-    )
-)
+HEADER = '"ooTextFile"\n"TextGrid"\n0\n1\n<exists>\n1\n'
+TEXTGRID = HEADER + '"IntervalTier" "words" 0 1 1 0 1 "a"\n'
 FILES = {
     "talk.txt": b"Hello, big world!\n",
     "other.txt": b"Good night.\n",
@@ -37,7 +31,7 @@ FILES = {
     "russian.txt": "Добрый день, друзья".encode(),
     "broken.srt": b"1\n00:00:01,000 --> 00:00:02,000\nHello\n\n2\n00:00:03,000 --> soon\nthere\n",
     "grid.TextGrid": TEXTGRID.encode(),
-    "broken.TextGrid": TEXTGRID.split("    item [1]")[0].encode(),
+    "broken.TextGrid": HEADER.encode(),
     "broken.eaf": b'<?xml version="1.0"?><ANNOTATION_DOCUMENT AUTHOR="">',
     "silent.TextGrid": TEXTGRID.replace('"a"', '""').encode(),
     "segments.json": b'[{"text": "a", "start": 0, "end": 1}, {"text": "b", "start": "x"}]',
@@ -185,6 +179,8 @@ MISTAKES = [
     (f"score {LOG_PROBS} talk.txt --max-loss nan", 2, "--max-loss: expected a number, got nan"),
     (f"score {LOG_PROBS} talk.txt --worst-by luck", 2, "--worst-by: expected local_loss, loss_per_token"),
     (f"score {LOG_PROBS} talk.txt --workers 2", 2, "--workers: only for a SOURCE"),
+    ("score train.jsonl --workers 0", 2, "workers: expected at least 1, got 0"),
+    ("score train.jsonl --batch-seconds 0", 2, "batch_seconds: expected"),
     ("score none.jsonl", 2, "none.jsonl: expected a manifest", "there is no such file"),
     ("corpus", 2, "SOURCE: expected a manifest or a folder; see ctc-align corpus --help"),
     ("corpus none", 2, "none: expected a manifest", "or a folder as SOURCE; nothing is there"),
@@ -193,6 +189,10 @@ MISTAKES = [
     ("corpus talk.wav --out-dir out", 2, "talk.wav: expected a manifest", "for that: ctc-align AUDIO TRANSCRIPT"),
     ("corpus train.jsonl --out-dir out --model nonesuch", 2, NO_MODEL),
     ("corpus train.jsonl --out-dir out --shard 4/4", 2, "--shard: expected I/N with I from 0 to N - 1, got '4/4'"),
+    *(
+        (f"corpus train.jsonl --out-dir out --shard={part}", 2, "--shard: expected I/N")
+        for part in ("-1/2", "a/b", "1/0")
+    ),
     ("corpus --summary --out-dir sh", 2, "expected DIR, got the option --out-dir; did you mean --summary sh?"),
     ("talk.wav talk.txt --lexicon --force", 2, "--lexicon: expected FILE, got the option --force; see ctc-align align"),
     (

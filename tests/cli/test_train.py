@@ -10,17 +10,9 @@ from made_models import tiny_folder
 
 CONFIG = """
 fewest = 3
-[network]
-stem = 8
-body = 8
-head = 8
-dilations = [1]
-[segmenter]
-rounds = [[1, 2, 20]]
-choose_after = 1
-[training]
-epochs = 1
-bfloat16 = false
+network = { stem = 8, body = 8, head = 8, dilations = [1] }
+segmenter = { rounds = [[1, 2, 20]], choose_after = 1 }
+training = { epochs = 1, bfloat16 = false }
 """
 
 
@@ -48,17 +40,15 @@ def test_train_then_adapt_then_align(cli, corpus, tmp_path):
     result = cli("adapt", manifest, "--model", model, "--out-dir", mine, "--epochs", 1, "--quiet", "--name", "me")
     assert (result.code, result.stdout, result.stderr) == (0, f"{mine}\n", "")
     assert 'name = "me"' in (mine / "model.toml").read_text("utf-8")
-    result = cli("align", corpus / "u000.wav", "--text", "Salé!", "--model", mine, "--out-dir", tmp_path, "--quiet")
-    assert result.code == 0
-    again = cli("train", manifest, "--out-dir", model, *given)
-    assert again.code == 2
-    assert "give --force to replace it" in again.stderr
+    result = cli(
+        "align", corpus / "u000.wav", "--text", "Salé!", "--model", mine, "--out-dir", tmp_path, "--quiet", code=0
+    )
+    assert "give --force to replace it" in cli("train", manifest, "--out-dir", model, *given, code=2).stderr
 
 
 def test_nothing_usable_is_one_line(cli, tmp_path):
     (tmp_path / "m.jsonl").write_text('{"audio": "no.wav", "text": "salé salé salé salé salé"}\n')
-    result = cli("train", tmp_path / "m.jsonl", "--out-dir", tmp_path / "m", "--quiet")
-    assert result.code == 1
+    result = cli("train", tmp_path / "m.jsonl", "--out-dir", tmp_path / "m", "--quiet", code=1)
     assert "expected two utterances or more that can be used, got 0: 1 × unreadable audio" in result.error
 
 
@@ -76,8 +66,7 @@ def test_a_language_without_numbers_is_told_once(cli, tmp_path, command, languag
         tmp_path / "m",
         *(("--language", language) if language else ()),
     )
-    result = cli(*given)
-    assert result.code == 1
+    result = cli(*given, code=1)
     assert result.stderr.splitlines().count(NOT_READ) == result.stderr.count("num2words") == told
     assert "num2words" not in cli(*given, "--quiet").stderr
 

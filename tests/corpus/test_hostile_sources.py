@@ -20,25 +20,7 @@ from ctc_align.evaluate.utterance_files import read_intervals
 LONG = "9" * 5000
 NUMBERS = ("1e999", "-1e999", "1e400", "-1", "1e300", "9" * 400, LONG)
 DEEP = "[" * 100_000
-GRID = """File type = "ooTextFile"
-Object class = "TextGrid"
-
-xmin = {xmin}
-xmax = {xmax}
-tiers? <exists>
-size = {size}
-item []:
-    item [1]:
-        class = "{kind}"
-        name = "words"
-        xmin = 0
-        xmax = 2
-        intervals: size = {count}
-        intervals [1]:
-            xmin = {start}
-            xmax = {end}
-            text = "hello"
-"""
+GRID = '"ooTextFile" "TextGrid" {xmin} {xmax} <exists> {size} "{kind}" "words" 0 2 {count} {start} {end} "hello"\n'
 SOUND = {"xmin": "0", "xmax": "2", "size": "1", "kind": "IntervalTier", "count": "1", "start": "0", "end": "1"}
 
 

@@ -163,12 +163,6 @@ def test_against_a_dict(tmp_path):
     assert outcomes.find(line_key("u700")) is None
 
 
-def test_no_journal_at_all():
-    assert Outcomes([]).find(0) is None
-    assert len(Outcomes([])) == 0
-    assert list(Outcomes([]).lines()) == []
-
-
 def test_what_never_became_an_utterance_is_told_apart_by_its_origin(tmp_path):
     path = written(tmp_path / "journal.jsonl", line("a"), line("a", FAILED, 9.0, origin="line 7"))
     assert Outcomes([path]).find(line_key("a"))[0] == DONE
@@ -306,10 +300,3 @@ def test_a_last_line_that_is_torn_is_not_replaced_by_an_older_one(tmp_path):
     outcomes = Outcomes([path])
     assert outcomes.find(line_key("a")) is None
     assert outcomes.find(line_key("b")) is not None
-
-
-def test_lines_are_numbered_on_after_damage(tmp_path):
-    path = written(tmp_path / "journal.jsonl", line("a"), line("b"), line("c"))
-    path.write_bytes(path.read_bytes()[:-3] + b"x\n")
-    written(path, line("c"))
-    assert [found.number for found in read_lines(path)] == [1, 2, 4]

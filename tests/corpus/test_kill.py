@@ -90,9 +90,9 @@ def test_killed_ten_times_and_resumed(layout, corpus, whole, tmp_path):
 def test_disturbed_by_signals_and_resumed(layout, corpus, whole, tmp_path):
     """The run, its group or at last a worker gets a signal when a random number of lines is written."""
     chance, out_dir = random.Random(f"signals {layout}"), tmp_path / "out"
-    options = [corpus, *LAYOUTS[layout], "--workers", 2, "--out-dir", out_dir]
+    options = [corpus, *LAYOUTS[layout], "--workers", 2, "--out-dir", out_dir, "--batch-seconds", 1]
     for who, number, times in [*chance.sample(SIGNALS, len(SIGNALS)), ("worker", signal.SIGKILL, 1)]:
-        wanted = lines_of(out_dir) + chance.randint(1, 25)
+        wanted = lines_of(out_dir) + chance.randint(1, 9)
 
         def send(process: subprocess.Popen[str], who=who, number=number, times=times, wanted=wanted) -> None:
             runs.wait_for(lambda: lines_of(out_dir) >= wanted, process)

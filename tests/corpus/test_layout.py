@@ -114,31 +114,6 @@ def test_labels_and_times_are_heeded(audio, tmp_path, layout):
 
 
 @pytest.mark.parametrize("layout", ["files", "shards"])
-def test_a_second_run_does_nothing(audio, tmp_path, layout):
-    settings = settings_of(tmp_path, layout)
-    utterances = made_utterances(audio)
-    assert len(run(settings, utterances, failing=["r1/u5"])) == 11
-    before = contents(tmp_path)
-    times = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if "manifest" not in path.name}
-    assert run(settings, utterances) == []
-    assert contents(tmp_path) == before
-    again = {path: path.stat().st_mtime_ns for path in times if path.is_file()}
-    assert again == {path: time for path, time in times.items() if path.is_file()}, "nor is anything written again"
-
-
-@pytest.mark.parametrize("layout", ["files", "shards"])
-@pytest.mark.parametrize("windows", [1, 2, 3])
-def test_interrupted_and_resumed(audio, tmp_path, layout, windows):
-    utterances = made_utterances(audio)
-    run(settings_of(tmp_path / "whole", layout), utterances, failing=["r1/u5"])
-    settings = settings_of(tmp_path / "parts", layout)
-    first = run(settings, utterances, failing=["r1/u5"], stop_after=windows)
-    second = run(settings, utterances, failing=["r1/u5"])
-    assert (len(first), len(second)) == (3 * windows, 11 - 3 * windows)
-    assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
-
-
-@pytest.mark.parametrize("layout", ["files", "shards"])
 def test_what_failed_or_changed_is_put_into_a_finished_group(audio, tmp_path, layout):
     utterances = made_utterances(audio)
     run(settings_of(tmp_path / "whole", layout), utterances)
@@ -155,18 +130,6 @@ def test_what_failed_or_changed_is_put_into_a_finished_group(audio, tmp_path, la
         layout, {f"alignments-00002.{extension}" for extension in ("jsonl.gz", "ctm", "tokens.ctm")}
     )
     assert changed == group | {"manifest.nemo.jsonl", "manifest.lhotse.jsonl.gz"}
-
-
-@pytest.mark.parametrize("layout", ["files", "shards"])
-def test_what_fails_now_is_taken_out(audio, tmp_path, layout):
-    utterances = made_utterances(audio)
-    run(settings_of(tmp_path / "whole", layout), utterances, failing=["r0/u1"])
-    settings = settings_of(tmp_path / "parts", layout)
-    run(settings, utterances)
-    run(settings, utterances, again=["r0/u1"], failing=["r0/u1"])
-    stale = {name for name in contents(tmp_path / "parts") if name.startswith("r0/u1.")}
-    found = {name: data for name, data in contents(tmp_path / "parts").items() if name not in stale}
-    assert found == contents(tmp_path / "whole")
 
 
 def test_a_group_in_which_all_fail_has_no_files(audio, tmp_path):

@@ -101,21 +101,3 @@ def test_a_run_that_loses_its_files_stops_and_a_rerun_completes(
     run(*options, code=1)
     assert runs.outputs(out_dir) == expected[layout]
     assert runs.summary(out_dir)["utterances"] == UTTERANCES
-
-
-@pytest.mark.long
-@pytest.mark.skipif(os.name == "nt", reason="open files cannot be renamed there")
-@pytest.mark.parametrize(
-    ("layout", "disturbance"), [("files", "delete the journal"), ("shards", "rename and make anew")]
-)
-def test_so_does_a_run_of_processes(run, layout, disturbance, corpus, expected, tmp_path):
-    out_dir = tmp_path / "out"
-    options = (corpus, "--out-dir", out_dir, *LAYOUTS[layout])
-    with runs.HeldRun(*options, "--workers", 2, "--batch-seconds", 0.7, at="append-after:3") as held:
-        (FILES | SHARDS)[disturbance](out_dir)
-        there = contents(out_dir)
-        _, stderr = held.ended()
-    assert held.process.returncode == 1, stderr
-    require_it_stopped(out_dir, disturbance, there, stderr)
-    run(*options, code=1)
-    assert runs.outputs(out_dir) == expected[layout]

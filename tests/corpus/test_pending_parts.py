@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
@@ -33,23 +32,6 @@ def test_rows_come_back_in_the_order_asked_for(tmp_path, opened):
     spool.drop(["b", "none"])
     assert [spool.holds(id) for id in ("a", "b", "none")] == [True, False, False]
     assert spool.get("b") is None
-
-
-def test_no_file_before_the_first_row_and_none_after_the_last(tmp_path, opened):
-    spool = opened(tmp_path / "s")
-    assert not spool.holds("a")
-    spool.drop(["a"])
-    assert list(tmp_path.iterdir()) == []
-    spool.put([("a", b"1")])
-    spool.close(remove=True)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_next_run_finds_the_rows(tmp_path, opened):
-    first = opened(tmp_path / "s", "shards json")
-    first.put([("a", b"1")])
-    first.close()
-    assert opened(tmp_path / "s", "shards json").get("a") == b"1"
 
 
 def test_rows_for_something_else_are_of_no_use(tmp_path, opened):
@@ -86,35 +68,6 @@ def test_all_rows_of_a_call_or_none(tmp_path, opened):
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(OutputError, match="the spool cannot be"):
         PendingParts(tmp_path / "none" / "s").put([("a", b"1")])
-
-
-_PROGRAM = """
-import os, sys
-from ctc_align.corpus.outputs.assembly import PendingParts
-spool = PendingParts(sys.argv[1])
-for batch in range(1000):
-    spool.put((f"{batch} {row}", bytes(5000)) for row in range(20))
-    print(batch, flush=True)
-"""
-
-
-@pytest.mark.skipif(os.name != "posix", reason="kills a process as POSIX does")
-@pytest.mark.parametrize("lines", [7, *(pytest.param(lines, marks=pytest.mark.long) for lines in (1, 30))])
-def test_what_was_put_is_there_after_a_kill(tmp_path, opened, lines):
-    with subprocess.Popen(
-        [sys.executable, "-c", _PROGRAM, str(tmp_path / "s")],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=Path(__file__).parents[2],
-    ) as process:
-        assert process.stdout is not None
-        last = [int(process.stdout.readline()) for _ in range(lines)][-1]
-        process.kill()
-    spool = opened(tmp_path / "s")
-    for batch in range(last + 1):
-        assert all(spool.holds(f"{batch} {row}") for row in range(20)), batch
-    halves = [sum(spool.holds(f"{batch} {row}") for row in range(20)) for batch in range(last + 1, last + 200)]
-    assert set(halves) <= {0, 20}, "a batch that was in flight is there or not, never in part"
 
 
 _HUNDRED_MB = """

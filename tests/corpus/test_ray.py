@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -114,18 +113,6 @@ class TestOnACluster:
         assert found == runs.outputs(tmp_path / "local")
 
     @pytest.mark.long
-    def test_a_worker_killed_in_mid_run(self, corpus, expected, tmp_path):
-        with held(corpus, tmp_path / "out") as run:
-            workers = actors(run.process.pid)
-            assert len(workers) == 2
-            os.kill(workers[0], signal.SIGKILL)
-            run.let_go()
-            code, lines = ended(run.process)
-        assert code == 1, lines
-        assert len(lines) == FAILED, lines
-        assert_whole(tmp_path / "out", expected)
-
-    @pytest.mark.long
     def test_nobody_else_can_reach_it_and_the_driver_killed_and_resumed(self, corpus, expected, tmp_path):
         with held(corpus, tmp_path / "out") as run:
             workers = actors(run.process.pid)
@@ -139,20 +126,6 @@ class TestOnACluster:
         assert 2 <= len(runs.lines(tmp_path / "out")) < UTTERANCES
         code, lines = ended(start(corpus, tmp_path / "out"))
         assert code == 1, lines
-        assert_whole(tmp_path / "out", expected)
-
-    @pytest.mark.long
-    def test_an_interrupt_ends_it_and_the_local_engine_goes_on(self, corpus, expected, tmp_path):
-        with held(corpus, tmp_path / "out") as run:
-            run.process.send_signal(signal.SIGINT)
-            run.let_go()
-            code, lines = ended(run.process)
-        assert code == 130, lines
-        assert lines[-1].startswith("ctc-align: interrupted: ")
-        assert not runs.summary(tmp_path / "out")["complete"]
-        done = len(runs.lines(tmp_path / "out"))
-        assert 2 <= done < UTTERANCES
-        runs.run(corpus, "--out-dir", tmp_path / "out", "--workers", 2, "--batch-seconds", 2)
         assert_whole(tmp_path / "out", expected)
 
     @pytest.mark.long

@@ -10,13 +10,18 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import corpus_runs
+import numpy as np
 import pytest
+import soundfile
 from corpus_runs import journal_line
+from sample_alignments import make_alignment
 
 from ctc_align.corpus.report.report_page import histogram_chart
 from ctc_align.corpus.report.run_figures import MOST_REASONS, Histogram, RunFigures, reason_kind, run_figures
+from ctc_align.corpus.sources.named_recordings import find_recording
 from ctc_align.corpus.state.journal import DONE, FAILED, Journal, Shard, journal_path
 from ctc_align.corpus.state.summary import Summary, summarize, summary_path
+from ctc_align.errors import UsageError
 from ctc_align.files import Alignment
 from ctc_align.types import AlignedToken, AlignedWord
 
@@ -102,8 +107,7 @@ def page_text(folder: Path) -> str:
 @pytest.mark.parametrize(("shards", "jobs"), [(False, 1), (True, 1), (False, 3), (True, 2)])
 def test_the_figures_are_those_of_the_summary(tmp_path, cli, shards, jobs):
     folder = run_folder(tmp_path / "run", shards=shards, jobs=jobs)
-    result = cli("corpus", "--summary", folder)
-    assert result.code == 1
+    result = cli("corpus", "--summary", folder, code=1)
     assert not [note for note in ("not come to its end", "there is no journal") if note in result.stderr]
     expected = corpus_runs.summary(folder)
     found = run_figures(folder)
@@ -156,8 +160,7 @@ def test_a_run_that_has_not_ended_says_so(tmp_path, cli):
     journal_path(folder, Shard(1, 3)).unlink()
     data = json.loads(summary_path(folder, Shard(0, 3)).read_text("utf-8"))
     summary_path(folder, Shard(0, 3)).write_text(json.dumps({**data, "complete": False}), "utf-8")
-    result = cli("report", folder)
-    assert result.code == 0
+    result = cli("report", folder, code=0)
     text, joined = page_text(folder), cli("corpus", "--summary", folder)
     for note in ("journal.0-of-3.jsonl: its run has not come to its end", "of 3 shards there is no journal of 1"):
         for told in (result.stderr, text, joined.stderr):
@@ -170,8 +173,7 @@ def test_outputs_that_cannot_be_read_are_told(tmp_path, cli):
     folder = run_folder(tmp_path / "run")
     (folder / "u0.json").unlink()
     (folder / "u1.json").write_text('{"format": "ctc-align/1", "words": [{}]}')
-    result = cli("report", folder)
-    assert result.code == 1
+    result = cli("report", folder, code=1)
     for told in (result.stderr, page_text(folder)):
         assert "u0.json" in told
         assert "u1.json" in told
@@ -201,15 +203,11 @@ def test_what_is_there_stays(tmp_path, cli):
     folder = run_folder(tmp_path / "run")
     assert cli("report", folder).code == 0
     first = (folder / "report.html").read_bytes()
-    result = cli("report", folder)
-    assert result.code == 2
-    assert "exists already; give --force" in result.error
+    assert "exists already; give --force" in cli("report", folder, code=2).error
     assert cli("report", folder, "--force").code == 0
     assert (folder / "report.html").read_bytes() == first, "the same bytes each time"
     (folder / "report.html").write_text("an utterance called report")
-    result = cli("report", folder, "--force")
-    assert result.code == 2
-    assert "is not a report" in result.error
+    assert "is not a report" in cli("report", folder, "--force", code=2).error
     assert (folder / "report.html").read_text() == "an utterance called report"
 
 
@@ -224,9 +222,7 @@ def test_what_is_there_stays(tmp_path, cli):
 )
 def test_no_run_is_a_wrong_call(cli, tmp_path, monkeypatch, arguments, says):
     monkeypatch.chdir(tmp_path)
-    result = cli("report", *arguments)
-    assert result.code == 2
-    assert says in result.error
+    assert says in cli("report", *arguments, code=2).error
     assert not list(tmp_path.iterdir())
 
 
@@ -287,12 +283,50 @@ def test_any_utterance_of_a_run_can_be_listened_to(cli, run, layout: str, tmp_pa
     cli("report", out_dir)
     assert f"ctc-align view {out_dir} --utterance NAME" in (out_dir / "report.html").read_text("utf-8")
     pages = tmp_path / "pages"
-    result = cli("view", out_dir, "--utterance", "part 2/u8", "--utterance", "part 0/u6", "-o", pages)
-    assert result.code == 0, result.stderr
+    cli("view", out_dir, "--utterance", "part 2/u8", "--utterance", "part 0/u6", "-o", pages, code=0)
     for name in ("u8", "u6"):
         html = (pages / f"{name}.html").read_text("utf-8")
         assert f"number {name[1:]} of them" in html
         assert len(html.partition('id="page-audio">')[2].partition("</script>")[0]) > 100, "its sound is inside"
     for id, says in (("u99", "has no such utterance"), ("part 0/u3", "was not aligned")):
-        wrong = cli("view", out_dir, "--utterance", id)
-        assert (wrong.code, says in wrong.error) == (2, True), wrong.stderr
+        assert says in cli("view", out_dir, "--utterance", id, code=2).error
+
+
+MADE = make_alignment((), 1.0, audio="corpus/spk1/a.wav")
+
+
+def put(*places: tuple[str, float]) -> None:
+    for path, seconds in places:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        soundfile.write(path, np.zeros(int(seconds * 8000)), 8000)
+
+
+@pytest.mark.parametrize(
+    ("there", "given", "found"),
+    [
+        ([("corpus/spk1/a.wav", 1), ("out/a.wav", 1)], "", "corpus/spk1/a.wav"),
+        ([("corpus/spk1/a.wav", 9), ("out/a.wav", 1)], "", "out/a.wav"),
+        ([("corpus/spk1/a.wav", 9), ("out/a.wav", 0.5)], "", "corpus/spk1/a.wav"),
+        ([("out/spk1/a.wav", 1), ("out/a.wav", 1)], "", "out/spk1/a.wav"),
+        ([("new/spk1/a.wav", 1), ("new/a.wav", 1)], "new", "new/spk1/a.wav"),
+        ([("new/spk1/a.wav", 2), ("new/a.wav", 1)], "new", "new/a.wav"),
+        ([("corpus/spk1/a.wav", 1), ("new/talk.flac", 1)], "new", "new/talk.flac"),
+        ([("new/b.wav", 9)], "new/b.wav", "new/b.wav"),
+        (
+            [("corpus/spk1/a.wav", 0.5), ("out/b.wav", 1)],
+            "",
+            "spk1/a.wav is another recording: it is 0.5 s",
+        ),
+        ([("new/b.wav", 1)], "new", "'corpus/spk1/a.wav' is not in new"),
+    ],
+)
+def test_a_recording_is_that_of_the_longest_end_of_its_path_and_of_its_length(
+    tmp_path, monkeypatch, there, given, found
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    put(*there)
+    if " " not in found:
+        assert find_recording(MADE, Path("out/talk.json"), given) == Path(found)
+    else:
+        with pytest.raises(UsageError, match=found):
+            find_recording(MADE, Path("out/talk.json"), given)

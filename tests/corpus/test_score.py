@@ -22,7 +22,6 @@ from ctc_align.corpus import corpus_scores
 from ctc_align.corpus.corpus_scores import ScoredUtterance, ScoreTask, score_source
 from ctc_align.corpus.engine.stages import WorkerOptions
 from ctc_align.corpus.utterance import Refused, Utterance
-from ctc_align.errors import UsageError
 
 
 @pytest.fixture(scope="module")
@@ -67,18 +66,6 @@ def test_every_utterance_in_its_place_as_alone(folder: Path, more: dict[str, obj
         # Another number of threads adds up in another order.
         assert one.scored[0].loss == pytest.approx(alone[0].loss, rel=1e-5)
         assert one.scored[0].text == one.text
-
-
-def test_alternatives_are_ranked_and_the_text_beside_them_is_not_one(folder: Path) -> None:
-    one = utterances(folder)[3]
-    results = list(all_scored([replace(one, texts=("hello", "no", "hello", ""))], folder))
-    scored = results[0].scored
-    assert [it.rank for it in scored] == [1, 2, 3, 4]
-    assert sorted(it.index for it in scored) == [0, 1, 2, 3]
-    assert scored[-1].error is not None
-    assert sum(it.posterior or 0.0 for it in scored) == pytest.approx(1.0)
-    expected = Aligner(str(folder / "model"), device="cpu").score_texts(one.audio, ["hello", "no", "hello", ""])
-    assert [it.index for it in scored] == [it.index for it in expected]
 
 
 def test_parts_of_recordings(folder: Path) -> None:
@@ -138,21 +125,6 @@ def test_a_source_is_streamed(folder: Path, monkeypatch) -> None:
     assert [one.id for one in islice(results, 10)] == [f"u{i}" for i in range(10)]
     assert len(read) <= 10 + 3 * 4
     results.close()  # type: ignore[attr-defined]
-
-
-def test_nothing_to_score(folder: Path) -> None:
-    assert list(all_scored([], folder)) == []
-
-
-@pytest.mark.parametrize(
-    ("more", "says"),
-    [({"workers": 0}, "workers: expected at least 1, got 0"), ({"batch_seconds": 0.0}, "batch_seconds: expected")],
-)
-def test_options_that_cannot_be(folder: Path, more: dict[str, object], says: str) -> None:
-    with pytest.raises(UsageError, match=says):
-        all_scored([], folder, **more)
-    with pytest.raises(UsageError, match="no such model"):
-        score_source([], WorkerOptions(ScoreTask(), "no-such-model"))
 
 
 @pytest.mark.long

@@ -53,11 +53,3 @@ def test_another_number_of_shards_goes_on(run, layout, corpus, tmp_path):
     result = run(corpus, "--out-dir", parts, *LAYOUTS[layout])
     assert runs.summary(parts)["skipped"] == 57, result.stderr
     assert runs.outputs(parts) == expected
-
-
-@pytest.mark.parametrize("shard", ["2/2", "-1/2", "1", "a/b", "1/0"])
-def test_what_is_no_shard_is_refused(run, shard, corpus, tmp_path):
-    result = run(corpus, "--out-dir", tmp_path / "out", f"--shard={shard}")
-    assert result.code == 2
-    assert "--shard: expected I/N" in result.stderr
-    assert not (tmp_path / "out").exists()

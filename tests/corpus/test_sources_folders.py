@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from made_sources import read, reasons, write
+from made_sources import read, require_reasons, write
 
 from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.state.resume import Fingerprints
@@ -26,19 +26,9 @@ def grid(*tiers: tuple[str, list[tuple[float, float, str]]], end: float = 10.0) 
 
 
 def test_audio_and_transcripts_beside(tmp_path):
-    root = write(
-        tmp_path / "corpus",
-        {
-            "b/two.WAV": "",
-            "b/two.Lab": "\ufefftwo\r\n",
-            'a/one é\'s "x".flac': "",
-            'a/one é\'s "x".txt': "One, two.\n",
-            "a/inner/z.opus": "",
-            "a/inner/z.lab": "z",
-            "top.mp3": "",
-            "top.txt": "top",
-        },
-    )
+    files = dict.fromkeys(("b/two.WAV", 'a/one é\'s "x".flac', "a/inner/z.opus", "top.mp3"), "")
+    files |= {"b/two.Lab": "\ufefftwo\r\n", 'a/one é\'s "x".txt': "One, two.\n", "a/inner/z.lab": "z", "top.txt": "top"}
+    root = write(tmp_path / "corpus", files)
     found, refused = read(root)
     assert refused == []
     expected = [
@@ -55,46 +45,22 @@ def test_audio_and_transcripts_beside(tmp_path):
 
 
 def test_nothing_is_skipped_silently(tmp_path):
-    root = write(
-        tmp_path,
-        {
-            "s/good.wav": "",
-            "s/good.txt": "good",
-            "s/alone.wav": "",
-            "s/text.txt": "no audio",
-            "s/grid.TextGrid": grid(("a", [(0, 1, "x")])),
-            "s/other.m4a": "",
-            "s/other.txt": "for FFmpeg",
-            "s/good.mp4": "a video beside its sound",
-            "s/empty.wav": "",
-            "s/empty.txt": " \n",
-            "s/latin.wav": "",
-            "s/latin.txt": "stra\xdfe".encode("latin-1"),
-            "s/both.wav": "",
-            "s/both.txt": "txt",
-            "s/both.lab": "lab",
-            "s/twin.wav": "",
-            "s/twin.flac": "",
-            "s/twin.txt": "twin",
-            "s/README.md": "left alone",
-        },
-    )
-    found, refused = read(root)
+    sounds = ("good.wav", "alone.wav", "other.m4a", "empty.wav", "latin.wav", "both.wav", "twin.wav", "twin.flac")
+    files: dict[str, str | bytes] = dict.fromkeys((f"s/{name}" for name in sounds), "")
+    files |= {"s/good.txt": "good", "s/text.txt": "no audio", "s/grid.TextGrid": grid(("a", [(0, 1, "x")]))}
+    files |= {"s/other.txt": "for FFmpeg", "s/good.mp4": "a video beside its sound", "s/empty.txt": " \n"}
+    files |= {"s/latin.txt": b"stra\xdfe", "s/both.txt": "txt", "s/both.lab": "lab", "s/twin.txt": "twin"}
+    found, refused = read(write(tmp_path, files | {"s/README.md": "left alone"}))
     assert [(utterance.id, os.path.basename(utterance.audio), utterance.text) for utterance in found] == [
         ("s/both", "both.wav", "lab"),
         ("s/good", "good.wav", "good"),
         ("s/other", "other.m4a", "for FFmpeg"),
         ("s/twin", "twin.flac", "twin"),
     ]
-    why = reasons(refused)
-    assert "no transcript beside it" in why.pop("s/alone.wav")
-    assert "no audio of this name" in why.pop("s/text.txt")
-    assert "no audio of this name" in why.pop("s/grid.TextGrid")
-    assert "empty.txt: the transcript is empty" in why.pop("s/empty.txt")
-    assert "UTF-8" in why.pop("s/latin.txt")
-    assert "both.lab is used" in why.pop("s/both.txt")
-    assert "twin.flac beside it has the same name" in why.pop("s/twin.wav")
-    assert why == {}
+    expected = {"s/alone.wav": "no transcript beside it", "s/both.txt": "both.lab is used", "s/latin.txt": "UTF-8"}
+    expected |= dict.fromkeys(("s/text.txt", "s/grid.TextGrid"), "no audio of this name")
+    expected |= {"s/empty.txt": "empty.txt: the transcript is empty", "s/twin.wav": "twin.flac beside it has the same"}
+    require_reasons(refused, expected)
     assert {item.id for item in refused} >= {"s/alone", "s/text", "s/empty", "s/latin", "s/twin (s/twin.wav)"}
 
 
@@ -108,10 +74,7 @@ def test_textgrid_transcripts(tmp_path):
         tmp_path, {"day 1/rec.wav": "", "day 1/rec.TextGrid": tiers, "day 1/rec2.wav": "", "day 1/rec2.txt": "x"}
     )
     found, refused = read(root)
-    assert [
-        (utterance.id, utterance.text, utterance.offset_s, utterance.duration_s, utterance.speaker, utterance.tier)
-        for utterance in found[:-1]
-    ] == [
+    assert [(u.id, u.text, u.offset_s, u.duration_s, u.speaker, u.tier) for u in found[:-1]] == [
         ("day 1/rec-anna-1.250-2.500", "Hello there.", 1.25, 1.25, "anna", "anna"),
         ("day 1/rec-anna-3.000-4.100", 'say "x"', 3.0, 1.1, "anna", "anna"),
         ("day 1/rec-bert_b-0.000-1.250", "One", 0.0, 1.25, "bert/b", "bert/b"),
@@ -133,10 +96,7 @@ def test_textgrids_that_are_no_transcripts(tmp_path):
     assert [(utterance.id, utterance.text, utterance.recording) for utterance in found] == [
         ("done", "aligned before", "")
     ]
-    why = reasons(refused)
-    assert "not a TextGrid" in why["bad.TextGrid"]
-    assert "got none" in why["none.TextGrid"]
-    assert len(why) == 2
+    require_reasons(refused, {"bad.TextGrid": "not a TextGrid", "none.TextGrid": "got none"})
 
 
 def test_intervals_of_one_name_get_names_of_their_own(tmp_path):
@@ -218,25 +178,17 @@ def test_hidden_files_and_the_output_folder_are_no_part_of_it(tmp_path):
 
 
 def test_librispeech(tmp_path):
-    root = write(
-        tmp_path / "LibriSpeech",
-        {
-            "README.TXT": "left alone",
-            "dev/84/121/84-121.trans.txt": "84-121-0000 GO DO YOU HEAR\n84-121-0001\tBUT  IN\r\n\n"
-            "84-121-0002 NO AUDIO\n84-121-0000 AGAIN\n84-121-0004\n84-121-0005 TWO FORMATS\n../84-121-0000 X\n",
-            "dev/84/121/84-121-0000.flac": "",
-            "dev/84/121/84-121-0001.FLAC": "",
-            "dev/84/121/84-121-0003.flac": "",
-            "dev/84/121/84-121-0004.flac": "",
-            "dev/84/121/84-121-0005.flac": "",
-            "dev/84/121/84-121-0005.wav": "",
-            "dev/85/1/other.flac": "",
-            "dev/85/1/85-1.trans.txt": b"other \xff\n",
-        },
+    folder = "dev/84/121"
+    sounds = [f"{folder}/84-121-000{name}" for name in ("0.flac", "1.FLAC", "3.flac", "4.flac", "5.flac", "5.wav")]
+    files: dict[str, str | bytes] = dict.fromkeys((*sounds, "dev/85/1/other.flac"), "")
+    files |= {"README.TXT": "left alone", "dev/85/1/85-1.trans.txt": b"other \xff\n"}
+    files[f"{folder}/84-121.trans.txt"] = (
+        "84-121-0000 GO DO YOU HEAR\n84-121-0001\tBUT  IN\r\n\n84-121-0002 NO AUDIO\n84-121-0000 AGAIN\n84-121-0004\n"
+        "84-121-0005 TWO FORMATS\n../84-121-0000 X\n"
     )
+    root = write(tmp_path / "LibriSpeech", files)
     found, refused = read(root)
     assert open_source(root).kind == "librispeech"
-    folder = "dev/84/121"
     assert [(utterance.id, utterance.text, utterance.speaker) for utterance in found] == [
         (f"{folder}/84-121-0000", "GO DO YOU HEAR", "84"),
         (f"{folder}/84-121-0001", "BUT  IN", "84"),
@@ -245,16 +197,11 @@ def test_librispeech(tmp_path):
     assert found[1].audio == f"{root}/{folder}/84-121-0001.FLAC"
     assert found[1].origin == f"{folder}/84-121.trans.txt, line 2"
     assert found[1].output == found[1].id
-    why = reasons(refused)
-    assert "no audio" in why.pop(f"{folder}/84-121.trans.txt, line 4")
-    assert "84-121.trans.txt, line 1 has it already" in why.pop(f"{folder}/84-121.trans.txt, line 5")
-    assert "empty" in why.pop(f"{folder}/84-121.trans.txt, line 6")
-    assert "no audio" in why.pop(f"{folder}/84-121.trans.txt, line 8")
-    assert "no transcript" in why.pop(f"{folder}/84-121-0003.flac")
-    assert "same name" in why.pop(f"{folder}/84-121-0005.wav")
-    assert "UTF-8" in why.pop("dev/85/1/85-1.trans.txt, line 1")
-    assert "no transcript" in why.pop("dev/85/1/other.flac")
-    assert why == {}
+    lines = {4: "no audio", 5: "84-121.trans.txt, line 1 has it already", 6: "empty", 8: "no audio"}
+    expected = {f"{folder}/84-121.trans.txt, line {line}": words for line, words in lines.items()}
+    expected |= dict.fromkeys((f"{folder}/84-121-0003.flac", "dev/85/1/other.flac"), "no transcript")
+    expected |= {f"{folder}/84-121-0005.wav": "same name", "dev/85/1/85-1.trans.txt, line 1": "UTF-8"}
+    require_reasons(refused, expected)
 
 
 def test_which_kind_a_folder_is(tmp_path):

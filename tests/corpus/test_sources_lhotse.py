@@ -10,32 +10,11 @@ from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
 
-CUT = {
-    "id": "cut-1",
-    "start": 0,
-    "duration": 10.0,
-    "channel": 0,
-    "supervisions": [
-        {
-            "id": "sup-1",
-            "recording_id": "rec",
-            "start": 0.0,
-            "duration": 4.2,
-            "channel": 0,
-            "text": "One.",
-            "speaker": "a",
-        }
-    ],
-    "recording": {
-        "id": "rec",
-        "sources": [{"type": "file", "channels": [0], "source": "wavs/rec 1.flac"}],
-        "sampling_rate": 16000,
-        "num_samples": 160000,
-        "duration": 10.0,
-        "channel_ids": [0],
-    },
-    "type": "MonoCut",
-}
+SUPERVISION = {"id": "sup-1", "start": 0.0, "duration": 4.2, "channel": 0, "text": "One.", "speaker": "a"}
+RECORDING = {"id": "rec", "sampling_rate": 16000, "num_samples": 160000, "duration": 10.0, "channel_ids": [0]}
+RECORDING["sources"] = [{"type": "file", "channels": [0], "source": "wavs/rec 1.flac"}]
+CUT = {"id": "cut-1", "type": "MonoCut", "start": 0, "duration": 10.0, "channel": 0, "recording": RECORDING}
+CUT["supervisions"] = [SUPERVISION]
 
 
 def changed(path: str = "", value: object = None, **cut: object) -> dict:

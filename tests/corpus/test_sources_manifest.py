@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 import os
 import re
 import tracemalloc
@@ -13,8 +14,10 @@ from made_sources import jsonl, read, write
 
 from ctc_align.corpus.sources import open_source, with_channel
 from ctc_align.corpus.sources.manifest_files import COLUMNS, KEYS
+from ctc_align.corpus.state.resume import Fingerprints
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
+from ctc_align.types import Transcript
 
 GOOD = {"audio_filepath": "a.wav", "text": "one"}
 
@@ -258,3 +261,46 @@ def test_the_page_lists_the_keys_of_manifests_and_the_columns_of_tables():
     assert list(listed) == list(COLUMNS)
     assert {what: keys for what, (keys, _) in listed.items() if keys} == {w: list(k) for w, k in KEYS.items()}
     assert {what: columns for what, (_, columns) in listed.items()} == {w: list(c) for w, c in COLUMNS.items()}
+
+
+LANGUAGES = (
+    {"audio": "a.wav", "text": "ja", "language": "German"},
+    {"audio": "b.wav", "text": "ja", "locale": "fy-NL"},
+    {"audio": "c.wav", "text": "ja", "lang": None, "language": 7},
+)
+
+
+def cut_in(name: str, language: str | None) -> dict[str, object]:
+    sources = [{"type": "file", "source": f"{name}.wav", "channels": [0]}]
+    supervision = {"id": name, "start": 0, "duration": 1.0, "text": "ja", "language": language}
+    return {"id": name, "recording": {"sources": sources, "duration": 2.0}, "supervisions": [supervision]}
+
+
+SOURCES = {
+    "manifest.jsonl": jsonl(*LANGUAGES),
+    "table.tsv": "path\tsentence\tlocale\na.wav\tja\tde\nb.wav\tja\tfy-NL\nc.wav\tja\t\n",
+    "cuts.jsonl": jsonl(cut_in("a", "de"), cut_in("b", "fy-NL"), cut_in("c", None)),
+    "kaldi": {"wav.scp": "a a.wav\nb b.wav\nc c.wav\n", "text": "a ja\nb ja\nc ja\n", "utt2lang": "a de\nb fy-NL\n"},
+}
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_every_kind_of_source_may_say_the_language(name: str, tmp_path: Path) -> None:
+    content = SOURCES[name]
+    root = write(tmp_path / name, content) if isinstance(content, dict) else write(tmp_path, {name: content}) / name
+    found, refused = read(root)
+    assert refused == []
+    assert [one.language for one in found] == ["de", "fy-NL", ""]
+    assert [one.spoken for one in found] == [Transcript("ja", language="de"), Transcript("ja", language="fy-NL"), "ja"]
+    marks = {Fingerprints("run").of(replace(found[0], language=language)) for language in ("", "de", "nl")}
+    assert len(marks) == 3
+
+
+def test_a_language_that_nothing_knows_is_told_and_the_line_stays(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    root = write(tmp_path, {"m.jsonl": jsonl({"audio": "a.wav", "text": "nuqneH", "lang": "Klingonisch"})})
+    with caplog.at_level(logging.WARNING):
+        found, refused = read(root / "m.jsonl")
+    assert ([one.language for one in found], refused) == ([""], [])
+    assert [("Klingonisch" in line, "no language were given" in line) for line in caplog.messages] == [(True, True)]

@@ -184,18 +184,13 @@ def test_the_recording_is_that_of_the_longest_path_and_of_the_length(place: Path
     made = from_dict(json.loads((place / "good.json").read_bytes()))
     (root / "spk1").mkdir(parents=True)
     (root / "spk1" / "a.json").write_bytes((place / "good.json").read_bytes())
-    for path in (root / "a.wav", root / "deep/a.wav", other / "spk1/a.wav", other / "a.wav", other / "deep/a.wav"):
+    for path in (root / "a.wav", other / "spk1/a.wav", other / "a.wav"):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(wav())
     folder = AlignmentFolder(root, other)
-    for named, found in {
-        "spk1/a.wav": "spk1/a.wav",
-        str(other / "deep" / "a.wav"): "deep/a.wav",
-        "elsewhere/a.wav": "spk1/a.wav",
-        "/" * 5000 + "a.wav": None,
-    }.items():
-        expected = None if found is None else other / found
-        assert folder.audio("spk1/a", replace(made, audio=named)) == expected, named
+    for named in ("spk1/a.wav", "elsewhere/a.wav"):
+        assert folder.audio("spk1/a", replace(made, audio=named)) == other / "spk1/a.wav"
+    assert folder.audio("spk1/a", replace(made, audio="/" * 5000 + "a.wav")) is None
     assert folder.audio("spk1/a", replace(made, audio="a.wav", duration_s=2.0)) is None
     (root / "a.wav").write_bytes(wav(3.0))
     assert folder.audio("spk1/a", replace(made, audio="a.wav", offset_s=1.0, duration_s=2.0)) == root / "a.wav"

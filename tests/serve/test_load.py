@@ -11,11 +11,9 @@ from pathlib import Path
 
 import pytest
 import soundfile
-from local_server import Answer, LocalServer, Parts
+from local_server import Answer, Parts, local_server
 
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.serve.jobs import ServerLimits
-from ctc_align.serve.server import Address, AlignServer
 
 DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"
 CLIENTS = 50
@@ -37,37 +35,25 @@ def request_of(client: int) -> Parts:
 
 
 def test_fifty_clients_at_once_get_what_each_would_get_alone(tmp_path: Path) -> None:
-    aligner = Aligner()
-    server = AlignServer(aligner, ServerLimits())
-    there: list[str] = []
-    listening = threading.Event()
-    run = threading.Thread(target=server.run, args=(Address(port=0), lambda url: (there.append(url), listening.set())))
-    run.start()
-    assert listening.wait(10)
-    asked = LocalServer(server, None, int(there[0].rstrip("/").rpartition(":")[2]))  # type: ignore[arg-type]
     requests = [request_of(client) for client in range(CLIENTS)]
-    try:
-        assert asked.post("/align", requests[0]).status == 200
+    with local_server(aligner=Aligner()) as server:
+        assert server.post("/align", requests[0]).status == 200
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         start = threading.Barrier(CLIENTS)
 
         def ask(parts: Parts) -> Answer:
             start.wait()
-            return asked.post("/align", parts)
+            return server.post("/align", parts)
 
         with ThreadPoolExecutor(CLIENTS) as pool:
             answers = list(pool.map(ask, requests))
         grown_mb = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
-        counts = server.queue.counts()
-    finally:
-        server.end()
-        run.join(30)
+        counts = server.server.queue.counts()
     assert [answer.status for answer in answers] == [200] * CLIENTS
     assert [answer.json["text"].split(":")[0] for answer in answers] == [f"Client {i}" for i in range(CLIENTS)]
     assert counts["largest_batch"] > 5
     assert counts["batches"] < CLIENTS / 2
     assert grown_mb < MOST_GROWTH_MB
-    print(f"{counts}; memory grew by {grown_mb:.0f} MB")
     alone = Aligner()
     for client in range(0, CLIENTS, 10):
         path = tmp_path / f"client{client}.flac"

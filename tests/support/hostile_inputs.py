@@ -130,10 +130,10 @@ def _plain(data: bytes, other: bytes, chance: random.Random) -> bytes:
 def _json(data: bytes, chance: random.Random) -> bytes | None:
     """Replace, remove or add a value somewhere in a line of JSON; None where it is none (any more)."""
     whole = b"\n" in data.strip() and data.lstrip().startswith(b"{\n")
-    lines = [data] if whole else data.split(b"\n")
-    place = chance.randrange(len(lines))
+    rows = [data] if whole else data.split(b"\n")
+    place = chance.randrange(len(rows))
     try:
-        value = json.loads(lines[place])
+        value = json.loads(rows[place])
     except (ValueError, RecursionError):
         return None
     holders = list(_holders(value))
@@ -154,8 +154,8 @@ def _json(data: bytes, chance: random.Random) -> bytes | None:
         text = json.dumps(value, ensure_ascii=chance.random() < 0.9)
     except (ValueError, RecursionError):
         return None
-    lines[place] = text.encode("utf-8", "surrogatepass")
-    return b"\n".join(lines)
+    rows[place] = text.encode("utf-8", "surrogatepass")
+    return b"\n".join(rows)
 
 
 def _holders(value: Any) -> Any:
@@ -202,7 +202,7 @@ def _insert(data: bytes, other: bytes, chance: random.Random) -> bytes:
     return data[:place] + new + data[place:]
 
 
-def _delete(data: bytes, other: bytes, chance: random.Random) -> bytes:
+def delete(data: bytes, other: bytes, chance: random.Random) -> bytes:
     start, end = _span(data, chance)
     return data[:start] + data[end:]
 
@@ -216,7 +216,7 @@ def _truncate(data: bytes, other: bytes, chance: random.Random) -> bytes:
     return data[: chance.randrange(len(data) + 1)]
 
 
-def _flip(data: bytes, other: bytes, chance: random.Random) -> bytes:
+def flip(data: bytes, other: bytes, chance: random.Random) -> bytes:
     changed = bytearray(data)
     for _ in range(chance.choice((1, 1, 4, 32)) if changed else 0):
         changed[chance.randrange(len(changed))] ^= 1 << chance.randrange(8)
@@ -247,24 +247,24 @@ def _splice(data: bytes, other: bytes, chance: random.Random) -> bytes:
     return data[:start] + other[end:]
 
 
-def _lines(data: bytes, other: bytes, chance: random.Random) -> bytes:
+def lines(data: bytes, other: bytes, chance: random.Random) -> bytes:
     """Double, remove, swap or join lines, or repeat one a thousand times."""
-    lines = data.split(b"\n")
-    a, b = chance.randrange(len(lines)), chance.randrange(len(lines))
+    rows = data.split(b"\n")
+    a, b = chance.randrange(len(rows)), chance.randrange(len(rows))
     action = chance.randrange(6)
     if action == 0:
-        lines[a:a] = [lines[b]] * chance.choice((1, 1, 1000))
+        rows[a:a] = [rows[b]] * chance.choice((1, 1, 1000))
     elif action == 1:
-        del lines[a]
+        del rows[a]
     elif action == 2:
-        lines[a], lines[b] = lines[b], lines[a]
+        rows[a], rows[b] = rows[b], rows[a]
     elif action == 3:
-        lines[a] = lines[a].replace(b" ", b"\t")
+        rows[a] = rows[a].replace(b" ", b"\t")
     elif action == 4:
-        lines[a] = lines[a].strip() + lines[b]
+        rows[a] = rows[a].strip() + rows[b]
     else:
-        lines[a] = b""
-    return b"\n".join(lines)
+        rows[a] = b""
+    return b"\n".join(rows)
 
 
 def _recode(data: bytes, other: bytes, chance: random.Random) -> bytes:
@@ -288,16 +288,16 @@ _CHANGES: tuple[Callable[[bytes, bytes, random.Random], bytes], ...] = (
     *(
         _insert,
         _insert,
-        _delete,
+        delete,
         _double,
         _truncate,
-        _flip,
-        _flip,
+        flip,
+        flip,
         _integer,
         _integer,
         _splice,
-        _lines,
-        _lines,
+        lines,
+        lines,
         _recode,
     ),
 )

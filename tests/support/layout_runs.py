@@ -54,13 +54,11 @@ def run(
     again: Collection[str] = (),
     seed: int = 0,
     window: int = 3,
-    stop_after: int | None = None,
 ) -> list[str]:
     """Run or resume; returns the ids that were computed. The journal is a file of lines "id outcome".
 
     Args:
         failing: ids that fail now; again: ids that are computed although the journal calls them done.
-        stop_after: leave the run, as an interrupted one does, after so many windows.
     """
     layout = layout_for(settings)
     Path(settings.out_dir).mkdir(parents=True, exist_ok=True)
@@ -68,9 +66,7 @@ def run(
     known = dict(line.split() for line in journal.read_text().splitlines()) if journal.exists() else {}
     computed: list[str] = []
     with Assembly(layout) as assembly:
-        for number, first in enumerate(range(0, len(utterances), window)):
-            if number == stop_after:
-                return computed
+        for first in range(0, len(utterances), window):
             items = list(enumerate(utterances))[first : first + window]
             todo = []
             for index, utterance in items:

@@ -94,25 +94,12 @@ class SpreadingAligner:
         words = words_of(text.text, self.settings)
         require_words(words, name)
         step_s = audio.duration_s / len(words.words)
-        return Alignment(
-            utterance=name,
-            audio=audio.name,
-            duration_s=audio.duration_s,
-            model="spread",
-            backend="cpu",
-            frame_shift_s=0.01,
-            loss=1.0,
-            score=-1.0,
-            text=words.text,
-            words=tuple(
-                AlignedWord(
-                    word.text, word.spoken, word.char_start, word.char_end, "aligned", i * step_s, (i + 1) * step_s, 0.9
-                )
-                for i, word in enumerate(words.words)
-            ),
-            loss_per_token=1.0,
-            config=self.settings.to_dict(),
+        aligned = tuple(
+            AlignedWord(w.text, w.spoken, w.char_start, w.char_end, "aligned", i * step_s, (i + 1) * step_s, 0.9)
+            for i, w in enumerate(words.words)
         )
+        fields = (name, audio.name, audio.duration_s, "spread", "cpu", 0.01, 1.0, -1.0, words.text, aligned)
+        return Alignment(*fields, loss_per_token=1.0, config=self.settings.to_dict())
 
 
 @dataclass
@@ -185,10 +172,10 @@ def pair(text: str, seconds: float = 1.0, name: str = "talk.wav") -> Parts:
 
 @contextmanager
 def local_server(
-    folder: Path | None = None, token: str = "", host: str = "127.0.0.1", **limits: Any
+    folder: Path | None = None, token: str = "", host: str = "127.0.0.1", aligner: Any = None, **limits: Any
 ) -> Iterator[LocalServer]:
     """Run a server in a thread while the block runs."""
-    aligner = SpreadingAligner()
+    aligner = aligner or SpreadingAligner()
     shown = None if folder is None else AlignmentFolder(folder)
     server = AlignServer(aligner, ServerLimits(**limits), shown)  # type: ignore[arg-type]
     there: list[str] = []
@@ -204,7 +191,8 @@ def local_server(
     try:
         yield LocalServer(server, aligner, int(there[0].rstrip("/").rpartition(":")[2]))
     finally:
-        aligner.gate.set()
+        if isinstance(aligner, SpreadingAligner):
+            aligner.gate.set()
         server.end()
         thread.join(15)
         assert not thread.is_alive()

@@ -37,6 +37,8 @@ def read(path: os.PathLike[str] | str, kind: str | None = None, **options):
     return utterances, [item for item in items if isinstance(item, Refused)]
 
 
-def reasons(refused: list[Refused]) -> dict[str, str]:
-    """The reasons of refusals by their origins."""
-    return {item.origin: item.reason for item in refused}
+def require_reasons(refused: list[Refused], expected: dict[str, str]) -> None:
+    """Assert that these places are refused and no other, each with a reason that has the words given."""
+    why = {item.origin: item.reason for item in refused}
+    assert why.keys() == expected.keys()
+    assert {origin: why[origin] for origin, words in expected.items() if words not in why[origin]} == {}
