@@ -13,7 +13,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import attack_samples
 import pytest
 from attacked_readers import READERS
 from reader_attack import Attack, most_memory, table
@@ -126,8 +125,8 @@ def test_what_is_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     }
     for says, read in wrong.items():
         attack = Attack(tmp_path, [reader.name])
-        broken = type(reader)(reader.name, reader.seeds, read)
-        assert says in attack.attack(broken, attack_samples.label_maps()[0])
+        broken = type(reader)(reader.name, read)
+        assert says in attack.attack(broken, reader.seeds()[0])
     assert list((tmp_path / "faults" / "labels_map").glob("*.txt"))
 
 

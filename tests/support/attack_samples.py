@@ -6,7 +6,8 @@ import gzip
 import io
 import json
 import struct
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +19,7 @@ from made_books import made_epub
 
 from ctc_align.config import settings_toml
 
+ROOT = Path(__file__).resolve().parents[2]
 VOCAB = ["<b>", "|", *"abcdefghijklmnopqrstuvwxyz'"]
 FRAMES = 20
 
@@ -56,18 +58,6 @@ item []:
 SHORT_GRID = '"ooTextFile"\n"TextGrid"\n0\n1\n<exists>\n1\n"IntervalTier"\n"words"\n0\n1\n1\n0\n1\n"hello"\n'
 
 
-def _of(name: str, *contents: bytes | str) -> list[Case]:
-    return [{name: content.encode() if isinstance(content, str) else content} for content in contents]
-
-
-def textgrids() -> list[Case]:
-    return _of("a.TextGrid", LONG_GRID, SHORT_GRID, LONG_GRID.encode("utf-16"))
-
-
-def ctms() -> list[Case]:
-    return _of("a.ctm", CTM.format("a", "a", "a"), ";; a loss 1 loss_per_token 0.1\n" + CTM.format("a", "b", "b"))
-
-
 @cache
 def _object(utterance: str = "a") -> str:
     from ctc_align.files import to_dict
@@ -89,19 +79,11 @@ def _object(utterance: str = "a") -> str:
     return json.dumps(data, ensure_ascii=False)
 
 
-def alignments() -> list[Case]:
+def _bare_object() -> str:
     plain = json.loads(_object())
     del plain["subtitles"]
     plain["config"] = {}
-    return _of("a.json", _object(), json.dumps(plain, indent=1))
-
-
-def shards() -> list[Case]:
-    return _of("a.jsonl", _object("a") + "\n" + _object("b") + "\n")
-
-
-def packed_shards() -> list[Case]:
-    return _of("a.jsonl.gz", gzip.compress((_object("a") + "\n" + _object("b") + "\n").encode(), mtime=0))
+    return json.dumps(plain, indent=1)
 
 
 MANIFEST = (
@@ -112,47 +94,6 @@ MANIFEST = (
 )
 
 
-def manifests() -> list[Case]:
-    return _of("m.jsonl", MANIFEST)
-
-
-def packed_manifests() -> list[Case]:
-    return _of("m.jsonl", gzip.compress(MANIFEST.encode(), mtime=0))
-
-
-def tables() -> list[Case]:
-    return _of(
-        "t.csv",
-        "audio,text,start,duration,channel,id,speaker\n"
-        'a.wav,"hello, ""you""",0.5,1.5,1,u1,ann\nb.wav,"two\nlines",,,,,\n',
-        "path;sentence;end\na.wav;hello;2.5\nb.wav;world;\n",
-    )
-
-
-def tab_tables() -> list[Case]:
-    return _of("t.csv", 'path\tsentence\tend\tclient_id\na.wav\tso "it is\t2\tann\nb.wav\tworld\t\t\n')
-
-
-def sources() -> list[Case]:
-    return _of(
-        "m.jsonl", MANIFEST, tables()[0]["t.csv"], tab_tables()[0]["t.csv"], CUT, gzip.compress(CUT.encode(), mtime=0)
-    )
-
-
-def kaldi_folders() -> list[Case]:
-    scp = b"r1 a.wav\nr2 sub/b.flac\n"
-    return [
-        {
-            "wav.scp": scp,
-            "text": b"u1 hello world\nu2 again\n",
-            "segments": b"u1 r1 0.5 2.5\nu2 r2 1 -1 0\n",
-            "utt2spk": b"u1 ann\nu2 ben\n",
-        },
-        {"wav.scp": scp, "text": b"r1 hello\nr2 world\n"},
-        {"logprobs.scp": b"u1 a.ark:17\nu2 b.npy\n", "text": b"u1 hello\nu2 world\n"},
-    ]
-
-
 CUT = (
     '{"id": "c1", "type": "MonoCut", "start": 0.5, "duration": 2, "channel": 0, "recording": {"id": "r", "sources": '
     '[{"type": "file", "channels": [0, 1], "source": "a.wav"}], "sampling_rate": 16000, "num_samples": 64000, '
@@ -161,62 +102,7 @@ CUT = (
 )
 
 
-def cuts() -> list[Case]:
-    return _of("cuts.jsonl", CUT, CUT + CUT.replace('"s', '"t'), gzip.compress(CUT.encode(), mtime=0))
-
-
-def librispeech_folders() -> list[Case]:
-    return [
-        {"1-2.trans.txt": b"1-2-0000 HELLO WORLD\n1-2-0001 AGAIN\n", "1-2-0000.flac": b"fLaC", "1-2-0001.flac": b""}
-    ]
-
-
-def mfa_folders() -> list[Case]:
-    return [
-        {"a.wav": b"RIFF", "a.TextGrid": LONG_GRID.encode(), "b.wav": b"", "b.lab": b"hello there"},
-        {"a.mp3": b"ID3", "a.srt": subtitles()[0]["a.srt"], "c.mp4": b"", "c.txt": b"x", "c.TextGrid": b""},
-    ]
-
-
-def lexicons() -> list[Case]:
-    return _of(
-        "a.dict",
-        "hello\tHH AH L OW\nworld\t0.99\t0.2\t1.0\t1.0\tW ER L D\nthe DH AH\nthe DH IY\n",
-        ";;; comment\nHELLO(2)  HH EH1 L OW0 # remark\na AH\n",
-    )
-
-
-def vocabularies() -> list[Case]:
-    return _of("v.txt", "\n".join(VOCAB), "<b> 0\na 2\n  1\n", '["<b>", "a"]', '{"<b>": 0, "a": 1}')
-
-
-def json_vocabularies() -> list[Case]:
-    return _of("v.json", json.dumps(VOCAB), json.dumps({token: index for index, token in enumerate(VOCAB)}))
-
-
-def settings() -> list[Case]:
-    return _of("a.toml", settings_toml(), 'chunk_s = 30\nlabels = "written"\nmin_confidence = 0.5\nromanize = true\n')
-
-
-def assignments() -> list[Case]:
-    return _of("a.set", "chunk_s=30\nlabels=written", 'channel=2\nlanguage="de"\nmin_confidence = 1')
-
-
-def recipes() -> list[Case]:
-    return _of("a.toml", (Path(__file__).parents[2] / "configs" / "english.toml").read_text("utf-8"))
-
-
-def calibrations() -> list[Case]:
-    text = (Path(__file__).parents[2] / "ctc_align" / "models" / "english" / "calibration.toml").read_text("utf-8")
-    return _of("calibration.toml", text, 'format = "ctc-align-calibration/1"\nblank_cost = 1.5\nspike_gap_s = 0.2\n')
-
-
-def onnx_settings() -> list[Case]:
-    text = 'features = "nemo-mel"\nframe-shift-s = 0.08\ntokens = "tokens.txt"\nlayers = [[3, 2], [5, 1, 2, 2]]\n'
-    return [{"a.toml": (text + '[nemo_mel]\nbins = 80\nnormalise = "per_feature"\n').encode(), "a.onnx": b""}]
-
-
-def journals() -> list[Case]:
+def _journals() -> list[Case]:
     from corpus_runs import journal_line
 
     from ctc_align.corpus.state.journal import Journal
@@ -234,68 +120,52 @@ def journals() -> list[Case]:
     return [files, {"journal.jsonl": files["journal.jsonl"], "journal.0-of-2.jsonl": files["journal.jsonl"]}]
 
 
-def label_maps() -> list[Case]:
-    return _of("a.map", "# comment\nax ah\nix ih # remark\nq\n")
-
-
-def books() -> list[Case]:
-    page = {"a.xhtml": "<h1 id='x'>One</h1><p>Call me <i>I</i>&nbsp;x.<br/>y</p>", "b.xhtml": "<p>word</p>"}
-    encryption = {"META-INF/encryption.xml": "<encryption/>", "OEBPS/b.xhtml": "<p>not <b>closed</p>"}
-    return _of("a.epub", made_epub(page), made_epub(page, encryption))
-
-
-def subtitles() -> list[Case]:
-    return _of(
-        "a.srt",
-        "1\n00:00:01,000 --> 00:00:02,500 X1:10\nCall me <i>Ishmael</i>.\n\n"
-        "2\n00:00:03,000 --> 00:00:04,000\n[MUSIC]\n- Yes.\n",
-        "00:01.5 -> 00:02.5\nhello\n\n7\n1:00:03,5 --> 1:00:04,0\n{\\an8}<font color=red>5 % of $3.50</font>\n",
-    )
-
-
-def vtts() -> list[Case]:
-    return _of(
-        "a.vtt",
-        "WEBVTT - x\n\nSTYLE\n::cue {}\n\nNOTE hello\n\none\n"
-        "00:01.000 --> 00:02.000 line:0\n<v Mary>Hello <00:01.500>there &amp; you\n"
-        "\n00:03.000 --> 00:04.000\n<c.loud>OK</c>\n",
-    )
-
-
-def transcripts() -> list[Case]:
-    return _of(
-        "a.txt",
-        "JOHN: We call it bear. (laughs) It’s the 21st of May 1999, 5:30 p.m.; $3.50, 7/8, 50 % of 1,234,567 km/h!\n",
-        "# Title\n\n*Hello*, **world** [link](http://x.org) `code` <b>bold</b> &amp; <!-- gone -->\n\n- one\n- two\n",
-        "<html><body><p>Hello</p><script>x()</script></body></html>",
-        "Mr. Smith—née Jones—said: “Dr. No, call 555-0199 or mail a.b@c.org …” [00:01:02] >> SPEAKER 2: X² + ½ = №5.\n",
-        "日本語 と 中文，ไทย العربية עברית Ελληνικά\n",
-    )
-
-
-def documents() -> list[Case]:
-    """Documents of tiers, and segments in JSON, as transcripts."""
-    grid = (
-        '"ooTextFile" "TextGrid" 0 2 <exists> 3 "IntervalTier" "Ann" 0 2 2 0 1 "So be it." 1 2 "" '
-        '"TextTier" "t" 0 2 1 0.5 "x" "IntervalTier" "Ben" 0 2 2 0 1.5 "" 1.5 2 "Yes ""indeed""!"'
-    )
-    slots = "".join(f'<TIME_SLOT TIME_SLOT_ID="ts{n}" TIME_VALUE="{n * 400}"/>\n' for n in range(1, 5))
-    eaf = (
-        '<?xml version="1.0" encoding="UTF-8"?>\n<ANNOTATION_DOCUMENT AUTHOR="" DATE="" FORMAT="3.0" VERSION="3.0">\n'
-        '<HEADER TIME_UNITS="milliseconds"><PROPERTY NAME="lastUsedAnnotationId">2</PROPERTY></HEADER>\n'
-        f'<TIME_ORDER>\n{slots}<TIME_SLOT TIME_SLOT_ID="ts9"/>\n</TIME_ORDER>\n'
-        '<TIER TIER_ID="Ann" LINGUISTIC_TYPE_REF="x"><ANNOTATION><ALIGNABLE_ANNOTATION ANNOTATION_ID="a1" '
-        'TIME_SLOT_REF1="ts1" TIME_SLOT_REF2="ts2"><ANNOTATION_VALUE>So &amp; so it is.</ANNOTATION_VALUE>'
-        "</ALIGNABLE_ANNOTATION></ANNOTATION></TIER>\n"
-        '<TIER TIER_ID="tr" PARENT_REF="Ann" LINGUISTIC_TYPE_REF="x"><ANNOTATION><REF_ANNOTATION ANNOTATION_ID="a2" '
-        'ANNOTATION_REF="a1"><ANNOTATION_VALUE>Ainsi</ANNOTATION_VALUE></REF_ANNOTATION></ANNOTATION></TIER>\n'
-        '<LINGUISTIC_TYPE LINGUISTIC_TYPE_ID="x" TIME_ALIGNABLE="true"/>\n</ANNOTATION_DOCUMENT>\n'
-    )
-    segments = (
-        '{"text": "a", "segments": [{"start": 0.5, "end": 2, "text": " So be\\nit", "speaker": "A"}, '
-        '{"start": null, "end": 1e3, "text": "Yes"}], "timestamp": {"segment": [{"segment": "x", "start": 1}]}}'
-    )
-    return _of("a.doc", grid, eaf, segments, f"{segments}\n{segments}")
+GRID = (
+    '"ooTextFile" "TextGrid" 0 2 <exists> 3 "IntervalTier" "Ann" 0 2 2 0 1 "So be it." 1 2 "" '
+    '"TextTier" "t" 0 2 1 0.5 "x" "IntervalTier" "Ben" 0 2 2 0 1.5 "" 1.5 2 "Yes ""indeed""!"'
+)
+SLOTS = "".join(f'<TIME_SLOT TIME_SLOT_ID="ts{n}" TIME_VALUE="{n * 400}"/>\n' for n in range(1, 5))
+EAF = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n<ANNOTATION_DOCUMENT AUTHOR="" DATE="" FORMAT="3.0" VERSION="3.0">\n'
+    '<HEADER TIME_UNITS="milliseconds"><PROPERTY NAME="lastUsedAnnotationId">2</PROPERTY></HEADER>\n'
+    f'<TIME_ORDER>\n{SLOTS}<TIME_SLOT TIME_SLOT_ID="ts9"/>\n</TIME_ORDER>\n'
+    '<TIER TIER_ID="Ann" LINGUISTIC_TYPE_REF="x"><ANNOTATION><ALIGNABLE_ANNOTATION ANNOTATION_ID="a1" '
+    'TIME_SLOT_REF1="ts1" TIME_SLOT_REF2="ts2"><ANNOTATION_VALUE>So &amp; so it is.</ANNOTATION_VALUE>'
+    "</ALIGNABLE_ANNOTATION></ANNOTATION></TIER>\n"
+    '<TIER TIER_ID="tr" PARENT_REF="Ann" LINGUISTIC_TYPE_REF="x"><ANNOTATION><REF_ANNOTATION ANNOTATION_ID="a2" '
+    'ANNOTATION_REF="a1"><ANNOTATION_VALUE>Ainsi</ANNOTATION_VALUE></REF_ANNOTATION></ANNOTATION></TIER>\n'
+    '<LINGUISTIC_TYPE LINGUISTIC_TYPE_ID="x" TIME_ALIGNABLE="true"/>\n</ANNOTATION_DOCUMENT>\n'
+)
+SEGMENTS = (
+    '{"text": "a", "segments": [{"start": 0.5, "end": 2, "text": " So be\\nit", "speaker": "A"}, '
+    '{"start": null, "end": 1e3, "text": "Yes"}], "timestamp": {"segment": [{"segment": "x", "start": 1}]}}'
+)
+TABLE = (
+    'audio,text,start,duration,channel,id,speaker\na.wav,"hello, ""you""",0.5,1.5,1,u1,ann\nb.wav,"two\nlines",,,,,\n'
+)
+TAB_TABLE = 'path\tsentence\tend\tclient_id\na.wav\tso "it is\t2\tann\nb.wav\tworld\t\t\n'
+SRT = (
+    "1\n00:00:01,000 --> 00:00:02,500 X1:10\nCall me <i>Ishmael</i>.\n\n"
+    "2\n00:00:03,000 --> 00:00:04,000\n[MUSIC]\n- Yes.\n"
+)
+SCP = "r1 a.wav\nr2 sub/b.flac\n"
+ONNX_SETTINGS = (
+    'features = "nemo-mel"\nframe-shift-s = 0.08\ntokens = "tokens.txt"\nlayers = [[3, 2], [5, 1, 2, 2]]\n'
+    '[nemo_mel]\nbins = 80\nnormalise = "per_feature"\n'
+)
+PAGES = {"a.xhtml": "<h1 id='x'>One</h1><p>Call me <i>I</i>&nbsp;x.<br/>y</p>", "b.xhtml": "<p>word</p>"}
+ENCRYPTED = {"META-INF/encryption.xml": "<encryption/>", "OEBPS/b.xhtml": "<p>not <b>closed</p>"}
+PROSE = (
+    "JOHN: We call it bear. (laughs) It’s the 21st of May 1999, 5:30 p.m.; $3.50, 7/8, 50 % of 1,234,567 km/h!\n",
+    "# Title\n\n*Hello*, **world** [link](http://x.org) `code` <b>bold</b> &amp; <!-- gone -->\n\n- one\n- two\n",
+    "<html><body><p>Hello</p><script>x()</script></body></html>",
+    "Mr. Smith—née Jones—said: “Dr. No, call 555-0199 or mail a.b@c.org …” [00:01:02] >> SPEAKER 2: X² + ½ = №5.\n",
+    "日本語 と 中文，ไทย العربية עברית Ελληνικά\n",
+)
+WAVES = (
+    *(("WAV", "PCM_16", 1), ("WAV", "FLOAT", 2), ("AIFF", "PCM_16", 1), ("CAF", "ALAC_16", 1), ("RF64", "PCM_16", 1)),
+    *(("AU",), ("W64",)),
+)
 
 
 @cache
@@ -315,44 +185,13 @@ def _sound_file(format: str, subtype: str | None = None, channels: int = 1) -> b
     return file.getvalue()
 
 
-def waves() -> list[Case]:
-    kinds = (
-        ("WAV", "PCM_16", 1),
-        ("WAV", "FLOAT", 2),
-        ("AIFF", "PCM_16", 1),
-        ("CAF", "ALAC_16", 1),
-        ("RF64", "PCM_16", 1),
-    )
-    return _of("a.wav", *(_sound_file(*kind) for kind in kinds), _sound_file("AU"), _sound_file("W64"))
-
-
-def flacs() -> list[Case]:
-    return _of("a.flac", _sound_file("FLAC"), _sound_file("FLAC", channels=2))
-
-
-def oggs() -> list[Case]:
-    return _of("a.ogg", _sound_file("OGG", "VORBIS"), _sound_file("OGG", "OPUS"), _sound_file("OGG", "VORBIS") * 2)
-
-
-def _media(name: str, codec: str, container: str) -> list[Case]:
+def _media(name: str, codec: str, container: str) -> bytes:
     from made_media import Coding, write_media
 
     with TemporaryDirectory() as folder:
         samples = _sound(0.3, 48000)[:, None].astype(np.float32)
         path = write_media(Path(folder, name), [(0.0, samples)], 48000, Coding(codec, container))
-        return [{name: path.read_bytes()}]
-
-
-def mp3s() -> list[Case]:
-    return _of("a.mp3", _sound_file("MP3", "MPEG_LAYER_III"))
-
-
-def mp4s() -> list[Case]:
-    return _media("a.m4a", "aac", "mp4")
-
-
-def webms() -> list[Case]:
-    return _media("a.webm", "libopus", "webm")
+        return path.read_bytes()
 
 
 @cache
@@ -361,7 +200,7 @@ def _log_probs() -> np.ndarray:
     return (logits - np.log(np.exp(logits).sum(1, keepdims=True))).astype(np.float32)
 
 
-def arrays(suffix: str) -> list[Case]:
+def _arrays(suffix: str) -> tuple[bytes, ...]:
     import torch
     from safetensors.numpy import save
 
@@ -370,13 +209,13 @@ def arrays(suffix: str) -> list[Case]:
     contents: list[bytes] = []
     for each in kinds:
         file = io.BytesIO()
-        if suffix == ".npy":
+        if suffix == "npy":
             np.save(file, each)
-        elif suffix == ".npz":
+        elif suffix == "npz":
             np.savez_compressed(file, log_probs=each) if each is array else np.savez(file, each)
-        elif suffix == ".safetensors":
+        elif suffix == "safetensors":
             file.write(save({"log_probs": np.ascontiguousarray(each)}, {"format": "pt"}))
-        elif suffix == ".pt":
+        elif suffix == "pt":
             torch.save({"log_probs": torch.from_numpy(np.ascontiguousarray(each))}, file)
         else:
             kind = b"\0BDM " if each.dtype == np.float64 else b"\0BFM "
@@ -385,17 +224,135 @@ def arrays(suffix: str) -> list[Case]:
                 kind + b"\4" + struct.pack("<i", FRAMES) + b"\4" + struct.pack("<i", len(VOCAB)) + rows.tobytes()
             )
         contents.append(file.getvalue())
-    if suffix == ".pt":
+    if suffix == "pt":
         file = io.BytesIO()
         torch.save(torch.from_numpy(array), file, _use_new_zipfile_serialization=False)
         contents.append(file.getvalue())
-    return _of(f"a{suffix}", *contents)
+    return tuple(contents)
 
 
-def model_folders() -> list[Case]:
+def _model_folders() -> list[Case]:
     from made_models import tiny_folder
 
     with TemporaryDirectory() as folder:
         path = tiny_folder(Path(folder, "model"), VOCAB[:6])
         files = {file.name: file.read_bytes() for file in path.iterdir()}
-    return [files, files | calibrations()[0]]
+    return [files, files | seeds_of("calibration")[0]]
+
+
+def _packed(text: str) -> bytes:
+    return gzip.compress(text.encode(), mtime=0)
+
+
+def _read(name: str) -> str:
+    return (ROOT / name).read_text("utf-8")
+
+
+Content = str | bytes
+FILES: dict[str, tuple[str, Callable[[], tuple[Content, ...]]]] = {
+    "textgrid": ("a.TextGrid", lambda: (LONG_GRID, SHORT_GRID, LONG_GRID.encode("utf-16"))),
+    "ctm": (
+        "a.ctm",
+        lambda: (CTM.format("a", "a", "a"), ";; a loss 1 loss_per_token 0.1\n" + CTM.format("a", "b", "b")),
+    ),
+    "alignment json": ("a.json", lambda: (_object(), _bare_object())),
+    "alignments jsonl": ("a.jsonl", lambda: (f"{_object('a')}\n{_object('b')}\n",)),
+    "alignments jsonl.gz": ("a.jsonl.gz", lambda: (_packed(f"{_object('a')}\n{_object('b')}\n"),)),
+    "manifest": ("m.jsonl", lambda: (MANIFEST,)),
+    "manifest gz": ("m.jsonl", lambda: (_packed(MANIFEST),)),
+    "csv": ("t.csv", lambda: (TABLE, "path;sentence;end\na.wav;hello;2.5\nb.wav;world;\n")),
+    "tsv": ("t.csv", lambda: (TAB_TABLE,)),
+    "detected source": ("m.jsonl", lambda: (MANIFEST, TABLE, TAB_TABLE, CUT, _packed(CUT))),
+    "lhotse": ("cuts.jsonl", lambda: (CUT, CUT + CUT.replace('"s', '"t'), _packed(CUT))),
+    "lexicon": (
+        "a.dict",
+        lambda: (
+            "hello\tHH AH L OW\nworld\t0.99\t0.2\t1.0\t1.0\tW ER L D\nthe DH AH\nthe DH IY\n",
+            ";;; comment\nHELLO(2)  HH EH1 L OW0 # remark\na AH\n",
+        ),
+    ),
+    "vocabulary lines": (
+        "v.txt",
+        lambda: ("\n".join(VOCAB), "<b> 0\na 2\n  1\n", '["<b>", "a"]', '{"<b>": 0, "a": 1}'),
+    ),
+    "vocabulary json": (
+        "v.json",
+        lambda: (json.dumps(VOCAB), json.dumps({token: index for index, token in enumerate(VOCAB)})),
+    ),
+    "settings": (
+        "a.toml",
+        lambda: (settings_toml(), 'chunk_s = 30\nlabels = "written"\nmin_confidence = 0.5\nromanize = true\n'),
+    ),
+    "--set": ("a.set", lambda: ("chunk_s=30\nlabels=written", 'channel=2\nlanguage="de"\nmin_confidence = 1')),
+    "recipe": ("a.toml", lambda: (_read("configs/english.toml"),)),
+    "calibration": (
+        "calibration.toml",
+        lambda: (
+            _read("ctc_align/models/english/calibration.toml"),
+            'format = "ctc-align-calibration/1"\nblank_cost = 1.5\nspike_gap_s = 0.2\n',
+        ),
+    ),
+    "labels map": ("a.map", lambda: ("# comment\nax ah\nix ih # remark\nq\n",)),
+    "subtitles": (
+        "a.srt",
+        lambda: (
+            SRT,
+            "00:01.5 -> 00:02.5\nhello\n\n7\n1:00:03,5 --> 1:00:04,0\n{\\an8}<font color=red>5 % of $3.50</font>\n",
+        ),
+    ),
+    "vtt": (
+        "a.vtt",
+        lambda: (
+            "WEBVTT - x\n\nSTYLE\n::cue {}\n\nNOTE hello\n\none\n"
+            "00:01.000 --> 00:02.000 line:0\n<v Mary>Hello <00:01.500>there &amp; you\n"
+            "\n00:03.000 --> 00:04.000\n<c.loud>OK</c>\n",
+        ),
+    ),
+    "document": ("a.doc", lambda: (GRID, EAF, SEGMENTS, f"{SEGMENTS}\n{SEGMENTS}")),
+    "book": ("a.epub", lambda: (made_epub(PAGES), made_epub(PAGES, ENCRYPTED))),
+    "transcript": ("a.txt", lambda: PROSE),
+    "wav": ("a.wav", lambda: tuple(_sound_file(*kind) for kind in WAVES)),
+    "flac": ("a.flac", lambda: (_sound_file("FLAC"), _sound_file("FLAC", channels=2))),
+    "ogg": (
+        "a.ogg",
+        lambda: (_sound_file("OGG", "VORBIS"), _sound_file("OGG", "OPUS"), _sound_file("OGG", "VORBIS") * 2),
+    ),
+    "mp3": ("a.mp3", lambda: (_sound_file("MP3", "MPEG_LAYER_III"),)),
+    "mp4": ("a.m4a", lambda: (_media("a.m4a", "aac", "mp4"),)),
+    "webm": ("a.webm", lambda: (_media("a.webm", "libopus", "webm"),)),
+    **{suffix: (f"a.{suffix}", partial(_arrays, suffix)) for suffix in ("npy", "npz", "safetensors", "pt", "ark")},
+}
+"""By the reader's name: the file, and what it may hold, made where it is needed."""
+FOLDERS: dict[str, Callable[[], list[dict[str, Content]]]] = {
+    "kaldi": lambda: [
+        {
+            "wav.scp": SCP,
+            "text": "u1 hello world\nu2 again\n",
+            "segments": "u1 r1 0.5 2.5\nu2 r2 1 -1 0\n",
+            "utt2spk": "u1 ann\nu2 ben\n",
+        },
+        {"wav.scp": SCP, "text": "r1 hello\nr2 world\n"},
+        {"logprobs.scp": "u1 a.ark:17\nu2 b.npy\n", "text": "u1 hello\nu2 world\n"},
+    ],
+    "librispeech": lambda: [
+        {"1-2.trans.txt": "1-2-0000 HELLO WORLD\n1-2-0001 AGAIN\n", "1-2-0000.flac": "fLaC", "1-2-0001.flac": ""}
+    ],
+    "mfa folder": lambda: [
+        {"a.wav": "RIFF", "a.TextGrid": LONG_GRID, "b.wav": "", "b.lab": "hello there"},
+        {"a.mp3": "ID3", "a.srt": SRT, "c.mp4": "", "c.txt": "x", "c.TextGrid": ""},
+    ],
+    "onnx settings": lambda: [{"a.toml": ONNX_SETTINGS, "a.onnx": ""}],
+    "journal, summary": lambda: _journals(),
+    "model folder": lambda: _model_folders(),
+}
+"""Samples of several files, by the reader's name."""
+
+
+def seeds_of(name: str) -> list[Case]:
+    """Return the valid samples of a reader."""
+    if name in FOLDERS:
+        cases = FOLDERS[name]()
+    else:
+        file, contents = FILES[name]
+        cases = [{file: content} for content in contents()]
+    return [{file: each.encode() if isinstance(each, str) else each for file, each in case.items()} for case in cases]

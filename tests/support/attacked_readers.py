@@ -51,10 +51,12 @@ class Reader:
     """A reader: its cases are files by name; `weight` is its share of a campaign, `native`: code that may crash."""
 
     name: str
-    seeds: Callable[[], list[Case]]
     read: Callable[[Path], object]
     weight: float = 1.0
     native: bool = False
+
+    def seeds(self) -> list[Case]:
+        return samples.seeds_of(self.name)
 
 
 def _textgrid(folder: Path) -> object:
@@ -184,54 +186,49 @@ def _log_probs(name: str, folder: Path) -> object:
 READERS: dict[str, Reader] = {
     reader.name: reader
     for reader in (
-        Reader("textgrid", samples.textgrids, _textgrid),
-        Reader("ctm", samples.ctms, partial(_table, "a.ctm")),
-        Reader("alignment json", samples.alignments, _alignment),
-        Reader("alignments jsonl", samples.shards, partial(_table, "a.jsonl"), 0.5),
-        Reader("alignments jsonl.gz", samples.packed_shards, partial(_table, "a.jsonl.gz"), 0.5),
-        Reader("manifest", samples.manifests, partial(_source, "m.jsonl", "manifest")),
-        Reader("manifest gz", samples.packed_manifests, partial(_source, "m.jsonl", "manifest"), 0.5),
-        Reader("csv", samples.tables, partial(_source, "t.csv", "table")),
-        Reader("tsv", samples.tab_tables, partial(_source, "t.csv", "table"), 0.5),
-        Reader("detected source", samples.sources, lambda folder: list(open_source(folder / "m.jsonl")), 0.5),
-        Reader("kaldi", samples.kaldi_folders, partial(_source, "", "kaldi")),
-        Reader("lhotse", samples.cuts, partial(_source, "cuts.jsonl", "lhotse")),
-        Reader("librispeech", samples.librispeech_folders, partial(_source, "", "librispeech"), 0.5),
-        Reader("mfa folder", samples.mfa_folders, partial(_source, "", "mfa")),
-        Reader("lexicon", samples.lexicons, lambda folder: read_lexicon(folder / "a.dict").phones()),
-        Reader("vocabulary lines", samples.vocabularies, partial(_vocabulary, "v.txt")),
-        Reader("vocabulary json", samples.json_vocabularies, partial(_vocabulary, "v.json")),
+        Reader("textgrid", _textgrid),
+        Reader("ctm", partial(_table, "a.ctm")),
+        Reader("alignment json", _alignment),
+        Reader("alignments jsonl", partial(_table, "a.jsonl"), 0.5),
+        Reader("alignments jsonl.gz", partial(_table, "a.jsonl.gz"), 0.5),
+        Reader("manifest", partial(_source, "m.jsonl", "manifest")),
+        Reader("manifest gz", partial(_source, "m.jsonl", "manifest"), 0.5),
+        Reader("csv", partial(_source, "t.csv", "table")),
+        Reader("tsv", partial(_source, "t.csv", "table"), 0.5),
+        Reader("detected source", lambda folder: list(open_source(folder / "m.jsonl")), 0.5),
+        Reader("kaldi", partial(_source, "", "kaldi")),
+        Reader("lhotse", partial(_source, "cuts.jsonl", "lhotse")),
+        Reader("librispeech", partial(_source, "", "librispeech"), 0.5),
+        Reader("mfa folder", partial(_source, "", "mfa")),
+        Reader("lexicon", lambda folder: read_lexicon(folder / "a.dict").phones()),
+        Reader("vocabulary lines", partial(_vocabulary, "v.txt")),
+        Reader("vocabulary json", partial(_vocabulary, "v.json")),
         Reader(
             "settings",
-            samples.settings,
             lambda folder: json.dumps(load_settings(folder / "a.toml").to_dict(), allow_nan=False),
         ),
-        Reader("--set", samples.assignments, _assignments),
-        Reader("recipe", samples.recipes, lambda folder: load_config(Recipe, folder / "a.toml", {}), 0.5),
-        Reader(
-            "calibration", samples.calibrations, lambda folder: as_toml(read_calibration(folder / "calibration.toml"))
-        ),
-        Reader("onnx settings", samples.onnx_settings, _onnx_settings, 0.5),
-        Reader("journal, summary", samples.journals, _state),
-        Reader("labels map", samples.label_maps, lambda folder: read_labels(folder / "a.map"), 0.5),
-        Reader("subtitles", samples.subtitles, partial(_transcript, "a.srt")),
-        Reader("vtt", samples.vtts, partial(_transcript, "a.vtt")),
-        Reader("document", samples.documents, _document),
-        Reader("book", samples.books, partial(_transcript, "a.epub")),
-        Reader("transcript", samples.transcripts, partial(_transcript, "a.txt")),
-        Reader("wav", samples.waves, partial(_audio, "a.wav"), 0.2, True),
-        Reader("flac", samples.flacs, partial(_audio, "a.flac"), 0.2, True),
-        Reader("ogg", samples.oggs, partial(_audio, "a.ogg"), 0.2, True),
-        Reader("mp3", samples.mp3s, partial(_audio, "a.mp3"), 0.1, True),
-        Reader("mp4", samples.mp4s, partial(_audio, "a.m4a"), 0.1, True),
-        Reader("webm", samples.webms, partial(_audio, "a.webm"), 0.1, True),
-        Reader("npy", partial(samples.arrays, ".npy"), partial(_log_probs, "a.npy"), 0.4, True),
-        Reader("npz", partial(samples.arrays, ".npz"), partial(_log_probs, "a.npz"), 0.3, True),
-        Reader("safetensors", partial(samples.arrays, ".safetensors"), partial(_log_probs, "a.safetensors"), 0.4, True),
-        Reader("pt", partial(samples.arrays, ".pt"), partial(_log_probs, "a.pt"), 0.2, True),
-        Reader("ark", partial(samples.arrays, ".ark"), partial(_log_probs, "a.ark:0"), 0.3, True),
-        Reader(
-            "model folder", samples.model_folders, lambda folder: load_folder(folder, torch.device("cpu")), 0.15, True
-        ),
+        Reader("--set", _assignments),
+        Reader("recipe", lambda folder: load_config(Recipe, folder / "a.toml", {}), 0.5),
+        Reader("calibration", lambda folder: as_toml(read_calibration(folder / "calibration.toml"))),
+        Reader("onnx settings", _onnx_settings, 0.5),
+        Reader("journal, summary", _state),
+        Reader("labels map", lambda folder: read_labels(folder / "a.map"), 0.5),
+        Reader("subtitles", partial(_transcript, "a.srt")),
+        Reader("vtt", partial(_transcript, "a.vtt")),
+        Reader("document", _document),
+        Reader("book", partial(_transcript, "a.epub")),
+        Reader("transcript", partial(_transcript, "a.txt")),
+        Reader("wav", partial(_audio, "a.wav"), 0.2, True),
+        Reader("flac", partial(_audio, "a.flac"), 0.2, True),
+        Reader("ogg", partial(_audio, "a.ogg"), 0.2, True),
+        Reader("mp3", partial(_audio, "a.mp3"), 0.1, True),
+        Reader("mp4", partial(_audio, "a.m4a"), 0.1, True),
+        Reader("webm", partial(_audio, "a.webm"), 0.1, True),
+        Reader("npy", partial(_log_probs, "a.npy"), 0.4, True),
+        Reader("npz", partial(_log_probs, "a.npz"), 0.3, True),
+        Reader("safetensors", partial(_log_probs, "a.safetensors"), 0.4, True),
+        Reader("pt", partial(_log_probs, "a.pt"), 0.2, True),
+        Reader("ark", partial(_log_probs, "a.ark:0"), 0.3, True),
+        Reader("model folder", lambda folder: load_folder(folder, torch.device("cpu")), 0.15, True),
     )
 }

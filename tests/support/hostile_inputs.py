@@ -283,21 +283,6 @@ def _recode(data: bytes, other: bytes, chance: random.Random) -> bytes:
 
 
 _CHANGES: tuple[Callable[[bytes, bytes, random.Random], bytes], ...] = (
-    *[_number] * 5,
-    *[_word] * 4,
-    *(
-        _insert,
-        _insert,
-        delete,
-        _double,
-        _truncate,
-        flip,
-        flip,
-        _integer,
-        _integer,
-        _splice,
-        lines,
-        lines,
-        _recode,
-    ),
+    *([_number] * 5 + [_word] * 4 + [_insert] * 2),
+    *(delete, _double, _truncate, flip, flip, _integer, _integer, _splice, lines, lines, _recode),
 )
