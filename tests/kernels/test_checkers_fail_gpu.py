@@ -1,5 +1,5 @@
-"""The checkers of the GPU's backend, seen to fail: faults planted in the kernels' source must be told by the tests' own
-comparisons, with enumeration and with the reference."""
+"""Faults planted in the source of the GPU's kernels, each of which the tests' comparisons with enumeration and with the
+reference must see."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import functools
 import itertools
 import sys
 from collections.abc import Callable
-from pathlib import Path
 
 import gpu_interpreted
 import numpy as np
@@ -35,12 +34,20 @@ AGAIN = {**BLOCKS, "ROWS_BYTES": 1, "POINTERS_BYTES": 1}
 AGAIN_IN_TILES = {**TILES, **AGAIN}
 
 
-def plant(folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, old: str, new: str, **sizes: int) -> None:
-    """The backend with a fault in it, and with these sizes."""
-    modules = gpu_interpreted.copies(folder, {name: (old, new)} if old else None)
-    monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", modules["gpu_backend"])
-    for size, value in sizes.items():
-        monkeypatch.setattr(modules["launch_plan" if size in TILES else "launches"], size, value)
+Plant = Callable[..., None]
+
+
+@pytest.fixture
+def planted(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Plant:
+    """Return a function that installs the backend with a fault in a module, and with these sizes."""
+
+    def plant(name: str = "", old: str = "", new: str = "", **sizes: int) -> None:
+        modules = gpu_interpreted.copies(tmp_path_factory.mktemp("kernels"), {name: (old, new)} if old else None)
+        monkeypatch.setitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", modules["gpu_backend"])
+        for size, value in sizes.items():
+            monkeypatch.setattr(modules["launch_plan" if size in TILES else "launches"], size, value)
+
+    return plant
 
 
 @functools.cache
@@ -127,13 +134,12 @@ def agrees(comparison: Callable[[Batch], object], given: str | Batch) -> bool:
     return True
 
 
-def test_no_fault_without_a_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    plant(tmp_path, monkeypatch, "", "", "")
+def test_no_fault_without_a_fault(planted: Plant) -> None:
+    planted()
     checks = (paths, sums, sums_in_logarithms, paths_with_detours, sums_with_detours, far_apart, met_or_not)
     assert [check.__name__ for check in checks if not check()] == []
-    for number, sizes in enumerate(({**STRIPS, **BLOCKS}, {**TILES, **BLOCKS}, {**TILES, **AGAIN})):
-        (tmp_path / str(number)).mkdir()
-        plant(tmp_path / str(number), monkeypatch, "", "", "", **sizes)
+    for sizes in ({**STRIPS, **BLOCKS}, {**TILES, **BLOCKS}, {**TILES, **AGAIN}):
+        planted(**sizes)
         assert paths_of_longer()
         assert sums_of_longer()
 
@@ -142,99 +148,89 @@ PATH, SUM, AFTER = "path_kernels", "sum_kernels", "posterior_kernels"
 LOWEST = "state = tl.min(tl.where(best == score[:, None], best_state, 1000), 1)"
 
 
-@pytest.mark.parametrize(
-    ("check", "name", "old", "new"),
-    [
-        # Ties: step before stay, skip before step, the first of the best final states.
-        (paths, PATH, "wins = (value > best)", "wins = (value >= best)"),
-        (paths, PATH, "state = tl.max(tl.where(best == score[:, None], best_state, -1), 1)", LOWEST),
-        # Ways: over the wrong state, skips everywhere, the mirror forgotten.
-        (paths, PATH, "skip = tl.where(may_skip[1], odd_below, NEVER)", "skip = tl.where(may_skip[1], even, NEVER)"),
-        (paths, PATH, "(odd_flags & SKIP) != 0)", "(odd_flags & SKIP) != 2)"),
-        (sums, SUM, "odd_skip = tl.where(may_skip[1], odd_below", "odd_skip = tl.where(may_skip[0], odd_below"),
-        (sums, SUM, "skip_flags = flags + state_offset + 2 * direction", "skip_flags = flags + state_offset"),
-        (sums, SUM, "begin_flag = BEGIN + direction * (END - BEGIN)", "begin_flag = BEGIN"),
-        (sums, SUM, "frame = t + direction * (length - 1 - 2 * t)", "frame = t"),
-        (sums, SUM, "2 * unit + direction * (size - 1 - 4 * unit)", "2 * unit"),
-        (sums, AFTER, "mirrored = length - 1 - t\n", "mirrored = t\n"),
-        # One off: frames, bands of states in reach, four frames in a word.
-        (paths, PATH, "t = start_frame + m * exchange_frames + j + 1", "t = start_frame + m * exchange_frames + j"),
-        (sums, AFTER, "size - 2 * (length - t)", "size - 2 * (length - t) + 3"),
-        (paths, PATH, "((t - 1) % 4) * BITS", "(t % 4) * BITS"),
-        (sums, AFTER, "tl.load(numbers + 2 * batch + b", "0 * tl.load(numbers + 2 * batch + b"),
-        # Numbers: a sum without its second term, a constant, what the division takes out, what centres took out.
-        (sums, "sum_numbers", "+ mantissa_of(b) * power_of_2(f - top)\n            +", "+"),
-        (sums, "sum_numbers", "constant(0.693359375)", "constant(0.6933)"),
-        (sums, AFTER, "exponent += exponent_of(line_total)", "exponent = exponent_of(line_total)"),
-        (sums, AFTER, "centre_sum + tl.where(in_logs", "tl.where(in_logs"),
-        (sums, AFTER, "in_range = index + offset < stop", "in_range = index + offset < stop - 1"),
-        (sums, AFTER, "cell_class == cell_even_class", "cell_class == cell_even_class + 1"),
-        (sums, AFTER, "(other_class < (state - 1)", "(other_class < (state + 0)"),
-        # In logarithms; and the trust that leads there.
-        (far_apart, SUM, "(best <= FAR_EXPONENT)", "(best < NEVER_EXPONENT)"),
-        (sums_in_logarithms, AFTER, "exists, WILD).to(tl.float64) - line_centre", "exists, WILD).to(tl.float64)"),
-        (sums_in_logarithms, AFTER, "level, in_range) - top)", "level, in_range))"),
-        (sums_in_logarithms, AFTER, "- top) / norm_sum", "- top)"),
-        # NaN and +inf: lost, or told where no path meets them.
-        (met_or_not, PATH, "(value > best) | (value != value)", "value > best"),
-        (met_or_not, PATH, "tl.where(new_odd == NEVER, NEVER, new_odd + emissions[1])", "new_odd + emissions[1]"),
-        (met_or_not, PATH, "has_nan = tl.where(value != value, 1, has_nan)", "has_nan = has_nan"),
-        (met_or_not, SUM, "(best == INVALID_EXPONENT)", "(best == NEVER_EXPONENT)"),
-        (met_or_not, SUM, "invalid |= is_invalid(emissions_1)", "invalid |= invalid"),
-        (met_or_not, "sum_numbers", 'tl.where(total == float("-inf"), total, product)', "product"),
-        # Detours, forwards and mirrored; states in which no path stays.
-        (paths_with_detours, PATH, "value_origin, 3 + rank)", "value_origin, 4 + rank)"),
-        (paths_with_detours, PATH, "store_units(ring + offset, even, odd", "store_units(ring + offset, odd, even"),
-        (sums_with_detours, SUM, "tl.load(previous_row + offset", "tl.load(previous_row + row_units"),
-        (sums_with_detours, SUM, "(source_state & 1) * row_units + (source_state >> 1)", "(source_state >> 1)"),
-        (
-            sums_with_detours,
-            SUM,
-            "tl.where(may_stay[0], even, NEVER), tl.where(may_stay[1]",
-            "even, tl.where(may_stay[1]",
-        ),
-        (sums_with_detours, "launch_plan", "states[b] - 1 - sources[b, s, p], states", "s, states"),
-        (sums_with_detours, "launch_plan", "detours.end.view(np.uint8) << 3", "detours.begin.view(np.uint8) << 3"),
-    ],
-)
-def test_planted_faults_are_told(
-    check: Callable[[], bool], name: str, old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """None of them may lead out of the arrays, which nothing would tell."""
-    plant(tmp_path, monkeypatch, name, old, new)
-    assert not check()
+FAULTS = [
+    # Ties: step before stay, skip before step, the first of the best final states.
+    (paths, PATH, "wins = (value > best)", "wins = (value >= best)"),
+    (paths, PATH, "state = tl.max(tl.where(best == score[:, None], best_state, -1), 1)", LOWEST),
+    # Ways: over the wrong state, skips everywhere, the mirror forgotten.
+    (paths, PATH, "skip = tl.where(may_skip[1], odd_below, NEVER)", "skip = tl.where(may_skip[1], even, NEVER)"),
+    (paths, PATH, "(odd_flags & SKIP) != 0)", "(odd_flags & SKIP) != 2)"),
+    (sums, SUM, "odd_skip = tl.where(may_skip[1], odd_below", "odd_skip = tl.where(may_skip[0], odd_below"),
+    (sums, SUM, "skip_flags = flags + state_offset + 2 * direction", "skip_flags = flags + state_offset"),
+    (sums, SUM, "begin_flag = BEGIN + direction * (END - BEGIN)", "begin_flag = BEGIN"),
+    (sums, SUM, "frame = t + direction * (length - 1 - 2 * t)", "frame = t"),
+    (sums, SUM, "2 * unit + direction * (size - 1 - 4 * unit)", "2 * unit"),
+    (sums, AFTER, "mirrored = length - 1 - t\n", "mirrored = t\n"),
+    # One off: frames, bands of states in reach, four frames in a word.
+    (paths, PATH, "t = start_frame + m * exchange_frames + j + 1", "t = start_frame + m * exchange_frames + j"),
+    (sums, AFTER, "size - 2 * (length - t)", "size - 2 * (length - t) + 3"),
+    (paths, PATH, "((t - 1) % 4) * BITS", "(t % 4) * BITS"),
+    (sums, AFTER, "tl.load(numbers + 2 * batch + b", "0 * tl.load(numbers + 2 * batch + b"),
+    # Numbers: a sum without its second term, a constant, what the division takes out, what centres took out.
+    (sums, "sum_numbers", "+ mantissa_of(b) * power_of_2(f - top)\n            +", "+"),
+    (sums, "sum_numbers", "constant(0.693359375)", "constant(0.6933)"),
+    (sums, AFTER, "exponent += exponent_of(line_total)", "exponent = exponent_of(line_total)"),
+    (sums, AFTER, "centre_sum + tl.where(in_logs", "tl.where(in_logs"),
+    (sums, AFTER, "in_range = index + offset < stop", "in_range = index + offset < stop - 1"),
+    (sums, AFTER, "cell_class == cell_even_class", "cell_class == cell_even_class + 1"),
+    (sums, AFTER, "(other_class < (state - 1)", "(other_class < (state + 0)"),
+    # In logarithms; and the trust that leads there.
+    (far_apart, SUM, "(best <= FAR_EXPONENT)", "(best < NEVER_EXPONENT)"),
+    (sums_in_logarithms, AFTER, "exists, WILD).to(tl.float64) - line_centre", "exists, WILD).to(tl.float64)"),
+    (sums_in_logarithms, AFTER, "level, in_range) - top)", "level, in_range))"),
+    (sums_in_logarithms, AFTER, "- top) / norm_sum", "- top)"),
+    # NaN and +inf: lost, or told where no path meets them.
+    (met_or_not, PATH, "(value > best) | (value != value)", "value > best"),
+    (met_or_not, PATH, "tl.where(new_odd == NEVER, NEVER, new_odd + emissions[1])", "new_odd + emissions[1]"),
+    (met_or_not, PATH, "has_nan = tl.where(value != value, 1, has_nan)", "has_nan = has_nan"),
+    (met_or_not, SUM, "(best == INVALID_EXPONENT)", "(best == NEVER_EXPONENT)"),
+    (met_or_not, SUM, "invalid |= is_invalid(emissions_1)", "invalid |= invalid"),
+    (met_or_not, "sum_numbers", 'tl.where(total == float("-inf"), total, product)', "product"),
+    # Detours, forwards and mirrored; states in which no path stays.
+    (paths_with_detours, PATH, "value_origin, 3 + rank)", "value_origin, 4 + rank)"),
+    (paths_with_detours, PATH, "store_units(ring + offset, even, odd", "store_units(ring + offset, odd, even"),
+    (sums_with_detours, SUM, "tl.load(previous_row + offset", "tl.load(previous_row + row_units"),
+    (sums_with_detours, SUM, "(source_state & 1) * row_units + (source_state >> 1)", "(source_state >> 1)"),
+    (
+        sums_with_detours,
+        SUM,
+        "tl.where(may_stay[0], even, NEVER), tl.where(may_stay[1]",
+        "even, tl.where(may_stay[1]",
+    ),
+    (sums_with_detours, "launch_plan", "states[b] - 1 - sources[b, s, p], states", "s, states"),
+    (sums_with_detours, "launch_plan", "detours.end.view(np.uint8) << 3", "detours.begin.view(np.uint8) << 3"),
+]
+SMALL_FAULTS = [
+    # Strips that do not hear of each other, or too late.
+    (paths_of_longer, STRIPS, PATH, "(lane < halo) & (strip > 0)", "(lane < halo) & (strip > 2)"),
+    (paths_of_longer, LONG_BLOCKS, PATH, "(strip == 0) & (lane * 0 + tile > 0)", "(strip == 0) & (lane > 99)"),
+    (sums_of_longer, STRIPS, SUM, "(lane < halo) & (strip > 0)", "(lane < halo) & (strip > 2)"),
+    (sums_of_longer, LONG_BLOCKS, SUM, "(strip == 0) & (lane * 0 + tile > 0)", "(strip == 0) & (lane > 99)"),
+    (sums_of_longer, STRIPS, SUM, "even, odd, halo_buffer, m % 2", "even, even, halo_buffer, m % 2"),
+    # Blocks of frames: what comes from the one before, what is left for the next.
+    (paths_of_longer, BLOCKS, PATH, "tl.where(ends_block, 2 * unit, row[2])", "row[2]"),
+    (paths_of_longer, BLOCKS, PATH, "row[2], row[3], row_units, partial", "row[3], row[2], row_units, partial"),
+    (paths_of_longer, AGAIN_IN_TILES, PATH, "(end_state // 2 - block_frames", "(end_state // 2 - 1"),
+    (paths_of_longer, AGAIN, PATH, "checkpoint + block.to(tl.int64)", "checkpoint + (block - 1).to(tl.int64)"),
+    (sums_of_longer, AGAIN, SUM, "checkpoint + block.to(tl.int64)", "checkpoint + (block - 1).to(tl.int64)"),
+    (sums_of_longer, AGAIN, SUM, "stores & (t < start_frame + span_frames)", "stores & (t < start_frame + 1)"),
+    (sums_of_longer, AGAIN, SUM, "length - (0 if RECOMPUTE else 1)", "length - 1"),
+    (sums_of_longer, AGAIN, SUM, "is_forward, first, tl.maximum", "is_forward, first, 0 * tl.maximum"),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("check", "sizes", "name", "old", "new"),
     [
-        # Strips that do not hear of each other, or too late.
-        (paths_of_longer, STRIPS, PATH, "(lane < halo) & (strip > 0)", "(lane < halo) & (strip > 2)"),
-        (paths_of_longer, LONG_BLOCKS, PATH, "(strip == 0) & (lane * 0 + tile > 0)", "(strip == 0) & (lane > 99)"),
-        (sums_of_longer, STRIPS, SUM, "(lane < halo) & (strip > 0)", "(lane < halo) & (strip > 2)"),
-        (sums_of_longer, LONG_BLOCKS, SUM, "(strip == 0) & (lane * 0 + tile > 0)", "(strip == 0) & (lane > 99)"),
-        (sums_of_longer, STRIPS, SUM, "even, odd, halo_buffer, m % 2", "even, even, halo_buffer, m % 2"),
-        # Blocks of frames: what comes from the one before, what is left for the next.
-        (paths_of_longer, BLOCKS, PATH, "tl.where(ends_block, 2 * unit, row[2])", "row[2]"),
-        (paths_of_longer, BLOCKS, PATH, "row[2], row[3], row_units, partial", "row[3], row[2], row_units, partial"),
-        (paths_of_longer, AGAIN_IN_TILES, PATH, "(end_state // 2 - block_frames", "(end_state // 2 - 1"),
-        (paths_of_longer, AGAIN, PATH, "checkpoint + block.to(tl.int64)", "checkpoint + (block - 1).to(tl.int64)"),
-        (sums_of_longer, AGAIN, SUM, "checkpoint + block.to(tl.int64)", "checkpoint + (block - 1).to(tl.int64)"),
-        (sums_of_longer, AGAIN, SUM, "stores & (t < start_frame + span_frames)", "stores & (t < start_frame + 1)"),
-        (sums_of_longer, AGAIN, SUM, "length - (0 if RECOMPUTE else 1)", "length - 1"),
-        (sums_of_longer, AGAIN, SUM, "is_forward, first, tl.maximum", "is_forward, first, 0 * tl.maximum"),
+        *((check, {}, *rest) for check, *rest in FAULTS),
+        *((check, {"PATH_FRAMES": 8, "TILE_FRAMES": 8, **sizes}, *rest) for check, sizes, *rest in SMALL_FAULTS),
     ],
-)  # fmt: skip
-def test_planted_faults_of_strips_and_blocks_are_told(
-    check: Callable[[], bool],
-    sizes: dict[str, int],
-    name: str,
-    old: str,
-    new: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+)
+def test_planted_faults_are_seen(
+    check: Callable[[], bool], sizes: dict[str, int], name: str, old: str, new: str, planted: Plant
 ) -> None:
-    plant(tmp_path, monkeypatch, name, old, new, **{"PATH_FRAMES": 8, "TILE_FRAMES": 8, **sizes})
+    """None of them may lead out of the arrays, which nothing would tell."""
+    planted(name, old, new, **sizes)
     assert not check()
 
 
@@ -253,17 +249,11 @@ APART = "return [(tile, 1) for tile in range(tiles)] if self.problem.max_detours
         (gpu_interpreted.watched, SUM, "m % 2, program_strip, strip, lane", "m * 0, program_strip, strip, lane"),
     ],
 )
-def test_planted_races_are_told(
-    checker: Callable[[], contextlib.AbstractContextManager[None]],
-    name: str,
-    old: str,
-    new: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+def test_planted_races_are_seen(
+    checker: Callable[[], contextlib.AbstractContextManager[None]], name: str, old: str, new: str, planted: Plant
 ) -> None:
     """Programs that read what others of their launch write, threads that do not wait for each other."""
-    sizes = {**STRIPS, **BLOCKS} if "strip" in old else RACES
-    plant(tmp_path, monkeypatch, name, old, new, **sizes)
+    planted(name, old, new, **({**STRIPS, **BLOCKS} if "strip" in old else RACES))
     given = optional_over_tiles() if "strip" not in old else longer("continuous")
     with checker(), pytest.raises(AssertionError, match=r"order changes|a race of"):
         kernels.occupancy(**on(given, torch.float32), backend="gpu")

@@ -1,15 +1,15 @@
-"""The checkers, seen to fail, where every topology is walked: planted faults in the builders, the reference, and the
-kernels of `general_viterbi`, each of which must be told by the tests' own comparisons."""
+"""Planted faults where every topology is walked, each of which the tests' comparisons must see: faults in the source of
+the builders, of the reference, and of the kernels of `general_viterbi`."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
 import torch
-from interpreted_checks import first_fault, mixed, of_every_topology, quiet
+from interpreted_checks import first_fault, first_of, mixed, of_every_topology, quiet
 from kernel_problems import TOPOLOGIES, random_bands
 from kernel_problems import batch as random_batch
 from planted import interpreted
@@ -26,7 +26,7 @@ REFERENCE = "ctc_align.kernels.reference"
 
 
 def first_in_batches() -> list[str]:
-    """The first faults of the CPU's paths against the reference: lengths, bands, ties rare in tiny problems."""
+    """Return the first difference of paths by the CPU and the reference: lengths, bands, ties that tiny problems lack."""
     rng = np.random.default_rng(23)
     for number, topology in zip(range(60), TOPOLOGIES * 60):
         kind = ("tied", "continuous")[number % 2]
@@ -48,112 +48,108 @@ def _quiet() -> Iterator[None]:
     yield from quiet()
 
 
-@pytest.fixture
-def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(general_viterbi, "_block", lambda frames, needed: min(frames, 5))
-
-
-def test_no_fault_without_a_fault(monkeypatch: pytest.MonkeyPatch, small_blocks: None) -> None:
-    monkeypatch.setattr(general_viterbi, "utterance", interpreted(general_viterbi).utterance)
-    monkeypatch.setitem(sys.modules, REFERENCE, interpreted(reference))
-    for name in ("ctc_row", "segmentation_row"):
-        monkeypatch.setattr(topologies, name, getattr(interpreted(topologies), name))
-    again = of_every_topology(21)
-    assert first_fault(again, "cpu") == first_fault(again, "reference") == []
-    assert first_in_batches() == []
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        # Who may come next, begin and end; what parts equal tokens; which silence is whose.
-        ("earliest[required + 1] = required + 1", "earliest[required + 1] = required"),
-        ("max(int(earliest[k]) - 1, 0)", "max(int(earliest[k]), 0)"),
-        ("apart is None or apart[j] != apart[k]", "True"),
-        ("apart is None or apart[j] != apart[k]", "apart is None or j < k - 1 or apart[j] != apart[k]"),
-        ("row.begin[gap] = earliest[k] == 0", "row.begin[gap] = gap == 0"),
-        ("row.begin[state] = earliest[k] == 0", "row.begin[state] = k == 0"),
-        ("row.end[[size - 1, *(lasts[j] for j in before(tokens))]]", "row.end[-2:]"),
-        ("earliest[k] <= plan.group_start", "earliest[k] < plan.group_start"),
-        ("if earliest[k] <= plan.group_start[plan.group[k]]", "if True"),
-        ("lasts = plan.last.tolist()", "lasts = plan.first.tolist()"),
-        ("source < state - 2", "source < state - 3"),
-        ("state - 2 in sources", "False"),
-        ("kept = target[~optional]", "kept = target"),
-        ("parts[~optional].sum()", "parts.sum()"),
-        ("np.where(target < 0, 1, states_per_token)", "np.where(target < 0, states_per_token, states_per_token)"),
-    ],
-)
-def test_planted_faults_in_the_builders_are_told(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def plant_in_builders(patch: pytest.MonkeyPatch, old: str = "", new: str = "") -> None:
     planted = interpreted(topologies, old, new)
     for name in ("ctc_row", "segmentation_row"):
-        monkeypatch.setattr(topologies, name, getattr(planted, name))
-    try:
-        found = first_fault(of_every_topology(21), "cpu") or first_fault(of_every_topology(21), "reference")
-    except (ValueError, IndexError) as error:
-        found = [str(error)]
-    assert found != []
+        patch.setattr(topologies, name, getattr(planted, name))
+
+
+def plant_in_reference(patch: pytest.MonkeyPatch, old: str = "", new: str = "") -> None:
+    patch.setitem(sys.modules, REFERENCE, interpreted(reference, old, new))
+
+
+def plant_in_detours(patch: pytest.MonkeyPatch, old: str = "", new: str = "") -> None:
+    patch.setattr(general_viterbi, "_block", lambda frames, needed: min(frames, 5))
+    patch.setattr(general_viterbi, "utterance", interpreted(general_viterbi, old, new).utterance)
+
+
+def fault_of_builders() -> list[str]:
+    return first_fault(of_every_topology(21), "cpu") or first_fault(of_every_topology(21), "reference")
+
+
+BUILDER_FAULTS = [
+    # Who may come next, begin and end; what parts equal tokens; which silence is whose.
+    ("earliest[required + 1] = required + 1", "earliest[required + 1] = required"),
+    ("max(int(earliest[k]) - 1, 0)", "max(int(earliest[k]), 0)"),
+    ("apart is None or apart[j] != apart[k]", "True"),
+    ("apart is None or apart[j] != apart[k]", "apart is None or j < k - 1 or apart[j] != apart[k]"),
+    ("row.begin[gap] = earliest[k] == 0", "row.begin[gap] = gap == 0"),
+    ("row.begin[state] = earliest[k] == 0", "row.begin[state] = k == 0"),
+    ("row.end[[size - 1, *(lasts[j] for j in before(tokens))]]", "row.end[-2:]"),
+    ("earliest[k] <= plan.group_start", "earliest[k] < plan.group_start"),
+    ("if earliest[k] <= plan.group_start[plan.group[k]]", "if True"),
+    ("lasts = plan.last.tolist()", "lasts = plan.first.tolist()"),
+    ("source < state - 2", "source < state - 3"),
+    ("state - 2 in sources", "False"),
+    ("kept = target[~optional]", "kept = target"),
+    ("parts[~optional].sum()", "parts.sum()"),
+    ("np.where(target < 0, 1, states_per_token)", "np.where(target < 0, states_per_token, states_per_token)"),
+]
+REFERENCE_FAULTS = [
+    ("torch.stack((stay, ", "torch.stack((torch.ones_like(stay), "),
+    ("torch.ones_like(stay), skip)", "torch.ones_like(stay), torch.ones_like(skip))"),
+    ("allowed & (entered >= 0)", "allowed"),
+    ("torch.where(emit < 0, wildcard_column, emit)", "emit.clamp(min=0)"),
+    ("begin = torch.as_tensor(topology.detours.begin, device=device)", "begin = state < 2"),
+    ("end = torch.as_tensor(topology.detours.end, device=device)", "end = state >= size - 2"),
+    ("reversed(ends)", "ends"),
+    ("row[b, other] > row", "row[b, other] >= row"),
+    ("state < torch.as_tensor(topology.starts", "state <= torch.as_tensor(topology.starts"),
+    # Lengths and bands, which batches have.
+    ("(t < lengths)", "(t <= lengths)"),
+    ("state >= limits[:, :, 1:]", "state > limits[:, :, 1:]"),
+    ("transitions.begin & ~banned[:, 0]", "transitions.begin"),
+]
+DETOUR_FAULTS = [
+    # Ties: another order, another end.
+    ("old[s - 1] > best", "old[s - 1] >= best"),
+    ("old[s - 2] > best", "old[s - 2] >= best"),
+    ("old[sources[s, p]] > best", "old[sources[s, p]] >= best"),
+    ("row[s] > row[state]", "row[s] >= row[state]"),
+    # Ways that are none, or lead elsewhere.
+    ("old[s] if stay[s] else -np.inf, 0", "old[s], 0"),
+    ("s > 1 and skip[s] and", "s > 1 and"),
+    ("best, choice = old[sources[s, p]], 3 + p", "best, choice = old[sources[s, p]], 3"),
+    ("sources[state, choice - 3]", "sources[state, 0]"),
+    ("if begin[s]:", "if s < 2:"),
+    ("if end[s] and", "if"),
+    ("best + (wildcard[t] if", "best + (wildcard[0] if"),
+    ("row[s] = wildcard[0] if emit[s] < 0 else x[emit[s]]", "row[s] = x[emit[s]]"),
+    ("new[s] = best", "new[s] = best + 1"),
+    # Blocks and bands.
+    ("old[:] = saved[k]", "old[:] = saved[k - 1]"),
+    ("top - reach * (last - t)", "top - reach * (last - t) + 1"),
+    ("min(high, top + 1)", "min(high, top)"),
+    ("new[:] = -np.inf", "pass"),
+    ("max(0, bands[t, 0])", "max(0, bands[t, 0] + 1)"),
+    ("min(size, bands[t, 1])", "min(size, bands[t, 1] + 1)"),
+    ("row, spare = spare, row", "pass"),
+    ("last = first", "last = first + 1"),
+    ("if t % block == 0:", "if t % block == 1:"),
+]
+SUITES: dict[str, tuple[Callable[..., None], Callable[[], list[str]], list[tuple[str, str]]]] = {
+    "builders": (plant_in_builders, fault_of_builders, BUILDER_FAULTS),
+    "reference": (
+        plant_in_reference,
+        lambda: first_fault(mixed(), "reference") or first_in_batches(),
+        REFERENCE_FAULTS,
+    ),
+    "detours": (plant_in_detours, lambda: first_fault(mixed(), "cpu") or first_in_batches(), DETOUR_FAULTS),
+}
+"""How a fault is planted, what sees it, and the faults: source, and its replacement."""
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_no_fault_without_a_fault(suite: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant, first, _ = SUITES[suite]
+    plant(monkeypatch)
+    assert first_of(first) == []
 
 
 @pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("torch.stack((stay, ", "torch.stack((torch.ones_like(stay), "),
-        ("torch.ones_like(stay), skip)", "torch.ones_like(stay), torch.ones_like(skip))"),
-        ("allowed & (entered >= 0)", "allowed"),
-        ("torch.where(emit < 0, wildcard_column, emit)", "emit.clamp(min=0)"),
-        ("begin = torch.as_tensor(topology.detours.begin, device=device)", "begin = state < 2"),
-        ("end = torch.as_tensor(topology.detours.end, device=device)", "end = state >= size - 2"),
-        ("reversed(ends)", "ends"),
-        ("row[b, other] > row", "row[b, other] >= row"),
-        ("state < torch.as_tensor(topology.starts", "state <= torch.as_tensor(topology.starts"),
-        # Lengths and bands, which batches have.
-        ("(t < lengths)", "(t <= lengths)"),
-        ("state >= limits[:, :, 1:]", "state > limits[:, :, 1:]"),
-        ("transitions.begin & ~banned[:, 0]", "transitions.begin"),
-    ],
+    ("suite", "old", "new"), [(suite, *row) for suite, (*_, rows) in SUITES.items() for row in rows]
 )
-def test_planted_faults_in_the_reference_are_told(old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, REFERENCE, interpreted(reference, old, new))
-    assert (first_fault(mixed(), "reference") or first_in_batches()) != []
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        # Ties: another order, another end.
-        ("old[s - 1] > best", "old[s - 1] >= best"),
-        ("old[s - 2] > best", "old[s - 2] >= best"),
-        ("old[sources[s, p]] > best", "old[sources[s, p]] >= best"),
-        ("row[s] > row[state]", "row[s] >= row[state]"),
-        # Ways that are none, or lead elsewhere.
-        ("old[s] if stay[s] else -np.inf, 0", "old[s], 0"),
-        ("s > 1 and skip[s] and", "s > 1 and"),
-        ("best, choice = old[sources[s, p]], 3 + p", "best, choice = old[sources[s, p]], 3"),
-        ("sources[state, choice - 3]", "sources[state, 0]"),
-        ("if begin[s]:", "if s < 2:"),
-        ("if end[s] and", "if"),
-        ("best + (wildcard[t] if", "best + (wildcard[0] if"),
-        ("row[s] = wildcard[0] if emit[s] < 0 else x[emit[s]]", "row[s] = x[emit[s]]"),
-        ("new[s] = best", "new[s] = best + 1"),
-        # Blocks and bands.
-        ("old[:] = saved[k]", "old[:] = saved[k - 1]"),
-        ("top - reach * (last - t)", "top - reach * (last - t) + 1"),
-        ("min(high, top + 1)", "min(high, top)"),
-        ("new[:] = -np.inf", "pass"),
-        ("max(0, bands[t, 0])", "max(0, bands[t, 0] + 1)"),
-        ("min(size, bands[t, 1])", "min(size, bands[t, 1] + 1)"),
-        ("row, spare = spare, row", "pass"),
-        ("last = first", "last = first + 1"),
-        ("if t % block == 0:", "if t % block == 1:"),
-    ],
-)
-def test_planted_faults_in_detours_are_told(
-    old: str, new: str, monkeypatch: pytest.MonkeyPatch, small_blocks: None
-) -> None:
-    monkeypatch.setattr(general_viterbi, "utterance", interpreted(general_viterbi, old, new).utterance)
-    try:
-        found = first_fault(mixed(), "cpu") or first_in_batches()
-    except IndexError as error:
-        found = [str(error)]
-    assert found != []
+def test_planted_faults_are_seen(suite: str, old: str, new: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant, first, _ = SUITES[suite]
+    plant(monkeypatch, old, new)
+    assert first_of(first) != []

@@ -1,5 +1,5 @@
 """Best paths by the compiled backend: every state and every bit of the scores as the reference has them, in parts, in
-blocks, on any number of threads, in any memory. What batches ask of every backend is in `test_topologies`."""
+blocks, on any number of threads. `test_same_bits` has company and memory, `test_topologies` all topologies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from cpu_checks import best_path, memory_layouts, occupancy, on_threads, one, path_faults, poison, same_sums, split
+from cpu_checks import best_path, occupancy, on_threads, one, path_faults, poison, same_sums, split
 from kernel_problems import KINDS, WALKED, Batch, random_bands, scores
 from kernel_problems import batch as random_batch
 from rows import first_row_of
@@ -25,7 +25,6 @@ from ctc_align.kernels.cpu import compilation, cpu_backend, long_viterbi, proble
 from ctc_align.kernels.cpu.simd import PAIR, WIDTH
 
 NEVER = float("-inf")
-DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]
 
 
 @pytest.fixture(autouse=True)
@@ -82,15 +81,6 @@ def test_in_blocks(block: int, threads: int, monkeypatch: pytest.MonkeyPatch) ->
     split(monkeypatch, block=block, part_cells=(1, 30_000)[block % 3 == 0])
     with on_threads(threads):
         assert first_faults() == []
-
-
-def test_memory_that_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What earlier calls left behind is no better than fresh memory."""
-    poison(monkeypatch, lend=True)
-    for threads in (1, 1, 2):
-        with on_threads(threads):
-            assert first_faults() == []
-    assert problem._free
 
 
 @pytest.mark.parametrize("topology", first_row_of(WALKED))
@@ -183,30 +173,6 @@ def test_batches_shared_by_threads(topology: str, monkeypatch: pytest.MonkeyPatc
                 split(patch, block=32 * (number % 2))
                 patch.setattr(cpu_backend, "LONG_CELLS", least)
                 assert path_faults(given, bands, right) == []
-
-
-@pytest.mark.parametrize("dtype", first_row_of(DTYPES), ids=str)
-def test_every_memory(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read as it lies, whole rows or one by one: the very bits of the same numbers as dense float32."""
-    rng = np.random.default_rng(35)
-    for topology, wild in (("ctc", False), ("segments", True)):
-        given = random_batch(rng, 5, 70, 40, 37, "continuous", topology=topology, wild=wild)
-        bands = random_bands(rng, given) + np.array([-9, 9])
-        narrow = given.log_probs.to(dtype)
-        wide = narrow if dtype == torch.float64 else narrow.float()
-        right = best_path(Batch(wide, given.lengths, given.topology, given.wildcard), bands, "cpu", wide.dtype)
-        assert right == best_path(
-            Batch(wide, given.lengths, given.topology, given.wildcard), bands, "reference", wide.dtype
-        )
-        assert len(set(right[1])) > 2
-        for name, x in memory_layouts(narrow):
-            each = Batch(x, given.lengths, given.topology, given.wildcard)
-            for classes in (0, 37):
-                monkeypatch.setattr(problem, "DENSE_CLASSES", classes)
-                assert best_path(each, bands, "cpu", dtype) == right, name
-            with on_threads(2), monkeypatch.context() as patch:
-                split(patch, block=16)
-                assert best_path(each, bands, "cpu", dtype) == right, f"{name}, shared"
 
 
 def test_expanded_and_read_only_arrays() -> None:

@@ -1,24 +1,20 @@
-"""Forward and occupancy by the compiled backend: as exact as scaled numbers in float32 can be, and the same bits in any
-blocks, in any company, on any number of threads and from any memory."""
+"""Forward and occupancy by the compiled backend: as exact as scaled numbers in float32 can be. `test_same_bits` has
+blocks, company, threads and memory."""
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 
 import numpy as np
 import pytest
 import torch
-from cpu_checks import Sums, memory_layouts, occupancy, on_threads, one, poison, same_sums, sum_faults
-from kernel_problems import KINDS, WALKED, Batch, alone
-from kernel_problems import batch as random_batch
+from cpu_checks import Sums, occupancy, one, poison, same_sums, sum_faults
+from kernel_problems import WALKED, Batch, alone
 from rows import first_row_of
 
-from ctc_align import kernels, lattice
-from ctc_align.errors import KernelError
-from ctc_align.kernels import memory_limits
-from ctc_align.kernels.cpu import cpu_backend, general_kernels, problem
+from ctc_align import lattice
+from ctc_align.kernels.cpu import general_kernels
 
 NEVER = float("-inf")
 
@@ -45,23 +41,6 @@ def cases() -> tuple[tuple[str, Batch, Sums], ...]:
 def test_as_the_reference() -> None:
     assert sum(bool(right[1] > NEVER) for *_, right in cases()) >= 12
     assert [f"{name}: {line}" for name, given, right in cases() for line in sum_faults(given, right)] == []
-
-
-@pytest.mark.parametrize("rows_bytes", [0, 2**13, 2**16, 2**30])
-def test_blocks_change_no_bit(rows_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = [occupancy(given) for _, given, _ in cases()]
-    monkeypatch.setattr(cpu_backend, "ROWS_BYTES", rows_bytes)
-    for (name, given, _), expected in zip(cases(), usual):
-        assert same_sums(occupancy(given), expected), name
-
-
-def test_memory_that_comes_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What earlier calls left behind is no better than fresh memory."""
-    usual = [occupancy(given) for _, given, _ in cases()]
-    poison(monkeypatch, lend=True)
-    for _ in range(3):
-        assert all(same_sums(occupancy(given), expected) for (_, given, _), expected in zip(cases(), usual))
-    assert problem._free
 
 
 @pytest.mark.parametrize("topology", first_row_of(WALKED))
@@ -99,36 +78,6 @@ def test_neighbours_change_no_bit() -> None:
             assert same_sums(occupancy(alone(given, b, padded=True)), (together[0][b : b + 1], together[1][b : b + 1]))
 
 
-@pytest.mark.parametrize("topology", WALKED)
-def test_threads_and_portions_change_no_bit(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(45)
-    monkeypatch.setattr(problem, "SMALL_CELLS", 1)
-    for number, kind in zip(range(6), KINDS):
-        given = random_batch(rng, 13, 120, 40, 7, kind, topology=topology, wild=number % 2 == 1)
-        with on_threads(1):
-            expected = occupancy(given)
-        for threads in (2, 3, 5):
-            with on_threads(threads):
-                assert same_sums(occupancy(given), expected)
-
-
-def test_every_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read as it lies, whole rows or one by one: the very bits of the same numbers as dense float32."""
-    rng = np.random.default_rng(46)
-    for topology, wild in (("ctc", False), ("segments", True)):
-        given = random_batch(rng, 5, 60, 30, 37, "continuous", topology=topology, wild=wild)
-        for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
-            each = dataclasses.replace(given, log_probs=given.log_probs.to(dtype))
-            wide = torch.float64 if dtype == torch.float64 else torch.float32
-            right = occupancy(dataclasses.replace(each, log_probs=each.log_probs.to(wide)), "cpu", wide)
-            assert len(set(right[1].tolist())) > 2
-            for name, x in memory_layouts(each.log_probs):
-                for classes in (0, 37):
-                    monkeypatch.setattr(problem, "DENSE_CLASSES", classes)
-                    turned = Batch(x, given.lengths, given.topology, given.wildcard)
-                    assert same_sums(occupancy(turned, "cpu", dtype), right), f"{dtype} {name}"
-
-
 def test_what_is_usual_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scaled numbers suffice for all that models say; what is beyond them goes to the logarithms, and only that."""
     calls = []
@@ -145,18 +94,3 @@ def test_what_is_usual_is_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     x[2] = -9e4
     occupancy(Batch(x, torch.tensor([300] * 3), lattice.ctc([[1, 3] + [2] * 140 + [1, 3]] * 3)))
     assert set(calls) == {1}
-
-
-def test_what_cannot_be_held_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    given = cases()[0][1]
-    needed = 4 * given.log_probs.numel()
-    monkeypatch.setattr(memory_limits, "UNCHECKED_BYTES", 1)
-    monkeypatch.setattr(memory_limits, "available", lambda device=None: (needed - 1, "a test"))
-    with pytest.raises(KernelError, match=rf"posteriors.*: {needed} bytes .* are needed, {needed - 1} .*a test"):
-        occupancy(given)
-    kernels.forward(given.log_probs, given.topology, given.lengths)
-    monkeypatch.setattr(memory_limits, "available", lambda device=None: (needed, "a test"))
-    with pytest.raises(KernelError, match=r"forward pass.*: \d+ bytes"):
-        occupancy(given)
-    with pytest.raises(KernelError, match=rf"{2 * needed} bytes"):
-        kernels.occupancy(given.log_probs.double(), given.topology)

@@ -112,27 +112,6 @@ def test_many_classes(classes: int) -> None:
     assert (met.posteriors.count_nonzero(2) <= 4).all()
 
 
-def test_all_of_it_in_one_batch() -> None:
-    """Empty, too short, hopeless, no numbers, huge numbers and usual ones: each as if it were alone."""
-    rng = np.random.default_rng(66)
-    x = torch.as_tensor(rng.normal(size=(8, 40, 5)), dtype=torch.float32)
-    x[2, 7], x[3, 9], x[4], x[5, :, 2], x[6, 30:] = NEVER, float("nan"), x[4] * 1e10, 1e10, float("nan")
-    topology = lattice.ctc([[1, 2], [1, 1, 1, 2], [3, 4], [1], [2, 3, 4], [2, 1], [1, 2, 3], []])
-    lengths = [0, 5, 40, 40, 40, 40, 30, 40]
-    path, occupancy = kernels.best_path(x, topology, lengths), kernels.occupancy(x, topology, lengths)
-    assert path.scores[:4].tolist()[:3] == [NEVER] * 3
-    assert path.scores.isnan().tolist() == [b == 3 for b in range(8)]
-    for b, length in enumerate(lengths):
-        row = [[1, 2], [1, 1, 1, 2], [3, 4], [1], [2, 3, 4], [2, 1], [1, 2, 3], []][b]
-        alone = x[b : b + 1, :length]
-        own = kernels.best_path(alone, lattice.ctc([row])), kernels.occupancy(alone, lattice.ctc([row]))
-        right = kernels.best_path(alone, lattice.ctc([row]), backend="reference")
-        assert str(own[0].scores.tolist()) == str(path.scores[b : b + 1].tolist()) == str(right.scores.tolist())
-        assert own[0].states[0].tolist() == path.states[b, :length].tolist() == right.states[0].tolist()
-        assert torch.equal(own[1].posteriors[0].nan_to_num(2), occupancy.posteriors[b, :length].nan_to_num(2))
-        assert str(own[1].scores.tolist()) == str(occupancy.scores[b : b + 1].tolist())
-
-
 def test_what_is_refused_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is asked for in vain, in bytes; afterwards as much memory is taken as before, and all is as it was."""
     rng = np.random.default_rng(67)

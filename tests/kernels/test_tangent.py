@@ -5,19 +5,17 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
 import torch
-from cpu_checks import memory_layouts, on_threads, one, poison
+from cpu_checks import memory_layouts, one, poison
 from kernel_problems import (
-    KINDS,
     TOPOLOGIES,
     WALKED,
     Batch,
     Problem,
-    alone,
+    random_batches,
     tiny_any,
     tiny_ctc,
     tiny_segments,
@@ -38,7 +36,6 @@ from tangent_checks import (
 from ctc_align import kernels, lattice
 from ctc_align.errors import KernelError
 from ctc_align.kernels import memory_limits
-from ctc_align.kernels.cpu import cpu_backend, general_kernels, problem
 
 NEVER = float("-inf")
 F32, F64 = torch.float32, torch.float64
@@ -66,17 +63,10 @@ def test_as_enumerated(backend: str, dtype: torch.dtype) -> None:
     assert [line for problem in tiny() for line in enumeration_faults(*problem, backend, dtype)] == []
 
 
-def batches(seed: int, count: int, topology: str, frames: int = 40, tokens: int = 12) -> Iterator[Batch]:
-    rng = np.random.default_rng(seed)
-    for number, kind in zip(range(count), KINDS * count):
-        utterances, most = int(rng.integers(1, 7)), int(rng.integers(1, frames))
-        yield random_batch(rng, utterances, most, tokens, 7, kind, topology=topology, wild=number % 2 == 1)
-
-
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_batches_as_the_reference(topology: str) -> None:
     """Mixed lengths, ties, holes, unnormalised scores, wildcards, padding of NaN."""
-    for number, given in enumerate(batches(62, 12, topology)):
+    for number, given in enumerate(random_batches(62, 12, topology)):
         direction = direction_for(given.log_probs, number)
         right = tangent(given, direction, "reference", F64)
         met = tangent(given, direction, "cpu", F64)
@@ -112,18 +102,6 @@ def test_long_ones() -> None:
     assert found == []
 
 
-@pytest.mark.parametrize("rows_bytes", [0, 2**14, 2**17, 2**30])
-def test_blocks_change_no_bit(rows_bytes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    usual = [tangent(given, direction) for _, given, direction, _ in cases()]
-    doubles = [tangent(given, direction, "cpu", F64) for _, given, direction, _ in cases()[::5]]
-    monkeypatch.setattr(cpu_backend, "ROWS_BYTES", rows_bytes)
-    monkeypatch.setattr(general_kernels, "ROWS_BYTES", rows_bytes)
-    for (name, given, direction, _), expected in zip(cases(), usual):
-        assert same(tangent(given, direction), expected), name
-    for (name, given, direction, _), expected in zip(cases()[::5], doubles):
-        assert same(tangent(given, direction, "cpu", F64), expected), name
-
-
 def test_no_error_grows_with_the_frames() -> None:
     """Uncertain posteriors, thousands of frames and states; and a thousand times as much of what moves nothing."""
     rng = np.random.default_rng(64)
@@ -136,57 +114,25 @@ def test_no_error_grows_with_the_frames() -> None:
             assert (tangent(given, moves)[1] - right).abs().max() < 5e-6 * right.abs().max()
 
 
-@pytest.mark.parametrize("topology", TOPOLOGIES)
-def test_company_and_threads_change_no_bit(topology: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(problem, "SMALL_CELLS", 1)
-    for number, given in enumerate(batches(65, 4, topology, 120, 40)):
-        direction = direction_for(given.log_probs, number)
-        with on_threads(1):
-            expected = tangent(given, direction)
-        for threads in (2, 3, 5):
-            with on_threads(threads):
-                assert same(tangent(given, direction), expected)
-        for b, length in enumerate(given.lengths.tolist()):
-            own = tangent(alone(given, b), direction[b : b + 1, :length])
-            right = [expected[0][b : b + 1, :length], expected[1][b : b + 1, :length], expected[2][b : b + 1]]
-            assert same(own, (right[0], right[1], right[2]))
-
-
-def test_every_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Log-probs, directions and posteriors as they lie; known posteriors or not: the very same bits."""
+def test_every_memory_of_directions_and_known_posteriors() -> None:
+    """Directions and posteriors as they lie, with log-probs of two layouts: the very same bits."""
     rng = np.random.default_rng(66)
     for topology, wild in (("ctc", False), ("segments", True)):
         given = random_batch(rng, 5, 60, 30, 37, "continuous", topology=topology, wild=wild)
         direction = direction_for(given.log_probs)
         right = tangent(given, direction)
         assert float(right[1].abs().max()) > 0.1
-        for classes in (0, 37):
-            monkeypatch.setattr(problem, "DENSE_CLASSES", classes)
-            for name, x in memory_layouts(given.log_probs):
-                turned = Batch(x, given.lengths, given.topology, given.wildcard)
-                assert same(tangent(turned, direction), right), name
-            for (name, moves), (_, known) in zip(memory_layouts(direction), memory_layouts(right[0])):
-                for x in (given.log_probs, given.log_probs.transpose(0, 1).contiguous().transpose(0, 1)):
-                    tangents, met = kernels.tangent(
-                        x, given.topology, given.lengths, moves, wildcard=given.wildcard, posteriors=known
-                    )
-                    assert same((met.posteriors, tangents, met.scores), right), name
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
-def test_half_precision_is_widened(dtype: torch.dtype) -> None:
-    given = random_batch(np.random.default_rng(67), 5, 60, 30, 37, "continuous")
-    narrow, moves = given.log_probs.to(dtype), direction_for(given.log_probs.to(dtype))
-    right = tangent(Batch(narrow.float(), given.lengths, given.topology), moves.float())
-    tangents, met = kernels.tangent(narrow, given.topology, given.lengths, moves)
-    assert same((met.posteriors, tangents, met.scores), right)
-    assert tangents.dtype == F32
+        for (name, moves), (_, known) in zip(memory_layouts(direction), memory_layouts(right[0])):
+            for x in (given.log_probs, given.log_probs.transpose(0, 1).contiguous().transpose(0, 1)):
+                rest = {"wildcard": given.wildcard, "posteriors": known}
+                tangents, met = kernels.tangent(x, given.topology, given.lengths, moves, **rest)
+                assert same((met.posteriors, tangents, met.scores), right), name
 
 
 @pytest.mark.parametrize("topology", ["ctc", "simple", "optional"])
 def test_linear_in_the_direction(topology: str) -> None:
     """Exactly, for powers of 2 as far as float32 goes, and where it has no room for sums in float64."""
-    given = next(batches(68, 1, topology))
+    given = next(random_batches(68, 1, topology))
     direction = direction_for(given.log_probs)
     _, expected, _ = tangent(given, direction)
     assert expected.abs().max() > 0.01
@@ -210,7 +156,7 @@ def test_linear_in_the_direction(topology: str) -> None:
 @pytest.mark.parametrize(("backend", "dtype"), [("reference", F64), ("cpu", F64), ("cpu", F32)], ids=str)
 def test_endless_directions(backend: str, dtype: torch.dtype, topology: str, bad: float) -> None:
     """Where a path passes they make NaN of their utterance; where none does they do not matter."""
-    given = next(batches(69, 1, topology))
+    given = next(random_batches(69, 1, topology))
     x = given.log_probs.clone()
     x[:, 1, 2] = NEVER
     given = Batch(x, given.lengths, given.topology, given.wildcard)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterator
-
 import numpy as np
 import pytest
 import torch
 from cpu_checks import best_path, occupancy, path_faults
-from kernel_problems import KINDS, TOPOLOGIES, Batch, alone, random_bands
+from kernel_problems import TOPOLOGIES, Batch, random_bands, random_batches
 from kernel_problems import batch as random_batch
 
 from ctc_align import kernels, lattice
@@ -18,13 +15,6 @@ from ctc_align.kernels.cpu import general_viterbi
 
 DTYPES = [torch.float32, torch.float64]
 NEVER = float("-inf")
-
-
-def batches(seed: int, count: int, topology: str, frames: int = 40, tokens: int = 12) -> Iterator[Batch]:
-    rng = np.random.default_rng(seed)
-    for number, kind in zip(range(count), KINDS * count):
-        utterances, most = int(rng.integers(1, 9)), int(rng.integers(1, frames))
-        yield random_batch(rng, utterances, most, tokens, 7, kind, topology=topology, wild=number % 2 == 1)
 
 
 def same_paths(given: Batch, bands: np.ndarray | None = None, dtype: torch.dtype = torch.float32) -> int:
@@ -37,9 +27,9 @@ def same_paths(given: Batch, bands: np.ndarray | None = None, dtype: torch.dtype
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_best_paths(topology: str, dtype: torch.dtype) -> None:
-    assert sum(same_paths(given, None, dtype) for given in batches(11, 24, topology)) > 30
+    assert sum(same_paths(given, None, dtype) for given in random_batches(11, 24, topology)) > 30
     rng = np.random.default_rng(12)
-    within = batches(13, 24, topology, tokens=8)
+    within = random_batches(13, 24, topology, tokens=8)
     assert sum(same_paths(given, random_bands(rng, given), dtype) for given in within) > 12
 
 
@@ -47,7 +37,7 @@ def test_best_paths(topology: str, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("topology", TOPOLOGIES)
 def test_sums(topology: str, dtype: torch.dtype) -> None:
     relative, absolute = (1e-12, 1e-12) if dtype == torch.float64 else (1e-6, 2e-6)
-    for given in batches(14, 18, topology):
+    for given in random_batches(14, 18, topology):
         met, right = (occupancy(given, name, dtype) for name in ("cpu", "reference"))
         torch.testing.assert_close(met[1], right[1], rtol=relative, atol=absolute)
         torch.testing.assert_close(met[0], right[0].to(dtype), rtol=relative, atol=10 * absolute)
@@ -56,28 +46,13 @@ def test_sums(topology: str, dtype: torch.dtype) -> None:
         torch.testing.assert_close(met[0].sum(2), expected, rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("topology", TOPOLOGIES)
-def test_a_batch_is_its_utterances(topology: str) -> None:
-    for given in batches(15, 6, topology):
-        states, scores = best_path(given)
-        posteriors, totals = occupancy(given)
-        for b, length in enumerate(given.lengths.tolist()):
-            own = alone(given, b)
-            assert best_path(own) == ([states[b][:length]], scores[b : b + 1])
-            assert set(states[b][length:]) <= {-1}
-            own_posteriors, own_total = occupancy(own)
-            assert torch.equal(own_posteriors[0], posteriors[b, :length])
-            assert own_total.tolist() == totals[b : b + 1].tolist()
-            assert (posteriors[b, length:] == 0).all()
-
-
 @pytest.mark.parametrize("block", [1, 2, 3, 7, 64])
 @pytest.mark.parametrize("topology", ["simple", "optional", "optional segments"])
 def test_detours_in_blocks(topology: str, block: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(block)
     monkeypatch.setattr(general_viterbi, "_block", lambda frames, needed: min(frames, block))
     found = 0
-    for number, given in enumerate(batches(16, 6, topology, 150, 40)):
+    for number, given in enumerate(random_batches(16, 6, topology, 150, 40)):
         found += same_paths(given, random_bands(rng, given) if number % 2 else None)
     assert found > 6
 
@@ -131,12 +106,3 @@ def test_no_log_probs(bad: float, dtype: torch.dtype, topology: str, backend: st
     assert min(states[1]) >= 0
     assert posteriors[0].isnan().all()
     assert not posteriors[1].isnan().any()
-
-
-@pytest.mark.parametrize("topology", ["optional", "optional segments"])
-def test_layouts_and_half_precision(topology: str) -> None:
-    """Where there are detours; `test_cpu.test_every_memory` has the other topologies."""
-    given = next(batches(19, 1, topology))
-    given = dataclasses.replace(given, log_probs=given.log_probs.half())
-    turned = dataclasses.replace(given, log_probs=given.log_probs.transpose(0, 1).contiguous().transpose(0, 1))
-    assert best_path(given) == best_path(turned) == best_path(turned, dtype=torch.half)

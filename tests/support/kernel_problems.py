@@ -271,6 +271,16 @@ def batch(
     )
 
 
+def random_batches(
+    seed: int, count: int, topology: str, frames: int = 40, tokens: int = 12, most: int = 8
+) -> Iterator[Batch]:
+    """Yield batches of up to `most` utterances, of every kind of scores in turn, every other batch with wildcards."""
+    rng = np.random.default_rng(seed)
+    for number, kind in zip(range(count), KINDS * count):
+        utterances, longest = int(rng.integers(1, most + 1)), int(rng.integers(1, frames))
+        yield batch(rng, utterances, longest, tokens, 7, kind, topology=topology, wild=number % 2 == 1)
+
+
 def side_by_side(problems: Sequence[Problem], dtype: torch.dtype) -> Batch:
     """The problems as one batch, NaN beyond their frames and classes."""
     lengths = torch.tensor([len(problem.log_probs) for problem in problems])
