@@ -297,6 +297,59 @@ def test_focus_turns_to_the_frames_that_are_not_as_they_should_be() -> None:
     assert losses.reweighted_ctc_loss(nothing_to_do, torch.tensor([[1, 2]]), [2], [2], focus=1.0) == 0
 
 
+def test_a_prior_follows_slowly_and_never_falls_below_its_floor() -> None:
+    prior = losses.LabelPrior(3, decay=0.9, floor=0.06)
+    certain = torch.tensor([0.0, -math.inf, -math.inf]).expand(4, 2, 3)
+    before = torch.full((3,), 1 / 3)
+    assert prior.training
+    for _ in range(200):
+        after = prior(certain, [4, 4]).exp()
+        assert (after - before).abs().max() <= 0.1
+        assert after.sum().item() == pytest.approx(1, abs=1e-6)
+        assert after.min() >= 0.06 / 3 - 1e-7
+        before = after
+    assert after.tolist() == pytest.approx([0.96, 0.02, 0.02], abs=1e-6)
+
+
+def test_a_prior_is_the_mean_over_the_frames_that_count() -> None:
+    log_probs = torch.randn(5, 3, 4, generator=torch.Generator().manual_seed(0)).log_softmax(2)
+    frames = [5, 2, 0]
+    right = torch.cat([log_probs[:count, n] for n, count in enumerate(frames)]).exp().mean(0)
+    for n, count in enumerate(frames):
+        log_probs[count:, n] = math.nan
+    prior = losses.LabelPrior(4, decay=0.0, floor=1e-6)
+    torch.testing.assert_close(prior(log_probs.requires_grad_(), frames).exp(), right, rtol=1e-5, atol=1e-6)
+    assert not prior(log_probs, frames).requires_grad
+    kept = prior.mean.clone()
+    alone = losses.LabelPrior(4, decay=0.0, floor=1e-6)
+    torch.testing.assert_close(
+        alone(log_probs[:, 0], torch.tensor(5)).exp(), log_probs[:, 0].exp().mean(0), rtol=1e-5, atol=1e-6
+    )
+    prior(log_probs, [5, 3, 0])
+    assert torch.equal(prior.mean, kept), "a batch of NaN is none"
+    prior(log_probs, [0, 0, 0])
+    assert torch.equal(prior.mean, kept), "nor is one without frames"
+    prior.eval()(log_probs[:, :1], [5])
+    assert torch.equal(prior.mean, kept), "nor is there any in evaluation"
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda: losses.LabelPrior(0), "expected one class or more, 0 <= decay < 1 and 0 < floor <= 1; got classes 0"),
+        (lambda: losses.LabelPrior(2, decay=1.0), "decay 1.0"),
+        (lambda: losses.LabelPrior(2, floor=0.0), "floor 0.0"),
+        (lambda: losses.LabelPrior(2)(torch.zeros(4, 1, 3), [4]), "log_probs: expected 2 classes, got shape (4, 1, 3)"),
+        (lambda: losses.LabelPrior(2)(torch.zeros(4, 1, 2), [5]), "input_lengths: utterance 0 has 5 frames"),
+        (lambda: losses.LabelPrior(2)([[0.0]], [1]), "log_probs: expected a floating-point tensor"),
+    ],
+)
+def test_priors_that_cannot_be(make: Callable[[], object], said: str) -> None:
+    with pytest.raises(KernelError) as error:
+        make()
+    assert said in str(error.value)
+
+
 def test_a_prior_is_a_constant() -> None:
     logits, rest = ragged()
     log_prior = LOG_PRIOR.clone().requires_grad_()

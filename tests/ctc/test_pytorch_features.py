@@ -311,13 +311,18 @@ def test_tracing() -> None:
     close(traced(SCORES * 2), loss(SCORES * 2))
 
 
-def test_second_derivatives_by_finite_differences() -> None:
-    x = SCORES[:4, :2].clone().requires_grad_()
-    rest = TARGETS[:2], [4, 3], [2, 2]
-    assert torch.autograd.gradcheck(lambda x: ctc_loss(x, *rest), x, check_forward_ad=True, check_batched_grad=True)
-    assert torch.autograd.gradgradcheck(
-        lambda x: ctc_loss(x, *rest), x, check_fwd_over_rev=True, check_rev_over_rev=True, check_batched_grad=True
-    )
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_second_derivatives_by_finite_differences(reduction: str) -> None:
+    """Of an utterance that fits, one that is too short, and one without tokens."""
+    x = (SCORES[:4] + 1).clone().requires_grad_()
+    rest = [[1, 2], [3, 3], []], [4, 2, 3], [2, 2, 0], 0, reduction, True
+
+    def call(x: torch.Tensor) -> torch.Tensor:
+        return ctc_loss(x, *rest)
+
+    assert torch.autograd.gradcheck(call, x, check_forward_ad=True, check_batched_grad=True)
+    more = {"check_fwd_over_rev": True, "check_rev_over_rev": True, "check_batched_grad": True}
+    assert torch.autograd.gradgradcheck(call, x, **more)
 
 
 def test_checkpointing_and_saved_tensor_hooks() -> None:

@@ -1,4 +1,4 @@
-"""What the CPU's kernels are asked to bear, and how a wrong answer is told: faults as lines of text."""
+"""Conditions under which the CPU's kernels must give the same results, and checks that return lines of faults."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from kernel_problems import Batch, scores
 from ctc_align import kernels, lattice
 from ctc_align.kernels.cpu import cpu_backend, problem
 
-# What is checked is what is compiled; `row_kernels` have a test of their own.
+# The compiled kernels are checked here; `test_row_kernels` checks the others.
 cpu_backend.compile_at_once()
 
 Outcome = tuple[list[list[int]], list[str]]
@@ -25,7 +25,7 @@ Outcome = tuple[list[list[int]], list[str]]
 
 @contextmanager
 def on_threads(count: int) -> Iterator[None]:
-    """torch's number of threads, which is the kernels' too."""
+    """Set the number of threads of torch, which the kernels use too."""
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
@@ -43,8 +43,10 @@ def _spoil(room: Any) -> None:
 
 
 def poison(patch: pytest.MonkeyPatch, *, lend: bool = False) -> None:
-    """Memory of the kernels is full of NaN and of indices that are none: fresh memory in every call, or, if they may
-    lend it, what an earlier call left behind too."""
+    """Fill the memory that kernels take with NaN and invalid indices.
+
+    Each call takes fresh memory; with `lend`, memory that earlier calls gave back too.
+    """
 
     def poisoned(*parts: tuple[int, Any]) -> list[np.ndarray]:
         rows = aligned(*parts)
@@ -66,8 +68,10 @@ def poison(patch: pytest.MonkeyPatch, *, lend: bool = False) -> None:
 
 
 def split(patch: pytest.MonkeyPatch, *, block: int = 0, part_cells: int = 1, ring: int = 2) -> None:
-    """Shares every utterance between the threads, in parts of `part_cells` lanes x frames; with a `block` no choices
-    are kept whole, but rows every `block` frames."""
+    """Share every utterance between the threads, in parts of `part_cells` lanes x frames.
+
+    With a `block`, save a row every `block` frames in place of all choices.
+    """
     long_path = cpu_backend.long_viterbi
     patch.setattr(cpu_backend, "LONG_CELLS", 1)
     patch.setattr(cpu_backend, "MOST_NARROW_CHOICES", 0)
@@ -88,7 +92,7 @@ def split(patch: pytest.MonkeyPatch, *, block: int = 0, part_cells: int = 1, rin
 def best_path(
     given: Batch, bands: np.ndarray | None = None, backend: str = "cpu", dtype: torch.dtype = torch.float32
 ) -> Outcome:
-    """States, and scores to the last bit; `dtype` is that of the log-probs."""
+    """Return states, and scores as hexadecimal numbers; the log-probs are cast to `dtype`."""
     path = kernels.best_path(
         given.log_probs.to(dtype), given.topology, given.lengths, wildcard=given.wildcard, bands=bands, backend=backend
     )
@@ -98,7 +102,7 @@ def best_path(
 def path_faults(
     given: Batch, bands: np.ndarray | None = None, right: Outcome | None = None, dtype: torch.dtype = torch.float32
 ) -> list[str]:
-    """Where the CPU's paths are not those of the reference: every state, every bit of the scores."""
+    """Return the differences of the CPU's paths from the reference's: in any state, in any bit of the scores."""
     right = right or best_path(given, bands, "reference", dtype)
     met = best_path(given, bands, "cpu", dtype)
     found = []
@@ -116,7 +120,7 @@ Sums = tuple[torch.Tensor, torch.Tensor]
 
 
 def occupancy(given: Batch, backend: str = "cpu", dtype: torch.dtype = torch.float32) -> Sums:
-    """Posteriors (B, T, C + 1) with those of the wildcard last, and the scores, which `forward` must say too."""
+    """Return posteriors (B, T, C + 1), the wildcard's last, and the scores, which `forward` must return too."""
     rest = (given.log_probs.to(dtype), given.topology, given.lengths)
     result = kernels.occupancy(*rest, wildcard=given.wildcard, backend=backend)
     forward = kernels.forward(*rest, wildcard=given.wildcard, backend=backend)
@@ -126,7 +130,7 @@ def occupancy(given: Batch, backend: str = "cpu", dtype: torch.dtype = torch.flo
 
 
 def sum_faults(given: Batch, right: Sums | None = None) -> list[str]:
-    """Where the CPU's sums in float32 are not those of the reference: 1e-6 of a score, 2e-6 of a posterior."""
+    """Return the differences of float32 sums from the reference's: above 1e-6 of a score, above 2e-6 in a posterior."""
     right = right or occupancy(given, "reference", torch.float64)
     met = occupancy(given)
     found = []
@@ -153,7 +157,7 @@ def one(
     topology: str = "ctc",
     wild: bool = False,
 ) -> Batch:
-    """An utterance of so many tokens, and so many frames more than its shortest path has."""
+    """Return an utterance of `tokens` tokens, with `spare` frames more than its shortest path needs."""
     row = rng.integers(1, classes - 1, tokens)
     if topology == "segments":
         row = row[::3] % (classes // 3)
@@ -176,7 +180,7 @@ def one(
 
 
 def memory_layouts(x: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
-    """The same numbers in every order, with gaps, shared, in a graph, and read-only."""
+    """Yield the same numbers in every order of axes, with gaps, at an offset, in a graph, and read-only."""
     for order in itertools.permutations(range(3)):
         back = [order.index(k) for k in range(3)]
         yield f"order {order}", x.permute(order).contiguous().permute(back)
