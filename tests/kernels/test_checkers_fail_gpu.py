@@ -13,8 +13,21 @@ import gpu_interpreted
 import numpy as np
 import pytest
 import torch
-from gpu_problems import on, optional_over_tiles, path_faults, same_paths, same_sums, sum_faults
-from kernel_problems import Batch, Problem, scores, target, tiny_any, tiny_ctc, tiny_segments
+from gpu_problems import optional_over_tiles
+from kernel_problems import (
+    Batch,
+    Problem,
+    enumerated_path_faults,
+    enumerated_sum_faults,
+    on,
+    same_paths,
+    same_sums,
+    scores,
+    target,
+    tiny_any,
+    tiny_ctc,
+    tiny_segments,
+)
 
 from ctc_align import kernels, lattice
 
@@ -76,11 +89,11 @@ def longer(kind: str) -> Batch:
 
 
 def paths() -> bool:
-    return not path_faults(tiny(), torch.float32)
+    return not enumerated_path_faults(tiny(), "gpu", torch.float32)
 
 
 def sums() -> bool:
-    return not sum_faults(tiny(), torch.float32)
+    return not enumerated_sum_faults(tiny(), "gpu", torch.float32)
 
 
 def sums_of_longer() -> bool:
@@ -92,15 +105,15 @@ def paths_of_longer() -> bool:
 
 
 def sums_in_logarithms() -> bool:
-    return not sum_faults(tiny()[::2], torch.float64)
+    return not enumerated_sum_faults(tiny()[::2], "gpu", torch.float64)
 
 
 def paths_with_detours() -> bool:
-    return not path_faults(detours(), torch.float32)
+    return not enumerated_path_faults(detours(), "gpu", torch.float32)
 
 
 def sums_with_detours() -> bool:
-    return not sum_faults(detours(), torch.float32)
+    return not enumerated_sum_faults(detours(), "gpu", torch.float32)
 
 
 def far_apart() -> bool:
@@ -124,11 +137,11 @@ def met_or_not() -> bool:
     )
 
 
-def agrees(comparison: Callable[[Batch], object], given: str | Batch) -> bool:
+def agrees(comparison: Callable[[Batch, str], object], given: str | Batch) -> bool:
     """Whether backend and reference say the same."""
     made = longer(given) if isinstance(given, str) else given
     try:
-        comparison(made)
+        comparison(made, "gpu")
     except AssertionError:
         return False
     return True
@@ -256,4 +269,4 @@ def test_planted_races_are_seen(
     planted(name, old, new, **({**STRIPS, **BLOCKS} if "strip" in old else RACES))
     given = optional_over_tiles() if "strip" not in old else longer("continuous")
     with checker(), pytest.raises(AssertionError, match=r"order changes|a race of"):
-        kernels.occupancy(**on(given, torch.float32), backend="gpu")
+        kernels.occupancy(**on(given, "gpu", torch.float32))

@@ -26,7 +26,7 @@ REFERENCE = "ctc_align.kernels.reference"
 
 
 def first_in_batches() -> list[str]:
-    """Return the first path that differs from the reference's: lengths, bands, ties that tiny problems lack."""
+    """Return the first path that differs from the reference: lengths, bands, ties that tiny problems lack."""
     rng = np.random.default_rng(23)
     for number, topology in zip(range(60), TOPOLOGIES * 60):
         kind = ("tied", "continuous")[number % 2]

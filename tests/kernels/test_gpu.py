@@ -17,10 +17,24 @@ import gpu_interpreted
 import numpy as np
 import pytest
 import torch
-from gpu_problems import DEVICE, NEVER, Modules, faults, needs_gpu, on, optional_over_tiles, same_paths, same_sums
+from gpu_problems import NEVER, Modules, needs_gpu, optional_over_tiles
 from gpu_problems import loaded as loaded
 from gpu_problems import modules as modules
-from kernel_problems import Batch, Problem, alone, random_bands, tiny_any, tiny_ctc, tiny_segments, tiny_simple
+from kernel_problems import (
+    DEVICE,
+    Batch,
+    Problem,
+    alone,
+    faults,
+    on,
+    random_bands,
+    same_paths,
+    same_sums,
+    tiny_any,
+    tiny_ctc,
+    tiny_segments,
+    tiny_simple,
+)
 from kernel_problems import batch as random_batch
 
 from ctc_align import kernels, lattice
@@ -79,7 +93,8 @@ def tiny_problems() -> dict[str, list[Problem]]:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("name", ["ctc", "simple", "any", "optional"])
 def test_enumerated(name: str, dtype: torch.dtype, tiny_problems: dict[str, list[Problem]]) -> None:
-    assert faults(tiny_problems[name], dtype) == []
+    problems = tiny_problems[name]
+    assert faults(problems, "gpu", dtype, together=len(problems)) == []
 
 
 def mixed(seed: int, topology: str, *, frames: int = 14, wild: bool = False, count: int = 40) -> Batch:
@@ -110,18 +125,18 @@ def test_every_topology(topology: str, shape: str, modules: Modules, monkeypatch
     """In tiles two of them: the others are below, from checkpoints and with detours between tiles."""
     small(modules, monkeypatch, shape, TILE_FRAMES=8, PATH_FRAMES=8)
     given = mixed(41, topology, wild=True)
-    assert same_paths(given) > 8
-    same_sums(given)
+    assert same_paths(given, "gpu") > 8
+    same_sums(given, "gpu")
 
 
 @pytest.mark.parametrize("shape", ["one strip", "strips", "tiles"])
 def test_float64_and_bands(shape: str, modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
     small(modules, monkeypatch, shape, TILE_FRAMES=8, PATH_FRAMES=4)
     given = mixed(42, "ctc")
-    same_sums(given, torch.float64)
+    same_sums(given, "gpu", torch.float64)
     for topology in ("ctc", "segments"):
         given = mixed(43, topology, wild=True)
-        assert same_paths(given, torch.float64, random_bands(np.random.default_rng(1), given)) > 3
+        assert same_paths(given, "gpu", torch.float64, random_bands(np.random.default_rng(1), given)) > 3
 
 
 @pytest.mark.parametrize(
@@ -141,10 +156,10 @@ def test_from_checkpoints(
     limits = {"ROWS_BYTES": room, "POINTERS_BYTES": room // 16, "TILE_FRAMES": 8, "MIN_BLOCK": 4}
     small(modules, monkeypatch, shape, **limits)
     given = mixed(44, topology, frames=17, count=8)
-    assert same_paths(given) > 1
+    assert same_paths(given, "gpu") > 1
     bands = random_bands(np.random.default_rng(2), given)
-    same_paths(given, bands=bands)
-    same_sums(given)
+    same_paths(given, "gpu", bands=bands)
+    same_sums(given, "gpu")
 
 
 @pytest.mark.parametrize("room", [1, 2**40])
@@ -153,12 +168,11 @@ def test_detours_between_tiles(room: int, modules: Modules, monkeypatch: pytest.
     small(modules, monkeypatch, "tiles of a strip", ROWS_BYTES=room, TILE_FRAMES=4)
     given = optional_over_tiles()
     assert modules["launch_plan"].shape(given.topology.emit.shape[1], 2).tiles == 3
-    arguments = on(given, torch.float32)
-    met, right = (kernels.occupancy(**arguments, backend=name) for name in ("gpu", "reference"))
+    met, right = (kernels.occupancy(**on(given, name, torch.float32)) for name in ("gpu", "reference"))
     torch.testing.assert_close(met.posteriors.cpu(), right.posteriors, rtol=0, atol=1e-5)
     torch.testing.assert_close(met.scores.cpu(), right.scores)
     if room > 1:
-        assert same_paths(given) == 2
+        assert same_paths(given, "gpu") == 2
 
 
 @pytest.mark.skipif(DEVICE == "cuda", reason="loads and stores are watched in the interpreter")
@@ -173,23 +187,23 @@ def test_no_thread_meets_what_another_writes(
     small(modules, monkeypatch, shape, **limits)
     given = optional_over_tiles() if topology == "optional" else mixed(48, topology, frames=19, count=3)
     with gpu_interpreted.watched():
-        kernels.best_path(**on(given, torch.float32), backend="gpu")
-        kernels.occupancy(**on(given, torch.float32), backend="gpu")
+        kernels.best_path(**on(given, "gpu", torch.float32))
+        kernels.occupancy(**on(given, "gpu", torch.float32))
 
 
 def test_a_batch_is_its_utterances(modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
     """The same bits alone, in few threads, as in company, in many; and twice the same."""
     given = mixed(45, "ctc", count=12)
-    together = kernels.occupancy(**on(given, torch.float32), backend="gpu")
-    again = kernels.occupancy(**on(given, torch.float32), backend="gpu")
+    together = kernels.occupancy(**on(given, "gpu", torch.float32))
+    again = kernels.occupancy(**on(given, "gpu", torch.float32))
     assert torch.equal(together.posteriors, again.posteriors)
     assert together.scores.tolist() == again.scores.tolist()
     small(modules, monkeypatch, "strips" if DEVICE == "cpu" else "one strip")
-    apart = kernels.occupancy(**on(given, torch.float32), backend="gpu")
+    apart = kernels.occupancy(**on(given, "gpu", torch.float32))
     assert torch.equal(together.posteriors, apart.posteriors)
     assert together.scores.tolist() == apart.scores.tolist()
     for b in (0, 5, 7):
-        own = kernels.occupancy(**on(alone(given, b), torch.float32), backend="gpu")
+        own = kernels.occupancy(**on(alone(given, b), "gpu", torch.float32))
         assert torch.equal(together.posteriors[b, : given.lengths[b]], own.posteriors[0])
         assert together.scores[b].tolist() == own.scores[0].tolist()
 
@@ -211,8 +225,8 @@ def test_fresh_memory_is_never_believed(
     given = mixed(46, topology, count=12)
     monkeypatch.setattr(modules["launches"], "allocate", poisoned)
     monkeypatch.setattr(modules["launches"].torch, "empty_like", poisoned_like)
-    same_paths(given)
-    same_sums(given)
+    same_paths(given, "gpu")
+    same_sums(given, "gpu")
 
 
 TARGET = [1, 2, 2, 3, 1]
@@ -259,8 +273,8 @@ def given_batch() -> Batch:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_half_precision(dtype: torch.dtype) -> None:
     """Read as it lies, summed in float32."""
-    assert same_paths(given_batch(), dtype) > 2
-    same_sums(given_batch(), dtype)
+    assert same_paths(given_batch(), "gpu", dtype) > 2
+    same_sums(given_batch(), "gpu", dtype)
     assert (
         kernels.occupancy(noise(1, 5).to(DEVICE, dtype), lattice.ctc([[1]]), backend="gpu").posteriors.dtype
         == torch.float32

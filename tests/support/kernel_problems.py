@@ -1,9 +1,10 @@
-"""Random problems for the kernels, what must come out, and how a wrong answer is told: faults as lines of text."""
+"""Random problems for the kernels, and comparisons with enumeration and the reference; faults are lines of text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
@@ -177,48 +178,104 @@ def tiny_any(rng: np.random.Generator, count: int) -> Iterator[Problem]:
         yield _made(rng, f"any {given}", number, frames, 3, topology, topology_paths(frames, *given))
 
 
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+"""Where the backend `gpu` gets its log-probs; without a card it is interpreted."""
+
+
+def on(given: Batch, backend: str, dtype: torch.dtype) -> dict[str, Any]:
+    """Return the arguments of a call on a backend: log-probs of a dtype, on its device."""
+    device = DEVICE if backend == "gpu" else "cpu"
+    wide = torch.float64 if dtype == torch.float64 else torch.float32
+    wildcard = None if given.wildcard is None else given.wildcard.to(device, wide)
+    scores = {"log_probs": given.log_probs.to(device, dtype), "wildcard": wildcard}
+    return {**scores, "topology": given.topology, "lengths": given.lengths, "backend": backend}
+
+
 def faults(
     problems: Sequence[Problem], backend: str, dtype: torch.dtype = torch.float64, together: int = 1
 ) -> list[str]:
-    """Where a backend says otherwise than the oracle; so many problems `together` in a batch, padded with NaN."""
+    """Return the differences of a backend from enumeration, with `together` problems in a batch, padded with NaN."""
     chunks = [problems[first : first + together] for first in range(0, len(problems), together)]
-    return [line for chunk in chunks for line in _faults_of_batch(chunk, backend, dtype)]
+    return [
+        line
+        for chunk in chunks
+        for find in (enumerated_path_faults, enumerated_sum_faults)
+        for line in find(chunk, backend, dtype)
+    ]
 
 
-def _faults_of_batch(problems: Sequence[Problem], backend: str, dtype: torch.dtype) -> list[str]:
-    relative, absolute = (1e-12, 1e-12) if dtype == torch.float64 else (1e-6, 1e-5)
-    given = side_by_side(problems, dtype)
-    topology, lengths, frames = given.topology, given.lengths.tolist(), given.log_probs.shape[1]
-    path, forward, occupancy = (
-        kernel(given.log_probs, topology, given.lengths, wildcard=given.wildcard, backend=backend)
-        for kernel in (kernels.best_path, kernels.forward, kernels.occupancy)
-    )
-    found = []
-    for b, problem in enumerate(problems):
-        answer, length, columns = problem.answer, lengths[b], problem.log_probs.shape[1]
-        expected = list(answer.path) if answer.path is not None else [-1] * length
-        if path.states[b].tolist() != expected + [-1] * (frames - length):
-            found.append(f"{problem.name}: path {path.states[b].tolist()}, expected {expected}")
-        for what, score, right in (
-            ("best", path.scores, answer.best),
-            ("total", forward, answer.total),
-            ("total beside occupancy", occupancy.scores, answer.total),
-        ):
-            if not close(float(score[b]), right, relative, absolute):
-                found.append(f"{problem.name}: {what} {float(score[b])!r}, expected {right!r}")
-        posteriors = occupancy.posteriors[b].numpy()
-        wrong = np.abs(posteriors[:length, :columns] - answer.occupancy)
-        if not (wrong <= absolute).all():
-            found.append(f"{problem.name}: occupancy is off by {wrong.max()}")
-        if (posteriors[length:] != 0).any() or (posteriors[:, columns:] != 0).any():
-            found.append(f"{problem.name}: occupancy in the padding")
-        if len(problems) == 1 and (occupancy.wildcard is not None) != topology.has_wildcard:
-            found.append(f"{problem.name}: the wildcard's occupancy is there, or missing")
-        elif occupancy.wildcard is not None and problem.topology.has_wildcard:
-            wrong = np.abs(occupancy.wildcard[b, :length].numpy() - answer.wildcard)
-            if not (wrong <= absolute).all():
-                found.append(f"{problem.name}: the wildcard's occupancy is off by {wrong.max()}")
+def enumerated_path_faults(problems: Sequence[Problem], backend: str, dtype: torch.dtype) -> list[str]:
+    """Return the differences of best paths, all problems in one batch."""
+    path = kernels.best_path(**on(side_by_side(problems, dtype), backend, dtype))
+    found = _score_faults(problems, "best", path.scores, [problem.answer.best for problem in problems], dtype)
+    for problem, states in zip(problems, path.states.tolist()):
+        expected = [-1] * len(states)
+        expected[: len(problem.answer.path or ())] = problem.answer.path or ()
+        if states != expected:
+            found.append(f"{problem.name}: path {states}, expected {expected}")
     return found
+
+
+def enumerated_sum_faults(problems: Sequence[Problem], backend: str, dtype: torch.dtype) -> list[str]:
+    """Return the differences of total scores and occupancies, all problems in one batch."""
+    given = side_by_side(problems, dtype)
+    arguments, totals = on(given, backend, dtype), [problem.answer.total for problem in problems]
+    occupancy = kernels.occupancy(**arguments)
+    found = _score_faults(problems, "total", kernels.forward(**arguments), totals, dtype)
+    found += _score_faults(problems, "total beside occupancy", occupancy.scores, totals, dtype)
+    shape, most = given.log_probs.shape, 1e-12 if dtype == torch.float64 else 1e-5
+    right, wild = torch.zeros(shape, dtype=torch.float64), torch.zeros(shape[:2], dtype=torch.float64)
+    padding = torch.ones(shape, dtype=torch.bool)
+    for b, problem in enumerate(problems):
+        frames, classes = problem.log_probs.shape
+        padding[b, :frames, :classes] = False
+        right[b, :frames, :classes] = torch.as_tensor(problem.answer.occupancy)
+        wild[b, :frames] = torch.as_tensor(problem.answer.wildcard)
+    if (occupancy.posteriors.cpu()[padding] != 0).any():
+        found.append(f"{problems[0].name} and others: occupancy in the padding")
+    if (occupancy.wildcard is not None) != given.topology.has_wildcard:
+        found.append(f"{problems[0].name}: the wildcard's occupancy is there, or missing")
+    for what, met, expected in (("occupancy", occupancy.posteriors, right), ("wildcard", occupancy.wildcard, wild)):
+        if met is not None and given.log_probs.shape[1]:
+            worst = (met.cpu().double() - expected).abs().flatten(1).amax(1).tolist()
+            found += [f"{each.name}: {what} is off by {far}" for each, far in zip(problems, worst) if not far <= most]
+    return found
+
+
+def _score_faults(
+    problems: Sequence[Problem], what: str, met: torch.Tensor, right: Sequence[float], dtype: torch.dtype
+) -> list[str]:
+    relative, absolute = (1e-12, 1e-12) if dtype == torch.float64 else (1e-6, 1e-5)
+    return [
+        f"{problem.name}: {what} {one!r}, expected {other!r}"
+        for problem, one, other in zip(problems, met.tolist(), right)
+        if not close(one, other, relative, absolute)
+    ]
+
+
+def same_paths(given: Batch, backend: str, dtype: torch.dtype = torch.float32, bands: np.ndarray | None = None) -> int:
+    """Compare with the reference, bit by bit; return how many utterances have a path."""
+    arguments = {**on(given, backend, dtype), "bands": bands}
+    met, right = kernels.best_path(**arguments), kernels.best_path(**{**arguments, "backend": "reference"})
+    assert met.scores.tolist() == right.scores.tolist()
+    assert met.states.tolist() == right.states.tolist()
+    return int((right.scores > -torch.inf).sum())
+
+
+def same_sums(given: Batch, backend: str, dtype: torch.dtype = torch.float32) -> None:
+    """Compare with the reference; posteriors of an utterance with a path add up to 1 in each of its frames."""
+    relative, absolute = (1e-12, 1e-12) if dtype == torch.float64 else (1e-6, 2e-6)
+    arguments = on(given, backend, dtype)
+    met, right = kernels.occupancy(**arguments), kernels.occupancy(**{**arguments, "backend": "reference"})
+    torch.testing.assert_close(met.scores.cpu(), right.scores.cpu(), rtol=relative, atol=absolute)
+    for one, other in ((met.posteriors, right.posteriors), (met.wildcard, right.wildcard)):
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            torch.testing.assert_close(one.double().cpu(), other.double().cpu(), rtol=relative, atol=10 * absolute)
+    assert kernels.forward(**arguments).tolist() == met.scores.tolist()
+    share = met.posteriors.sum(2).cpu() + (0 if met.wildcard is None else met.wildcard.cpu())
+    inside = torch.arange(share.shape[1]) < given.lengths[:, None]
+    torch.testing.assert_close(share, (inside & (met.scores.cpu() > -torch.inf)[:, None]).to(share), rtol=0, atol=1e-5)
 
 
 TOPOLOGIES = ("ctc", "simple", "optional", "segments", "optional segments")
