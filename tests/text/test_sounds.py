@@ -7,6 +7,7 @@ import re
 import unicodedata
 from difflib import SequenceMatcher
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,88 +22,14 @@ from ctc_align.text.sounds.spelling_rules import spelling_rules, split_phones, t
 from ctc_align.text.transcript import split
 from ctc_align.types import Word, Words
 
-SAID = {
-    "de": "straße=ʃtʁasə ich=ɪx tag=tak äußern=ɔɪsəʁn",
-    "nl": "schip=sxɪp huis=høys een=ən",
-    "sv": "kyrka=ʃyrka sju=ʃu",
-    "da": "hvid=við",
-    "is": "þjóð=θjoʊð",
-    "fr": "bonjour=bɔ̃ʒuʁ champagne=ʃãpaɲ eaux=o viennent=vjɛn l'hiver=livɛʁ",
-    "es": "guerra=ɡera hijo=ixo año=aɲo",
-    "pt": "coração=korasãʊ rio=ʁjʊ filho=filjʊ",
-    "ca": "caixa=kaʃə",
-    "it": "gnocchi=ɲoki cielo=tʃelo famiglia=familja",
-    "pl": "dziękuję=dʒɛŋkujɛ wstrząs=fst.ʃɔ̃s w=v",
-    "cs": "kdežto=ɡdɛʃto němec=ɲɛmɛts",
-    "hsb": "łužica=wuʒitsa",
-    "sr": "đak=dʒak ђак=dʒak",
-    "hu": "zsír=ʒir magyar=mɔdjɔr",
-    "fi": "työ=tyø kenkä=keŋkæ",
-    "lt": "žąsis=ʒasis",
-    "ga": "bhfuil=vɪl tá=ta",
-    "cy": "llwybr=lʊɪbr y=ə",
-    "br": "c'hoar=xwaʁ",
-    "mt": "għajn=ajn qalb=ʔalp",
-    "tr": "çocuk=tʃodʒuk ışık=ɨʃɨk",
-    "id": "nyanyi=ɲaɲi",
-    "vi": "đường=dɨəŋ nghiệp=ŋiəp mã=ma",
-    "sw": "ng'ombe=ŋɔmbɛ",
-    "yo": "ọ̀rẹ́=ɔrɛ",
-    "kab": "iγer=iɣər εli=li",
-    "ru": "хлеб=xlep хл\u0065б=xlep его=jevo что=ʃto объект=objekt",
-    "uk": "щастя=ʃtʃasta гарно=harno",
-    "kk": "қазақ=qazaq",
-    "cv": "ҫӗнӗ=ʃənə çĕнĕ=ʃənə ĕç=əʃ",
-    "el": "ευχαριστώ=efxaristo μπύρα=bira άγγελος=aŋɡelos γεια=ja",
-    "ka": "ღვინო=ɣvino",
-    "hy": "որդի=vordi",
-    "und": "dzień=dzieɲ ǻ=o ḁ=a ꕆ=mi ᬓᬶ=ki ⲁⲣ=ar",
-    "hi": "समझना=səmədʒna|səmdʒəna|səmdʒna लड़का=lərka कमल=kəməl हिंदी=hindi ज़मीन=zəmin पहला=pɛhla मैं=mɛ̃ ज्ञान=ɡjan",
-    "mr": "मराठी=məraʈi",
-    "ne": "नेपाल=nepal",
-    "bn": "বাংলা=baŋla কলম=kɔlom সত্য=ʃɔto",
-    "as": "অসম=ɔxɔm চাহ=sah",
-    "pa": "ਪੰਜਾਬੀ=pəndʒabi|pəɲdʒabi ਘਰ=kər",
-    "gu": "ગુજરાત=ɡudʒrat|ɡudʒərat",
-    "or": "ଓଡ଼ିଆ=oria ଭାଷା=basa",
-    "ta": "தமிழ்=tamiɹ அகம்=aɡam பக்கம்=pakam தங்கம்=taŋɡam ஃபோன்=fon",
-    "te": "తెలుగు=teluɡu",
-    "kn": "ಕನ್ನಡ=kanaɖa",
-    "ml": "മലയാളം=malajalam അത്=adə",
-    "si": "සිංහල=siŋhələ",
-    "ar": "كتاب=kətab الشمس=aʃəms والقلب=walqəlb هذا=haða مكتب=məktəb مُعَلِّم=muʔalim كِتَاب=kitab",
-    "fa": "خانه=xɔne خواهر=xɔhər دوست=dust ایران=irɔn",
-    "ur": "پاکستان=pakəstan تھا=ta نہیں=nəhi",
-    "ug": "ئۇيغۇر=ujʁur",
-    "ckb": "کوردستان=kurdstan",
-    "he": "שלום=ʃəlom כלב=kələv הַסֵּפֶר=hasefeʁ",
-    "yi": "גוטן=ɡutn מענטש=mɛntʃ",
-    "th": "สวัสดี=sawatdi ถนน=tanon คนไทย=kontaɪ เพราะ=prɔ จันทร์=tʃan จริงๆ=tʃiŋtʃiŋ เด็กๆ=dekdek แต่ความ=tɛkwam",
-    "lo": "ສະບາຍດີ=sabaɪdi ວຽງຈັນ=wiaŋtʃan ຄົນ=kon",
-    "my": "မြန်မာ=mjanma ကျောင်း=tʃaʊn ရှမ်း=ʃan ထမင်း=tamin",
-    "km": "ភាសា=piəsa ខ្មែរ=kmaɛ|kmɛ កម្ពុជា=kɔmputʃiə|kɔmpotʃiə",
-    "dv": "ދިވެހި=divehi މިއަށް=miaʔ",
-    "am": "አማርኛ=amarɨɲa|amarɲa ሰላም=səlam",
-    "zh": "银行=inxaŋ 长城=tʃaŋtʃəŋ 學習=ʃyɛʃi 什么=ʃənmə 女儿=nyəɹ 二〇=əɹliŋ",
-    "yue": "廣東話=ɡwɔŋdʊŋwa 你好=neɪhoʊ 㗎=ɡa",
-    "ja": "学校=ɡako 食べます=tabemasu 読んで=jonde 東京タワー=tokjotawaa 水を=mizuo これは=korewa はな=hana"
-    " 人々=hitobito 発表=hapjo 私は=wataʃiwa",
-    "ko": "한국어=hanɡuɡə 좋다=tʃota 독립=toŋnip 같이=katʃi 좋아=tʃoa 大韓民國=tehanminɡuk",
-}
-"""Words and how they are said, alternatives separated by |, phones that would be read as one by a dot."""
-LETTERS = {
-    "br": "çêñùû", "ca": "àçèéíïòóú", "cnh": "ṭ", "cs": "áéíúýčďěňřšůž", "cy": "âêîôûŵŷ", "de": "ßäöü", "eo": "ĉĝĵŝŭ",
-    "es": "áéíñóú", "et": "äõöüš", "eu": "", "fi": "äö", "fr": "àâçèéêîïôû", "fy": "áâêôúûü", "ga": "áéíóú",
-    "hsb": "óćčěłńřšźž", "hu": "áéíóöúüőű", "ia": "", "it": "àèéìòóùō", "kab": "čǧɛɣγεԑḍḥṛṣṭẓ", "lg": "", "rw": "",
-    "lt": "ąčėęįšūųž", "lv": "āčēģīķļņšūž", "mt": "àùċġħż", "nl": "èéëï", "pl": "óąćęłńśźż", "pt": "àáãçéêíóôõú",
-    "rm": "àèéìòöü", "sv": "äåéö", "tr": "çöüğış", "en": "é", "und": "āçđęğħıķłñøőŕşţųźæœß",
-    "vi": "àáâãéêìíòóôõùúýăđĩũơưạảấầẩẫậắằẳặẹẻẽếềểễệỉịọỏốồổỗộớờởỡợụủứừữựỳỷ",
-    "ab": "абвгдежзиклмнопрстуфхцшыьқҟҩҭҳҵҽҿәӡԥ", "cv": "çăĕабвгдежзийклмнопрстуфхцчшыьэюяҫӑӗӳ",
-    "ky": "абвгдежзийклмнопрстуфхцчшыэюяёңүө", "mn": "абвгдежзийклмнопрстуфхцчшъыьэюяёүө",
-    "ru": "абвгдежзийклмнопрстуфхцчшщъыьэюяё", "sah": "абвгдезийклмнопрстуфхчшыьэяҕҥүһө",
-    "tt": "абвгдезийклмнопрстуфхцчшыьэюяҗңүһәө", "el": "άέήίαβγδεζηθικλμνξοπρςστυφχψωόύώ",
-}  # fmt: skip
-"""The letters of texts of Common Voice besides a to z."""
+
+def by_language(file: str) -> dict[str, str]:
+    """Return the lines of a file beside this one by their first word, a language."""
+    lines = (Path(__file__).parent / file).read_text("utf-8").splitlines()
+    return {language: rest for language, _, rest in (line.partition(" ") for line in lines) if language != "#"}
+
+
+SAID, LETTERS, TEXTS = by_language("words_said.txt"), by_language("letters.txt"), by_language("romanised_texts.txt")
 ASCII = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -219,35 +146,6 @@ def test_pieces_cover_any_text_of_a_script(language: str) -> None:
     check()
 
 
-TEXTS = {
-    "ru": "человек город жизнь щука хороший цена яблоко съезд ёлка этот вьюга больница подъезд чашка июль мягкий борщ",
-    "uk": "людина їжак щока гай ґанок єдність хліб цукор чорний юнак яблуко сім'я жовтень шість",
-    "bg": "човек щастие ъгъл ябълка жена цвят шапка юни хляб дъжд чаша обичам",
-    "mn": "монгол улаанбаатар үндэс өдөр хүн нар сар цас эх оюун хөл гэр морь",
-    "el": "άνθρωπος θάλασσα ψωμί ξένος δρόμος βιβλίο φίλος ουρανός εκκλησία παιδί λόγος ζωή",
-    "ka": "საქართველო თბილისი ღვინო წყალი ჭადრაკი ძმა ცა ჯარი შვილი ჩაი ჟანგი პური მასწავლებელი",
-    "hy": "հայաստան երևան շնորհակալություն գիրք դպրոց լեռ ծով խնձոր ճանապարհ ղեկավար չորս ֆիլմ",
-    "hi": "सभी मनुष्यों को गौरव और अधिकारों के मामले में जन्मजात स्वतंत्रता और समानता प्राप्त है",
-    "bn": "সমস্ত মানুষ স্বাধীনভাবে সমান মর্যাদা এবং অধিকার নিয়ে জন্মগ্রহণ করে",
-    "pa": "ਸਾਰਾ ਮਨੁੱਖੀ ਪਰਿਵਾਰ ਆਪਣੀ ਮਹਿਮਾ ਸ਼ਾਨ ਅਤੇ ਹੱਕਾਂ ਦੇ ਪੱਖੋਂ ਜਨਮ ਤੋਂ ਹੀ ਆਜ਼ਾਦ ਹੈ",
-    "or": "ସବୁ ମଣିଷ ଜନ୍ମକାଳରୁ ସ୍ୱାଧୀନ ସେମାନଙ୍କର ମର୍ଯ୍ୟାଦା ଓ ଅଧିକାର ସମାନ",
-    "ta": "மனிதப் பிறவியினர் சகலரும் சுதந்திரமாகவே பிறக்கின்றனர்",
-    "te": "ప్రతిపత్తిస్వత్వముల విషయమున మానవులెల్లరును జన్మతః స్వతంత్రులును సమానులును",
-    "kn": "ಎಲ್ಲಾ ಮಾನವರೂ ಸ್ವತಂತ್ರರಾಗಿಯೇ ಜನಿಸಿದ್ದಾರೆ",
-    "ml": "മനുഷ്യരെല്ലാവരും തുല്യാവകാശങ്ങളോടും അന്തസ്സോടും ജനിച്ചവരാണ്",
-    "si": "සියලු මනුෂ්‍යයෝ නිදහස්ව උපත ලබා ඇත",
-    "ar": "يولد جميع الناس أحرارا متساوين في الكرامة والحقوق",
-    "fa": "تمام افراد بشر آزاد به دنیا می آیند و از لحاظ حیثیت و حقوق با هم برابرند",
-    "ur": "تمام انسان آزاد اور حقوق و عزت کے اعتبار سے برابر پیدا ہوئے ہیں",
-    "he": "כל בני האדם נולדו בני חורין ושווים בערכם ובזכויותיהם",
-    "th": "มนุษย์ทั้งหลายเกิดมามีอิสระและเสมอภาคกันในเกียรติศักดิ์และสิทธิ",
-    "lo": "ມະນຸດເກີດມາມີສິດເສລີພາບ ແລະສະເໝີໜ້າກັນໃນທາງກຽດຕິສັກ",
-    "dv": "ހުރިހާ އިންސާނުން ވެސް އުފަންވަނީ މިނިވަންކަމުގައި",
-    "am": "የሰው ልጅ ሁሉ ሲወለድ ነጻና በክብርና በመብትም እኩልነት ያለው ነው",
-    "ko": "모든 인간은 태어날 때부터 자유로우며 그 존엄과 권리에 있어 동등하다",
-    "ja": "すべてのひとはうまれながらにしてじゆうでありカタカナもよむ",
-}
-"""Words; in other scripts than alphabets the first of the Universal Declaration of Human Rights."""
 _FLOORS = {
     "ru": 0.95, "uk": 0.95, "bg": 0.9, "mn": 0.88, "el": 0.9, "ka": 0.9, "hy": 0.94, "am": 0.8, "ar": 0.8, "fa": 0.8,
     "he": 0.75, "th": 0.75, "lo": 0.7, "ko": 0.75, "dv": 0.8,

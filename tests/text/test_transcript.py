@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import time
 import unicodedata
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import assume, example, given, settings
@@ -256,3 +258,68 @@ def test_a_label_is_a_part_of_the_word_and_stable(word: str) -> None:
     assert label in word
     assert bool(label) == bool(word)
     assert outer_punctuation_stripped(label) == label
+
+
+# Written English and other languages as they are spoken.
+
+
+def cases(file: str) -> list[tuple[str, list[str]]]:
+    """Return (written, spoken forms of its words) of the cases in a file, which four spaces separate; ∅ is silent."""
+    lines = (Path(__file__).parent / file).read_text("utf-8").splitlines()
+    pairs = [case.split(" → ") for line in lines if not line.startswith("# ") for case in line.split("    ")]
+    return [(written, spoken.replace("∅", "").split(" | ")) for written, spoken in pairs]
+
+
+@over_rows(("written", "said"), [*cases("english_words.txt"), *cases("english_numbers.txt")])
+def test_english(written: str, said: list[str]) -> None:
+    words = split(written).words
+    assert "".join(word.text for word in words) == "".join(written.split())
+    assert [word.spoken for word in words] == said
+
+
+def test_numbers_are_parted_at_spaces_alone() -> None:
+    for written, _ in cases("english_numbers.txt"):
+        assert [word.text for word in split(written).words] == written.split()
+
+
+OTHER = [
+    ("de", "„Straße“, 21", ["straße", "einundzwanzig"]),
+    ("de", "1.250 3,5", ["eintausendzweihundertfünfzig", "drei komma fünf"]),
+    ("ja", "1984年 10%", ["千九百八十四", "年", "十 パーセント"]),
+    ("ko", "1984년", ["천구백팔십사 년"]),
+    ("it", "3,75", ["tre virgola sette cinque"]),
+    ("tr", "3,5 %10", ["üç virgül beş", "yüzde on"]),
+    ("vi", "1984", ["một nghìn chín trăm tám mươi bốn"]),
+    ("ar", "١٠٪ ٣٫٥", ["عشرة بالمئة", "ثلاثة فاصلة خمسة"]),
+    ("de", "1999 50%", ["neunzehnhundertneunundneunzig", "fünfzig prozent"]),
+    ("de-AT", "2", ["zwei"]),
+    ("deu", "2", ["zwei"]),
+    ("fr", "L’année 80 est-ce", ["l'année", "quatre vingts", "est ce"]),
+    ("es", "¿Qué? 7", ["qué", "siete"]),
+    ("pt-BR", "16", ["dezesseis"]),
+    ("tr", "İstanbul IRMAK", ["istanbul", "ırmak"]),
+    ("el", "ΣΊΣΥΦΟΣ τέλος;", ["σίσυφος", "τέλος"]),
+    ("ru", "Привет, мир!", ["привет", "мир"]),
+    ("ca", "col·legi", ["collegi"]),
+    ("ar", "مـشـغولاً. ٣", ["مشغولاً", "ثلاثة"]),
+    ("fa", "می‌توانم", ["میتوانم"]),
+    ("fa", "3,5", ["3 5"]),  # num2words has no decimals there: digits stay
+    ("hi", "सुलाना है।", ["सुलाना", "है"]),
+    ("vi", "Sâu mắt", ["sâu", "mắt"]),
+    ("xx", "Abc 12 -", ["abc", "12", ""]),
+    ("en", "Привет 5", ["привет", "five"]),
+    ("en-GB", "5", ["five"]),
+]
+
+
+@over_rows(("language", "written", "said"), OTHER)
+def test_other_languages(language: str, written: str, said: list[str]) -> None:
+    assert [word.spoken for word in split(written, language=language).words] == said
+
+
+def test_every_decimal_digit_of_unicode_is_read() -> None:
+    digits = [chr(i) for i in range(sys.maxunicode) if unicodedata.category(chr(i)) == "Nd"]
+    assert len(digits) > 500
+    for digit in digits:
+        said = {word.spoken for word in split(digit).words}
+        assert said == {split(str(unicodedata.decimal(digit))).words[0].spoken}, digit
