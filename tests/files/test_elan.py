@@ -20,55 +20,7 @@ from ctc_align.files import Alignment, Style, from_dict, rendered
 from ctc_align.files.transcripts import parse_transcript
 from ctc_align.types import aligned_words
 
-EAF = """<?xml version="1.0" encoding="UTF-8"?>
-<!-- kept: <TIER> -->
-<ANNOTATION_DOCUMENT AUTHOR="me" DATE="2020-01-01T00:00:00+00:00" FORMAT="3.0" VERSION="3.0"
-    xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance"
-    xsi:noNamespaceSchemaLocation="http://www.mpi.nl/tools/elan/EAFv3.0.xsd">
-    <HEADER MEDIA_FILE="" TIME_UNITS="milliseconds">
-        <PROPERTY NAME="lastUsedAnnotationId">7</PROPERTY>
-    </HEADER>
-    <TIME_ORDER>
-        <TIME_SLOT TIME_SLOT_ID="ts1" TIME_VALUE="0"/>
-        <TIME_SLOT TIME_SLOT_ID="ts2" TIME_VALUE="800"/>
-        <TIME_SLOT TIME_SLOT_ID="ts3"/>
-        <TIME_SLOT TIME_SLOT_ID="ts4" TIME_VALUE="1400"/>
-        <TIME_SLOT TIME_SLOT_ID="ts9" TIME_VALUE="3500"/>
-    </TIME_ORDER>
-    <TIER LINGUISTIC_TYPE_REF="ref" TIER_ID="ref@A" PARTICIPANT="Ann"  >
-        <ANNOTATION>
-            <ALIGNABLE_ANNOTATION ANNOTATION_ID="a1" TIME_SLOT_REF1="ts1" TIME_SLOT_REF2="ts2">
-                <ANNOTATION_VALUE>001</ANNOTATION_VALUE>
-            </ALIGNABLE_ANNOTATION>
-        </ANNOTATION>
-        <ANNOTATION>
-            <ALIGNABLE_ANNOTATION ANNOTATION_ID="a2" TIME_SLOT_REF1="ts4" TIME_SLOT_REF2="ts9">
-                <ANNOTATION_VALUE>002</ANNOTATION_VALUE>
-            </ALIGNABLE_ANNOTATION>
-        </ANNOTATION>
-    </TIER>
-    <TIER LINGUISTIC_TYPE_REF="tx" PARENT_REF="tx@A" TIER_ID="ft@A" PARTICIPANT="Ann">
-        <ANNOTATION><REF_ANNOTATION ANNOTATION_ID="a6" ANNOTATION_REF="a4">
-            <ANNOTATION_VALUE>Ainsi soit-il, &#233;crit-on.</ANNOTATION_VALUE></REF_ANNOTATION></ANNOTATION>
-    </TIER>
-    <TIER LINGUISTIC_TYPE_REF="tx" PARENT_REF="ref@A" TIER_ID="tx@A" PARTICIPANT="Ann">
-        <ANNOTATION><REF_ANNOTATION ANNOTATION_ID="a3" ANNOTATION_REF="a1">
-            <ANNOTATION_VALUE>So be it.</ANNOTATION_VALUE></REF_ANNOTATION></ANNOTATION>
-        <ANNOTATION><REF_ANNOTATION ANNOTATION_ID="a4" ANNOTATION_REF="a2">
-            <ANNOTATION_VALUE>He said &lt;&quot;no&quot; &amp; left.</ANNOTATION_VALUE></REF_ANNOTATION></ANNOTATION>
-    </TIER>
-    <TIER LINGUISTIC_TYPE_REF="ref" TIER_ID="Ben">
-        <ANNOTATION>
-            <ALIGNABLE_ANNOTATION ANNOTATION_ID="a5" TIME_SLOT_REF1="ts3" TIME_SLOT_REF2="ts4">
-                <ANNOTATION_VALUE>Yes!</ANNOTATION_VALUE>
-            </ALIGNABLE_ANNOTATION>
-        </ANNOTATION>
-    </TIER>
-    <LINGUISTIC_TYPE GRAPHIC_REFERENCES="false" LINGUISTIC_TYPE_ID="ref" TIME_ALIGNABLE="true"/>
-    <LINGUISTIC_TYPE LINGUISTIC_TYPE_ID="tx" TIME_ALIGNABLE="false" CONSTRAINTS="Symbolic_Association"/>
-    <CONSTRAINT STEREOTYPE="Symbolic_Association" DESCRIPTION="1-1 association"/>
-</ANNOTATION_DOCUMENT>
-"""
+EAF = (Path(__file__).parent / "two_speakers.eaf").read_text("utf-8")
 
 
 def annotations(data: bytes) -> dict[str, list[tuple[float, float, str]]]:

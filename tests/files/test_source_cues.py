@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -21,22 +22,7 @@ from ctc_align.files.cue_times import cues_without_times
 from ctc_align.files.transcripts import parse_transcript
 from ctc_align.types import ALIGNED, SKIPPED, UNSPOKEN, AlignedWord
 
-SRT = """1
-00:00:10,000 --> 00:00:12,000
-<i>Call me
-Ishmael.</i>
-
-2
-00:00:12,500 --> 00:00:14,000
-[MUSIC]
-
-3
-00:00:15,000 --> 00:00:17,000 X1:10 Y1:20
-
-4
-00:00:18,000 --> 00:00:19,000
-Rock & roll < jazz
-"""
+SRT = (Path(__file__).parent / "film.srt").read_text("utf-8")
 
 
 SAID = {
@@ -93,26 +79,7 @@ def test_cues_of_no_word_keep_their_times_where_they_fit() -> None:
     assert shown(rendered(timed(file, {}), "srt"))[0][:2] == (1.0, 2.0)
 
 
-VTT = """WEBVTT - film
-Kind: captions
-
-NOTE who did it
---> is no cue
-
-STYLE
-::cue { color: lime }
-
-intro
-00:01.000 --> 00:02.500 line:0 align:start
-<v Mary>Rock &amp; <i.loud>roll</i>
-
-NOTE in between
-
-01:00:03.000 --> 01:00:04.000
-so<01:00:03.500><c> be</c> it
-
-NOTE the end
-"""
+VTT = (Path(__file__).parent / "film.vtt").read_text("utf-8")
 
 
 def test_vtt_comes_back_with_header_notes_settings_and_inner_times() -> None:

@@ -27,59 +27,9 @@ from ctc_align.files.tiers import LabelTier, sentence_tiers
 from ctc_align.files.transcripts import parse_transcript
 from ctc_align.types import AlignedWord, Interval, aligned_words
 
-DOCUMENT = '''\ufeffFile type = "ooTextFile"
-Object class = "TextGrid"
-
-xmin = 0
-xmax = 5.0000001234 ! of the recording
-tiers? <exists>
-size = 2
-item []:
-    item [1]:
-        class = "TextTier"
-        name = "size = 7"
-        xmin = 0
-        xmax = 5.0000001234
-        points: size = 1
-        points [1]:
-            number = 0.25
-            mark = "a ""click"""
-    item [2]:
-        class = "IntervalTier"
-        name = "Ann"
-        xmin = 0
-        xmax = 5.0000001234
-        intervals: size = 2
-        intervals [1]:
-            xmin = 0
-            xmax = 1
-            text = "So be it."
-        intervals [2]:
-            xmin = 1
-            xmax = 5.0000001234
-            text = ""
-'''
+DOCUMENT = (Path(__file__).parent / "points_and_words.TextGrid").read_text("utf-8")
 LONG = DOCUMENT.removeprefix("\ufeff").replace("So be it.", 'say ""xmax = 3"" né').replace("xmax = 1\n", "xmax = 1e0\n")
-SHORT = """File type = "ooTextFile short"
-"TextGrid"
-
-0
-5.0000001234
-<exists>
-1
-"IntervalTier"
-"Ann"
-0
-5.0000001234
-2
-0
-1
-"say ""xmax = 3"" né"
-! a comment with 3 numbers "and a string"
-1
-5.0000001234
-""
-"""
+SHORT = (Path(__file__).parent / "short_format.TextGrid").read_text("utf-8")
 END_S = 5.0000001234
 
 
