@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def times(alignment: Alignment) -> list[tuple[str, float | None, float | None]]:
     return [(word.text, word.start_s, word.end_s) for word in alignment.words]
 
 
-def test_a_planted_path_is_found_to_the_frame() -> None:
+def test_planted_paths_are_found_to_the_frame() -> None:
     alignment = ALIGNER.align(planted(spelt("cab abe")), "Cab, Abe!")
     check(alignment)
     # Two blanks, then each letter for two frames of 20 ms and one blank; a separator between the words.
@@ -61,6 +61,10 @@ def test_a_planted_path_is_found_to_the_frame() -> None:
     assert names == ("utterance", "", "log-probs", "cpu")
     assert (alignment.duration_s, alignment.frame_shift_s, alignment.token_kind) == (0.46, 0.02, "tokens")
     assert alignment.config == Settings(language="en").to_dict()
+    vocab = ("_", *"abcde")
+    alignment = ALIGNER.align(planted(spelt("abbe"), vocab), "ab be")
+    check(alignment)
+    assert times(alignment) == [("ab", 0.04, 0.14), ("be", 0.16, 0.26)]
 
 
 @pytest.mark.parametrize(("unknown", "status"), [("wildcard", "aligned"), ("skip", "unknown")])
@@ -71,13 +75,6 @@ def test_words_that_cannot_be_said_are_there_without_times(unknown: str, status:
     statuses = [word.status for word in alignment.words]
     assert statuses == ["unspoken", "aligned", status, "unspoken", "aligned", "unspoken"]
     assert alignment.unknown == 2
-
-
-def test_a_vocabulary_without_separator() -> None:
-    vocab = ("_", *"abcde")
-    alignment = ALIGNER.align(planted(spelt("abbe"), vocab), "ab be")
-    check(alignment)
-    assert times(alignment) == [("ab", 0.04, 0.14), ("be", 0.16, 0.26)]
 
 
 @pytest.mark.parametrize("blank", [0, 3, len(LETTERS) - 1])
@@ -113,11 +110,16 @@ def test_emissions_as_they_come(kind: str) -> None:
         assert alignment.words == ALIGNER.align(plain, "we call it bear").words
 
 
-def test_the_second_output_says_where_and_changes_neither_loss_nor_score() -> None:
+def test_losses_and_scores_of_both_outputs_and_of_the_only_path() -> None:
     emissions = random_emissions(200, 1, parts=PARTS)
     one, two = ALIGNER.align(emissions, "we call it"), ALIGNER.align(replace(emissions, states=None), "we call it")
     assert (one.loss, one.score) == (two.loss, two.score)
     assert times(one) != times(two)
+    # As many frames as tokens: rounding must not make the loss larger than its only path.
+    for seed in range(20):
+        alignment = ALIGNER.align(random_emissions(16, seed), "we call it bear")  # 15 tokens, two of them alike
+        assert -alignment.score >= alignment.loss
+        assert alignment.loss == pytest.approx(-alignment.score, rel=1e-6)
 
 
 @pytest.mark.parametrize("states", [torch.zeros(99, 85), torch.zeros(100, 84), torch.zeros(100), torch.zeros(100, 1)])
@@ -138,44 +140,19 @@ def test_values_that_are_no_log_probs(output: str, message: str, bad: float) -> 
         ALIGNER.align(emissions, "ab")
 
 
-def test_offset_and_duration_are_handed_on() -> None:
+def test_offset_and_duration_are_handed_on_and_bound_the_frames() -> None:
     emissions = planted(spelt("ab"), offset_s=12.5, duration_s=0.155, name="sounds/talk.npy")
     alignment = ALIGNER.align(emissions, "ab")
     assert (alignment.offset_s, alignment.duration_s, alignment.utterance) == (12.5, 0.155, "talk")
     assert alignment.audio == "sounds/talk.npy"
     assert alignment.words[0].start_s == 0.04  # from the start of the utterance
     assert ALIGNER.align(emissions, "ab", utterance="u-1").utterance == "u-1"
-
-
-def test_the_last_frame_may_be_a_part_of_one_and_no_frame_lies_beyond_the_duration() -> None:
     path = ["", "a", "b", "b"]
     alignment = ALIGNER.align(planted(path, duration_s=0.061), "ab")
     check(alignment)
     assert alignment.words[0].end_s == 0.061
     with pytest.raises(EmissionsError, match=r"4 frames of 0\.02 s do not fit into duration_s 0\.06$"):
         ALIGNER.align(planted(path, duration_s=0.06), "ab")
-
-
-def test_where_one_path_is_all_there_is_loss_and_score_agree() -> None:
-    """As many frames as tokens: rounding must not make the loss larger than its only path."""
-    for seed in range(20):
-        alignment = ALIGNER.align(random_emissions(16, seed), "we call it bear")  # 15 tokens, two of them alike
-        assert -alignment.score >= alignment.loss
-        assert alignment.loss == pytest.approx(-alignment.score, rel=1e-6)
-
-
-@pytest.mark.parametrize(("heard", "phones"), [("K AE B", "K AE B"), ("K EY B Z", "K EY B Z"), ("B", "B")])
-def test_a_lexicon_gives_pronunciations_and_the_audio_chooses(tmp_path: Path, heard: str, phones: str) -> None:
-    lexicon = tmp_path / "words.dict"
-    lexicon.write_text("cab\tK AE1 B\ncab\tK EY1 B Z\ncab\tB\nbad\tB AE1 D\n", "utf-8")
-    vocab = ("<blank>", "AE", "B", "D", "EY", "K", "Z")
-    path = ["", *(token for phone in f"{heard} B AE D".split() for token in (phone, phone, ""))]
-    alignment = Aligner(model=None, lexicon=lexicon).align(planted(path, vocab), "cab bad")
-    check(alignment)
-    assert [token.token.rstrip("1") for token in alignment.words[0].tokens] == phones.split()
-    assert alignment.token_kind == "phones"
-    start_s = 0.02 + 3 * 0.02 * len(heard.split())
-    assert alignment.words[1].start_s == pytest.approx(start_s)
 
 
 @pytest.mark.parametrize("call", [ALIGNER.align, ALIGNER.score])
@@ -190,22 +167,9 @@ def test_a_lexicon_gives_pronunciations_and_the_audio_chooses(tmp_path: Path, he
         (None, UsageError, "expected the transcript as a str, got NoneType"),
     ],
 )
-def test_texts_that_cannot_be_aligned(
-    call: Callable[..., object], text: str, error: type[CtcAlignError], message: str
-) -> None:
+def test_texts_that_cannot_be_aligned(call, text, error, message) -> None:
     with pytest.raises(error, match=f"^utterance: {message}"):
         call(random_emissions(10), text)
-
-
-def test_wrong_calls() -> None:
-    assert ALIGNER.align_batch([]) == []
-    for call in (ALIGNER.align_batch, ALIGNER.emissions_batch):
-        with pytest.raises(UsageError, match="expected 'raise' or 'return', got 'skip'"):
-            call([], on_error="skip")  # type: ignore[call-arg, operator]
-    with pytest.raises(UsageError, match=r"pair 0: expected \(audio, text\), got str"):
-        ALIGNER.align_batch(["ab"])  # type: ignore[list-item]
-    with pytest.raises(UsageError, match="takes Emissions only"):
-        ALIGNER.align("talk.wav", "hello")
 
 
 @pytest.mark.parametrize(
@@ -231,39 +195,6 @@ def test_both_backends_say_the_same() -> None:
     assert (one.backend, two.backend) == ("reference", "cpu")
     assert one.words == two.words
     assert (one.loss, one.score) == (pytest.approx(two.loss, rel=1e-6), pytest.approx(two.score, rel=1e-6))
-
-
-texts = st.lists(
-    st.sampled_from(["a", "be", "see", "hello", "twenty-two", "—", "漢", "O'Neil", "aaa"]), min_size=1, max_size=8
-).filter(lambda words: not set(words) <= {"—", "漢"})
-
-
-@given(texts, st.integers(1, 150), st.integers(0, 999), st.booleans(), st.floats(0.01, 1.0), st.booleans())
-@settings(max_examples=150, deadline=None)
-def test_whatever_comes_the_promises_hold(
-    words: list[str], frames: int, seed: int, with_states: bool, last: float, tied: bool
-) -> None:
-    """Random and tied scores, with and without states, tight and roomy, the last frame whole or a part of one."""
-    emissions = random_emissions(frames, seed, parts=PARTS * with_states, duration_s=(frames - 1 + last) * 0.01)
-    if tied:
-        emissions = replace(emissions, log_probs=emissions.log_probs.round())
-    try:
-        alignment = ALIGNER.align(emissions, " ".join(words))
-    except TooShortError:
-        letters = sum(map(str.isalpha, "".join(words)))
-        assert frames < 3 * letters + 2 * len(words)  # every letter, a blank before it, and what twenty-two adds
-        return
-    check(alignment)
-
-
-@pytest.mark.parametrize("frames", range(5, 18))
-def test_fewer_frames_than_parts_leave_the_spikes(frames: int) -> None:
-    """Five letters are at least five frames of CTC and fifteen of the second output."""
-    emissions = random_emissions(frames, 4, parts=PARTS)
-    alignment = ALIGNER.align(emissions, "abcde")
-    check(alignment)
-    if frames < 15:
-        assert alignment.words == ALIGNER.align(replace(emissions, states=None), "abcde").words
 
 
 def test_log_probs_keep_their_best_path_also_through_a_long_gap_in_a_word() -> None:
@@ -300,9 +231,7 @@ def test_the_first_and_last_sample_of_a_transcript_are_not_spoken() -> None:
         ("auto", True, ""),
     ],
 )
-def test_edges_that_cannot_be_had_are_told(
-    edges: str, with_states: bool, told: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_edges_that_cannot_be_had_are_told(edges, with_states, told, caplog) -> None:
     Aligner(None, settings=Settings(edges=edges)).align(random_emissions(60, 1, parts=PARTS * with_states), "ab")
     assert told in caplog.text
     assert len(caplog.messages) == (1 if told else 0)
@@ -355,7 +284,11 @@ def threads() -> Iterator[None]:
 
 
 utterances = st.tuples(
-    st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join), st.integers(1, 250), st.integers(0, 999), st.booleans()
+    st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join),
+    st.integers(1, 250),
+    st.integers(0, 999),
+    st.booleans(),
+    st.floats(0.01, 1.0),
 )
 
 
@@ -366,13 +299,14 @@ utterances = st.tuples(
     st.sampled_from(["spikes", "occupancy", "auto"]),
 )
 @settings(max_examples=40, deadline=None)
-def test_a_batch_is_its_utterances(
-    rows: list[tuple[str, int, int, bool]], at_once: int, threads: int, edges: str
-) -> None:
-    """Random and tied scores, with and without states, too short, unspoken, unknown and empty: in any company."""
+def test_a_batch_is_its_utterances(rows, at_once, threads, edges) -> None:
+    """Random and tied scores, with and without states, too short, unspoken, unknown, empty, a last frame in part."""
     before, torch_before = batching.VALUES_AT_ONCE, torch.get_num_threads()
     aligner = Aligner(model=None, settings=Settings(edges=edges))
-    pairs = [(made(frames, seed, parts=3 * with_states), text) for text, frames, seed, with_states in rows]
+    pairs: list[tuple[object, str]] = []
+    for text, frames, seed, with_states, last in rows:
+        emissions = made(frames, seed, parts=3 * with_states)
+        pairs.append((replace(emissions, duration_s=(frames - 1 + last) * emissions.frame_shift_s), text))
     batching.VALUES_AT_ONCE = at_once
     torch.set_num_threads(threads)
     try:
@@ -386,6 +320,11 @@ def test_a_batch_is_its_utterances(
     for alignment in together:
         if isinstance(alignment, Alignment):
             check(alignment)
+    for (text, frames, *_), result in zip(rows, together):
+        if isinstance(result, TooShortError):
+            letters = sum(map(str.isalpha, text))
+            # every letter, a blank before it, and what twenty-two adds
+            assert frames < 3 * letters + 2 * len(text.split())
 
 
 @pytest.mark.parametrize("count", first_row_of([1, 2]))
@@ -400,11 +339,10 @@ def test_sound_in_batches_is_sound_alone(listener: Aligner, count: int, threads:
         assert all(same(alone[i], one) for i, one in zip(order, together))
         heard = listener.emissions_batch([pairs[i][0] for i in order])
         for i, emissions in zip(order, heard):
-            assert isinstance(emissions, Emissions)
             assert torch.equal(emissions.log_probs, listener.emissions(pairs[i][0]).log_probs)
 
 
-def test_padding_is_never_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_padding_is_never_looked_at_and_the_checker_would_see_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """NaN beyond the lengths, in every kernel's input."""
     pairs: list[tuple[object, str]] = [(made(frames, frames), "hello bear") for frames in (60, 200, 90, 61)]
     alone = one_by_one(Aligner(model=None), pairs)
@@ -422,15 +360,11 @@ def test_padding_is_never_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     together = Aligner(model=None).align_batch(pairs, utterances=[f"u-{i}" for i in range(4)])
     assert all(map(same, alone, together))
     assert len([count for count in poisoned if count]) >= 3
-
-
-def test_the_checker_is_seen_to_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Kernels that look at the whole padded row give something else, and it is told."""
-    pairs: list[tuple[object, str]] = [(made(frames, frames), "hello bear") for frames in (60, 200)]
-    alone = one_by_one(Aligner(model=None), pairs)
+    # Kernels that look at the whole padded row give something else, and it is told.
+    monkeypatch.setattr(batching, "pad", plain_pad)
     real = kernels.forward
     monkeypatch.setattr(kernels, "forward", lambda x, topology, lengths=None, **how: real(x, topology, None, **how))
-    together = Aligner(model=None).align_batch(pairs, utterances=["u-0", "u-1"])
+    together = Aligner(model=None).align_batch(pairs[:2], utterances=["u-0", "u-1"])
     assert [same(*both) for both in zip(alone, together)] == [False, True]
 
 
@@ -473,30 +407,20 @@ def test_vocabularies_blanks_and_numbers_of_states_may_be_mixed() -> None:
 
 def test_what_is_wrong_with_one_concerns_no_other(listener: Aligner, tmp_path: Path) -> None:
     good = ((babble(2.0), 16000), "we call it bear")
-    bad: list[tuple[object, str]] = [
-        ((np.zeros(8000, np.float32), 16000), "hello"),
-        ((babble(0.05), 16000), "hello hello hello"),
-        ((np.full(8000, np.nan, np.float32), 16000), "hello"),
-        ((babble(1.0), 16000), ""),
-        ((babble(1.0), 16000), "漢字"),
-        (tmp_path / "none.wav", "hello"),
-        (Audio(babble(1.0), 8), "hello"),
-        ("neither", None),  # type: ignore[list-item]
+    bad = [
+        ((np.zeros(8000, np.float32), 16000), "hello", AudioError),
+        ((babble(0.05), 16000), "hello hello hello", TooShortError),
+        ((np.full(8000, np.nan, np.float32), 16000), "hello", AudioError),
+        ((babble(1.0), 16000), "", TranscriptError),
+        ((babble(1.0), 16000), "漢字", TranscriptError),
+        (tmp_path / "none.wav", "hello", AudioError),
+        (Audio(babble(1.0), 8), "hello", AudioError),
+        ("neither", None, UsageError),
     ]
-    kinds = [
-        AudioError,
-        TooShortError,
-        AudioError,
-        TranscriptError,
-        TranscriptError,
-        AudioError,
-        AudioError,
-        UsageError,
-    ]
-    pairs = [*itertools.chain.from_iterable((good, one) for one in bad), good]
+    pairs = [*itertools.chain.from_iterable((good, (audio, text)) for audio, text, _ in bad), good]
     names = [f"u-{i}" for i in range(len(pairs))]
     results = listener.align_batch(pairs, on_error="return", utterances=names)
-    assert all(isinstance(result, kind) for result, kind in zip(results[1::2], kinds))
+    assert all(isinstance(result, kind) for result, (*_, kind) in zip(results[1::2], bad))
     assert all(str(result).startswith(f"u-{i}: ") for i, result in enumerate(results) if i % 2 and i != 11)
     assert str(results[11]).startswith(str(tmp_path / "none.wav"))
     expected = listener.align(*good)
@@ -526,7 +450,7 @@ def test_a_model_that_refuses_one_refuses_no_other(listener: Aligner, monkeypatc
         listener.emissions_batch(sounds, on_error="raise")
 
 
-def test_names() -> None:
+def test_names_and_wrong_calls() -> None:
     good = planted(spelt("ab"), name="folder/good.npy")
     pairs = [(good, "ab"), (replace(good, name=""), "ab"), (good, "")]
     aligner = Aligner(model=None)
@@ -537,6 +461,14 @@ def test_names() -> None:
     assert [result.utterance for result in named] == ["x", "y"]  # type: ignore[union-attr]
     with pytest.raises(UsageError, match="utterances: expected 3 names, one for each pair; got 1"):
         aligner.align_batch(pairs, utterances=["x"])
+    assert ALIGNER.align_batch([]) == []
+    for call in (ALIGNER.align_batch, ALIGNER.emissions_batch):
+        with pytest.raises(UsageError, match="expected 'raise' or 'return', got 'skip'"):
+            call([], on_error="skip")  # type: ignore[call-arg, operator]
+    with pytest.raises(UsageError, match=r"pair 0: expected \(audio, text\), got str"):
+        ALIGNER.align_batch(["ab"])  # type: ignore[list-item]
+    with pytest.raises(UsageError, match="takes Emissions only"):
+        ALIGNER.align("talk.wav", "hello")
 
 
 def test_a_long_batch_is_read_in_groups(listener: Aligner, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,6 @@ import numpy as np
 import pytest
 import soundfile
 import torch
-from alignment_checks import check
 from made_models import LETTERS, planted, random_emissions, spelt, tiny_folder
 from made_sounds import babble
 
@@ -25,27 +24,13 @@ from ctc_align.errors import AudioError, CtcAlignError, TooShortError, UsageErro
 from ctc_align.kernels.cpu import cpu_backend
 from ctc_align.types import Emissions
 
-OTHER_RATES = (8000, 11025, 22050, 44100, 96000)
-
 
 @pytest.fixture(scope="module")
 def listener(tmp_path_factory: pytest.TempPathFactory) -> Aligner:
     return Aligner(str(tiny_folder(tmp_path_factory.mktemp("model"), LETTERS)), device="cpu")
 
 
-@pytest.mark.parametrize(
-    ("rate", "samples"),
-    [(16000, 400), (16000, 801), (16000, 5000), (16000, 16001), *((rate, rate * 2 // 3) for rate in OTHER_RATES)],
-)
-def test_sound_through_a_network(listener: Aligner, rate: int, samples: int) -> None:
-    sound = np.interp(np.arange(samples) / rate, np.arange(32000) / 16000, babble(2.0)).astype(np.float32)
-    alignment = listener.align((sound, rate), "a b")
-    check(alignment)
-    assert alignment.model == "tiny"
-    assert alignment.duration_s == pytest.approx(samples / rate, abs=1e-9)
-
-
-def test_a_file_and_its_samples_are_one(listener: Aligner, tmp_path: Path) -> None:
+def test_a_file_and_its_samples_are_one_and_progress_is_told(listener: Aligner, tmp_path: Path) -> None:
     path = tmp_path / "talk.wav"
     soundfile.write(path, babble(1.0), 16000, subtype="FLOAT")
     one, two = listener.align(path, "we call it"), listener.align((babble(1.0), 16000), "we call it")
@@ -54,6 +39,12 @@ def test_a_file_and_its_samples_are_one(listener: Aligner, tmp_path: Path) -> No
     assert two.utterance == "utterance"
     assert listener.score(str(path), "we call it") == one.loss
     assert listener.align(listener.emissions(path), "we call it").words == one.words
+    shares: list[float] = []
+    listener.align((babble(1.0), 16000), "ab", progress=shares.append)
+    assert [shares[0], shares[1]] == [0.0, 0.05]
+    assert shares[-1] == 1.0
+    assert len(shares) > 3
+    assert shares == sorted(shares)
 
 
 def test_samples_are_let_go_once_they_are_heard(listener: Aligner, tmp_path: Path, monkeypatch) -> None:
@@ -77,13 +68,10 @@ def test_samples_are_let_go_once_they_are_heard(listener: Aligner, tmp_path: Pat
     assert left == [None]
 
 
-def test_the_short_way(tmp_path: Path) -> None:
+def test_the_short_way_and_emissions_of_another_model(tmp_path: Path, listener: Aligner) -> None:
     folder = str(tiny_folder(tmp_path, LETTERS))
     sound = (babble(1.0), 16000)
     assert align(sound, "ab", model=folder, device="cpu").words == Aligner(folder).align(sound, "ab").words
-
-
-def test_emissions_of_another_model_are_not_called_by_this_ones_name(listener: Aligner) -> None:
     other = planted(spelt("ab"), ("_", *"abc"))
     assert listener.align(other, "ab").model == "log-probs"
     assert listener.align(planted(spelt("ab")), "ab").model == "tiny"
@@ -114,15 +102,6 @@ def test_errors_of_audio_name_it_once(listener: Aligner, tmp_path: Path) -> None
 def test_what_is_no_audio(listener: Aligner, sound: object) -> None:
     with pytest.raises(CtcAlignError, match=r"utterance: .*expected"):
         listener.align(sound, "hello")
-
-
-def test_progress_is_told(listener: Aligner) -> None:
-    shares: list[float] = []
-    listener.align((babble(1.0), 16000), "ab", progress=shares.append)
-    assert [shares[0], shares[1]] == [0.0, 0.05]
-    assert shares[-1] == 1.0
-    assert len(shares) > 3
-    assert shares == sorted(shares)
 
 
 # Emissions stay on their device, and the kernels run there: on a pretended GPU, and in Triton's interpreter.

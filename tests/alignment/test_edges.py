@@ -61,13 +61,20 @@ def places(start: list[float], end: list[float]) -> Spans:
     return Spans(np.array(start), np.array(end), sd, sd)
 
 
-def test_a_pause_parts_and_what_is_shorter_does_not() -> None:
+def test_where_sounds_touch_or_a_pause_parts_them() -> None:
     spans = Spans(np.array([2, 10, 20]), np.array([8, 15, 30]))
     soft = places([2.2, 10.4, 20.6], [8.1, 15.3, 30.0])
     drawn = correct_edges(spans, soft, tokens(["a", "b", "c"]), Calibration(), 40, PauseRule(4.0))
     # The first gap is short: the next sound's start is the edge of both. The second is a pause.
     assert drawn.start.tolist() == [2.2, 10.4, 20.6]
     assert drawn.end.tolist() == [10.4, 15.3, 30.0]
+    drawn = correct_edges(Spans(np.array([0, 5]), np.array([5, 9])), places([0, 9.0], [1.0, 9.5]), tokens(["AH", "AH"]),
+                 Calibration(), 20, PauseRule(4.0))  # fmt: skip
+    assert drawn.end[0] == drawn.start[1] == 9.0
+    spans = Spans(np.array([0, 5, 9]), np.array([4, 6, 12]))
+    drawn = correct_edges(spans, None, tokens(["a", "|", "b"], [0, -1, 1]), Calibration(), 12, PauseRule(0.0))
+    assert (drawn.start[1], drawn.end[1]) == (4, 4)
+    assert drawn.start_sd is None
 
 
 @pytest.mark.parametrize(
@@ -127,12 +134,6 @@ def test_spikes_grow_where_blanks_cost(blank_cost: float, frames: int) -> None:
     assert (plain.start[0], plain.end[0]) == (10, 11)
 
 
-def test_without_a_gap_on_the_path_there_is_no_pause() -> None:
-    drawn = correct_edges(Spans(np.array([0, 5]), np.array([5, 9])), places([0, 9.0], [1.0, 9.5]), tokens(["AH", "AH"]),
-                 Calibration(), 20, PauseRule(4.0))  # fmt: skip
-    assert drawn.end[0] == drawn.start[1] == 9.0
-
-
 def test_offsets_by_kind_are_added_to_shared_edges_once() -> None:
     spans = Spans(np.array([0, 10, 30]), np.array([10, 20, 40]))
     soft = places([0, 10, 30], [10, 20, 40])
@@ -142,13 +143,6 @@ def test_offsets_by_kind_are_added_to_shared_edges_once() -> None:
     assert drawn.start.tolist() == pytest.approx([0, 12, 30.5])
     half = correct_edges(spans, soft, tokens(["AH0", "T", "x"]), known.at(0.02), 60, PauseRule(4.0))
     assert half.start[1] == pytest.approx(11)
-
-
-def test_separators_stay_empty_beside_their_word() -> None:
-    spans = Spans(np.array([0, 5, 9]), np.array([4, 6, 12]))
-    drawn = correct_edges(spans, None, tokens(["a", "|", "b"], [0, -1, 1]), Calibration(), 12, PauseRule(0.0))
-    assert (drawn.start[1], drawn.end[1]) == (4, 4)
-    assert drawn.start_sd is None
 
 
 numbers = st.floats(-30, 120, allow_nan=False)
@@ -172,7 +166,7 @@ def test_whatever_comes_edges_ascend_inside_the_audio(data: st.DataObject) -> No
     assert (drawn.start[1:] >= drawn.end[:-1] - 1e-9).all()
 
 
-def test_offsets_are_medians_drawn_towards_zero() -> None:
+def test_offsets_are_medians_drawn_towards_zero_and_weights_say_how_often_it_is_right() -> None:
     pair = ("stop", "vowel")
     assert fit_offsets([(pair, error) for error in (10.0, 12.0, 14.0, 500.0, 12.0)]) == {pair: -9.0}
     # Few are drawn towards what is usual in their place; a pause is another place.
@@ -181,9 +175,6 @@ def test_offsets_are_medians_drawn_towards_zero() -> None:
         ("silence", "stop"): -6.11, pair: -19.17, ("vowel", "nasal"): -19.95,
     }  # fmt: skip
     assert fit_offsets([]) == {}
-
-
-def test_logistic_weights_say_how_often_it_is_right() -> None:
     rng = np.random.default_rng(0)
     rows = np.stack((np.ones(4000), rng.normal(size=4000)), 1)
     right = rng.random(4000) < 1 / (1 + np.exp(-(1.0 + 2.0 * rows[:, 1])))
@@ -195,15 +186,12 @@ def test_logistic_weights_say_how_often_it_is_right() -> None:
     assert np.isfinite(fit_logistic(rows, np.ones(4000, np.bool_))).all()
 
 
-def test_a_file_reads_back(tmp_path: Path) -> None:
+def test_calibration_files_read_back_or_tell_all_their_faults(tmp_path: Path) -> None:
     weights = (1.0, -2.0, 0.0, 0.5, 0.1)
     whole = ("m", 'a "few" files', 0.3, 1.25, 0.5, 0.1, weights, (1.0,) * 5, (2.0,) * 5, {("stop", "vowel"): -5.5})
     for known in (Calibration(*whole), Calibration(blank_cost=3.0, spike_gap_s=0.2)):
         (tmp_path / "calibration.toml").write_text(as_toml(known), encoding="utf-8")
         assert read_calibration(tmp_path / "calibration.toml") == known
-
-
-def test_all_faults_of_a_file_are_told_at_once(tmp_path: Path) -> None:
     path = tmp_path / "calibration.toml"
     path.write_text('scale = -1\nspred = 2\n[offsets_ms]\n"stop wovel" = 3\n"stop vowel" = 900\n', encoding="utf-8")
     with pytest.raises(ConfigError) as told:
@@ -243,7 +231,7 @@ def refined(utterance: SpokenUtterance, drawn: Spans, network: EdgeNetwork) -> S
     return batching.run([refine_edges(utterance.emissions, utterance.tokens, drawn, network)])[0]
 
 
-def test_an_edge_is_one_inside_a_word_and_two_between_words_and_beside_a_pause() -> None:
+def test_edges_between_sounds_and_their_medians() -> None:
     start, end = np.array([1.0, 4.0, 9.0, 15.0]), np.array([4.0, 9.0, 12.0, 20.0])
     found = edges_of(start, end, np.array([0, 0, 1, 1]))
     assert found.frames.tolist() == [1, 4, 9, 9, 12, 15, 20]
@@ -252,9 +240,6 @@ def test_an_edge_is_one_inside_a_word_and_two_between_words_and_beside_a_pause()
     assert found.role.tolist() == [INSIDE, INSIDE, WORD_END, WORD_START, INSIDE, INSIDE, INSIDE]
     np.testing.assert_array_equal(found.frames[found.begins], start)
     np.testing.assert_array_equal(found.frames[found.ends], end)
-
-
-def test_medians_lie_between_places_and_deviations_say_how_wide_chances_are() -> None:
     places = np.arange(POSITIONS) - FARTHEST
     chances = np.exp(-0.5 * ((places - 3.3) / 2.0) ** 2)[None]
     median, sd = medians_of(chances / chances.sum())
@@ -262,12 +247,21 @@ def test_medians_lie_between_places_and_deviations_say_how_wide_chances_are() ->
     np.testing.assert_allclose(sd, 2.0, atol=0.1)
 
 
-def test_edges_go_where_the_network_says() -> None:
+def test_edges_go_where_the_network_says_but_beside_a_wildcard() -> None:
     utterance, begin = made_utterance("a", "anna", 1)
     drawn = Spans(np.round(begin[:-1]), np.round(begin[1:]))
     found = refined(utterance, drawn, habitual(4))
     np.testing.assert_allclose(found.start - drawn.start, 2.0, atol=1e-6)
     assert (found.start_sd > 0).all()
+    utterance, begin = made_utterance("a", "anna", 1)
+    drawn = Spans(np.round(begin[:-1]), np.round(begin[1:]))
+    ids = list(utterance.tokens.ids)
+    ids[5] = WILDCARD
+    wild = replace(utterance, tokens=replace(utterance.tokens, ids=tuple(ids)))
+    found = refined(wild, drawn, habitual(4))
+    moved = found.start - drawn.start
+    np.testing.assert_allclose(moved[[5, 6]], 0.0, atol=1e-6)
+    np.testing.assert_allclose(np.delete(moved, [5, 6]), 2.0, atol=1e-6)
 
 
 def test_next_to_nothing_between_words_is_nothing_but_a_long_pause_stays() -> None:
@@ -279,18 +273,6 @@ def test_next_to_nothing_between_words_is_nothing_but_a_long_pause_stays() -> No
     found = refined(utterance, Spans(start, end), habitual(0))
     assert found.start[2] == found.end[1] == (start[2] + end[1]) / 2
     np.testing.assert_allclose(found.start[4] - found.end[3], 9)
-
-
-def test_beside_a_wildcard_edges_stay() -> None:
-    utterance, begin = made_utterance("a", "anna", 1)
-    drawn = Spans(np.round(begin[:-1]), np.round(begin[1:]))
-    ids = list(utterance.tokens.ids)
-    ids[5] = WILDCARD
-    wild = replace(utterance, tokens=replace(utterance.tokens, ids=tuple(ids)))
-    found = refined(wild, drawn, habitual(4))
-    moved = found.start - drawn.start
-    np.testing.assert_allclose(moved[[5, 6]], 0.0, atol=1e-6)
-    np.testing.assert_allclose(np.delete(moved, [5, 6]), 2.0, atol=1e-6)
 
 
 def test_an_utterance_is_the_same_alone_and_in_a_batch() -> None:
@@ -394,15 +376,12 @@ def test_words_end_where_the_sound_does(first_frame_s: float) -> None:
         assert end[2 * word] == start[2 * word + 1] == pytest.approx(seconds(before.end, emissions)[2 * word])
 
 
-def test_in_a_loud_pause_nothing_moves() -> None:
+def test_where_the_level_says_nothing_edges_stay() -> None:
     emissions, tokens, before = drawn(15.0)
     after = edges_out_of_pauses(emissions, tokens, before)
     np.testing.assert_allclose(after.start, before.start)
     np.testing.assert_allclose(after.end, before.end)
-
-
-def test_a_word_that_is_not_to_be_heard_stays() -> None:
-    """Where no sound is near, the level knows nothing of its edges."""
+    # Where no sound is near, the level knows nothing of its edges.
     emissions, tokens, _ = drawn(40.0)
     quiet = Spans(np.array([105.0, 110.0, 128.0, 170.0]), np.array([110.0, 120.0, 170.0, 212.0]))
     after = edges_out_of_pauses(emissions, tokens, quiet)

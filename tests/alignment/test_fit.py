@@ -64,9 +64,12 @@ def test_fit_by_loss_and_by_the_share_of_likely_words(confidences: list[float], 
     assert fit_of(words_of(confidences), (), loss, LIMITS) == fit
 
 
-def test_a_transcript_that_lacks_much_of_what_is_said_does_not_fit_well() -> None:
+def test_what_is_said_without_words_and_words_without_time() -> None:
     assert fit_of(words_of([0.9] * 10), [(4.0, 4.2)], 1.0, LIMITS) == "good"
     assert fit_of(words_of([0.9] * 10), [(4.0, 4.2), (5.0, 6.0)], 1.0, LIMITS) == "doubtful"
+    regions = regions_of(words_of([0.1] * 3, each_s=0.12), [(2.0, 3.0, "speech")])
+    assert [(region.kind, region.start_s) for region in regions] == [("not_spoken", 0.0), ("unexplained", 2.0)]
+    assert regions[1].char_start is None
 
 
 @pytest.mark.parametrize(
@@ -87,12 +90,6 @@ def test_words_in_a_row_that_are_unlikely_are_a_region(confidences: list[float],
         assert (region.start_s, region.end_s) == pytest.approx(((first - 1) * 0.4, last * 0.4))
 
 
-def test_words_without_time_to_be_spoken_and_speech_without_words() -> None:
-    regions = regions_of(words_of([0.1] * 3, each_s=0.12), [(2.0, 3.0, "speech")])
-    assert [(region.kind, region.start_s) for region in regions] == [("not_spoken", 0.0), ("unexplained", 2.0)]
-    assert regions[1].char_start is None
-
-
 @pytest.fixture(scope="module")
 def demo() -> tuple[np.ndarray, str]:
     return load_audio(DEMO / "demo.flac", 16000).samples, (DEMO / "demo.txt").read_text("utf-8").strip()
@@ -103,14 +100,9 @@ def whole(english: Aligner, demo: tuple[np.ndarray, str]) -> Alignment:
     return english.align((demo[0], 16000), demo[1])
 
 
-def test_an_exact_transcript_fits_well(whole: Alignment) -> None:
+def test_an_exact_transcript_fits_well_in_pieces_too(whole: Alignment, english, demo, monkeypatch) -> None:
     assert (whole.fit, whole.regions, whole.unexplained, whole.skipped) == ("good", (), (), 0)
     assert min(word.confidence or 0.0 for word in whole.words) > 0.5
-
-
-def test_confidence_does_not_depend_on_the_pieces_of_a_long_recording(
-    english: Aligner, demo: tuple[np.ndarray, str], whole: Alignment, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(confidence, "SUMMED_FRAMES", 64)
     assert english.align((demo[0], 16000), demo[1]).words == whole.words
 
@@ -190,23 +182,22 @@ def test_only_speech_between_words_is_told() -> None:
     assert unexplained(late, [word(0.55, 1.4)]) == ()
 
 
-def test_what_is_short_or_no_clear_speech_is_not_told() -> None:
+def test_what_is_clear_speech_and_long_enough() -> None:
     assert unexplained(emissions([(50, 60)]), []) == ()
     quiet = emissions([(50, 120)])
     quiet.states[:, 0].clamp_(max=1.0)
     assert unexplained(quiet, []) == ()
     assert unexplained(replace(quiet, states=None), []) == ()
+    empty = Emissions(torch.zeros(0, len(LETTERS)), LETTERS, SHIFT_S)
+    assert unexplained_sounds(empty, []) == ()
 
 
-def test_the_demo_without_some_of_its_words(english: Aligner, demo: tuple[np.ndarray, str], whole: Alignment) -> None:
+def test_words_that_are_missing_or_wrong_are_told(english, demo, whole) -> None:
     missing = english.align((demo[0], 16000), demo[1].split("where")[0])
     (*_, last) = missing.unexplained
     assert last[1] > whole.words[-1].start_s
     back = from_dict(json.loads(json.dumps(to_dict(missing))))
     assert np.allclose(back.unexplained, missing.unexplained, atol=1e-5)
-
-
-def test_a_word_that_is_not_there_is_doubtful(english: Aligner, demo: tuple[np.ndarray, str], whole: Alignment) -> None:
     wrong = english.align((demo[0], 16000), demo[1].replace("alignment", "umbrellas"))
     assert (wrong.words[1].confidence or 0.0) < 0.5 * (whole.words[1].confidence or 0.0)
     marked = to_dict(replace(wrong, config={**wrong.config, "min_confidence": 0.3}))
@@ -266,16 +257,13 @@ def test_speech_music_and_silence_are_told_apart(rate_per_s: float) -> None:
     assert ends == pytest.approx(edges_s[1:], abs=1.0)
 
 
-def test_music_alone_is_music_and_what_is_heard_of_it_no_speech() -> None:
+def test_of_music_separators_and_marks_nothing_is_speech() -> None:
     emissions = made([(MUSIC, 60.0)])
     kinds = sound_kinds(emissions, [(0, round(WORDS_S / SHIFT_S))])
     first = round(WORDS_S / SHIFT_S)
     assert kinds.speech(first, first + 3000) == []
     assert kinds.kind(first, first + 3000) == MUSIC
     assert kinds.kind(0, first) == SPEECH
-
-
-def test_separators_and_marks_are_no_sounds() -> None:
     emissions = made([(SILENCE, 10.0)])
     log_probs = emissions.log_probs.clone()
     log_probs[1000::5] = torch.log_softmax(torch.eye(len(LETTERS))[1] * 20, 0)
@@ -283,16 +271,13 @@ def test_separators_and_marks_are_no_sounds() -> None:
     assert [kind for *_, kind in found] == [SILENCE]
 
 
-def test_pieces_are_heard_as_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_looks_unlike_speech_in_pieces_and_in_blurred_models(monkeypatch: pytest.MonkeyPatch) -> None:
     emissions = made([(MUSIC, 10.0), (SPEECH, 10.0)])
     whole = sound_kinds(emissions)
     monkeypatch.setattr(module, "PIECE_FRAMES", 77)
     pieces = sound_kinds(emissions)
     for name in ("at", "clear", "silent", "likeness"):
         np.testing.assert_array_equal(getattr(pieces, name), getattr(whole, name))
-
-
-def test_a_model_that_is_sure_of_nothing_leaves_it_to_its_states() -> None:
     emissions = made([(MUSIC, 10.0)])
     blurred = torch.log_softmax(0.2 * emissions.log_probs, 1)
     assert sound_kinds(emissions).tells
@@ -301,11 +286,6 @@ def test_a_model_that_is_sure_of_nothing_leaves_it_to_its_states() -> None:
     states[1050:1300, 1] = 9.0
     found = unexplained_sounds(replace(emissions, log_probs=blurred, states=states), words_in(emissions))
     assert found == ((pytest.approx(21.0), pytest.approx(26.0), SPEECH),)
-
-
-def test_nothing_is_in_nothing() -> None:
-    empty = Emissions(torch.zeros(0, len(LETTERS)), LETTERS, SHIFT_S)
-    assert unexplained_sounds(empty, []) == ()
 
 
 # Confidence of tokens and words.

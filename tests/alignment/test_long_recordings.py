@@ -33,9 +33,7 @@ def joined(folder: Path, times: int = 4) -> tuple[Path, str]:
 
 
 @pytest.mark.long
-def test_on_disk_and_in_windows_it_is_the_same(
-    english: Aligner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_on_disk_and_in_windows_it_is_the_same(english, tmp_path, monkeypatch) -> None:
     path, text = joined(tmp_path)
     usual = english.align(path, text)
     monkeypatch.setattr(convnet_model, "STATES_BYTES", 0)

@@ -80,9 +80,7 @@ def test_planted_spikes_are_found() -> None:
 @pytest.mark.parametrize("blank", [0, 2])
 @pytest.mark.parametrize("target", [(1,), (1, 1), (1, 3), (3, 1, 3)])
 @pytest.mark.parametrize("step", [0.0, 1.0])
-def test_loss_and_score_are_those_of_all_paths_written_out(
-    target: tuple[int, ...], blank: int, backend: str, step: float
-) -> None:
+def test_loss_and_score_are_those_of_all_paths_written_out(target, blank, backend, step) -> None:
     x = scores(5, 4, seed=7, step=step)
     paths = [path for path in itertools.product(range(4), repeat=5) if collapse(path, blank) == target]
     each = torch.stack([sum((x[t, k] for t, k in enumerate(path)), torch.zeros(())) for path in paths])
@@ -90,14 +88,11 @@ def test_loss_and_score_are_those_of_all_paths_written_out(
     assert loss(x, target, blank, backend=backend) == pytest.approx(-float(each.logsumexp(0)), abs=1e-6)
 
 
-def test_what_does_not_fit_is_said_with_what_it_needs() -> None:
+def test_paths_that_cannot_be() -> None:
     with pytest.raises(TooShortError, match="3 tokens need at least 5 frames, the audio has 4"):
         best_path(scores(4, 3), (1, 1, 1), 0)
     assert best_path(scores(5, 3), (1, 1, 1), 0).spans.start.tolist() == [0, 2, 4]
     assert loss(scores(4, 3), (1, 1, 1), 0) == float("inf")
-
-
-def test_probability_zero_is_an_error_of_the_log_probs() -> None:
     x = scores(6, 4)
     x[:, 3] = float("-inf")
     with pytest.raises(EmissionsError, match="every path meets -inf"):
@@ -113,18 +108,15 @@ def test_the_pronunciation_that_was_said_is_taken(path: str, chosen: str) -> Non
     assert len(spikes.spans.start) == len(chosen) + 1
 
 
-def test_on_a_tie_the_first_pronunciation_stays() -> None:
-    x = torch.zeros(8, len(VOCAB))
-    tokens, _ = choose(x, [said("ab", "cd")])
-    assert tokens.labels == ("a", "b")
-
-
-def test_each_of_many_words_has_its_own_choice() -> None:
+def test_each_word_has_its_own_choice_and_on_a_tie_the_first_stays() -> None:
     ways = ["ab", "ac", "ac", "ab", "ac"] * 20
     path = [token for way in ways for letter in (*way, "f") for token in (letter, "")]
     word_tokens = [word for _ in ways for word in (said("ab", "ac"), said("f"))]
     tokens, _ = choose(planted(path, VOCAB).log_probs, word_tokens)
     assert "".join(tokens.labels) == "f".join(ways) + "f"
+    x = torch.zeros(8, len(VOCAB))
+    tokens, _ = choose(x, [said("ab", "cd")])
+    assert tokens.labels == ("a", "b")
 
 
 def test_the_choice_does_not_depend_on_how_many_are_scored_at_once(monkeypatch) -> None:
@@ -154,20 +146,17 @@ def test_a_word_that_spans_minutes_is_scored_in_bounded_memory(monkeypatch) -> N
     assert max(sizes) <= 50_000
 
 
-def test_when_the_first_pronunciation_is_too_long_a_shorter_one_is_tried() -> None:
+def test_words_side_by_side_and_shorter_pronunciations() -> None:
+    emissions = planted(["a", "f", "b"], VOCAB)
+    tokens, spikes = choose(emissions.log_probs, [said("a"), WordTokens(()), said("b")], 6)
+    assert (tokens.ids, tokens.words) == ((1, 6, 2), (0, -1, 2))
+    assert spikes.spans.start.tolist() == [0, 1, 2]
     x = planted(["a", "b", "c"], VOCAB).log_probs
     assert choose(x, [said("abcd", "abc")])[0].labels == ("a", "b", "c")
     with pytest.raises(TooShortError, match="4 tokens need at least 4 frames, the audio has 3"):
         choose(x, [said("abcde", "abcd")])
     with pytest.raises(TooShortError, match="4 tokens"):
         choose(x, [said("abcd")])
-
-
-def test_separators_stand_between_words_only() -> None:
-    emissions = planted(["a", "f", "b"], VOCAB)
-    tokens, spikes = choose(emissions.log_probs, [said("a"), WordTokens(()), said("b")], 6)
-    assert (tokens.ids, tokens.words) == ((1, 6, 2), (0, -1, 2))
-    assert spikes.spans.start.tolist() == [0, 1, 2]
 
 
 def torn(low: float = 0.2, high: float = 0.6) -> torch.Tensor:
@@ -281,9 +270,6 @@ def test_passages_are_kept_where_they_are_heard() -> None:
     left = decided("-a-b-c-|-h-i-", text)
     assert spoken(left) == "abc hi"
     assert [word.kind for word in left.words] == ["", "direction", "direction", ""]
-
-
-def test_passages_side_by_side_at_the_ends_and_without_a_separator() -> None:
     text = "(ab cd) (ef) gh (ij)"
     assert spoken(decided("-g-h-", text)) == "gh"
     assert spoken(decided("-e-f-|-g-h-", text)) == "ef gh"
@@ -291,6 +277,7 @@ def test_passages_side_by_side_at_the_ends_and_without_a_separator() -> None:
     bare = ("-", *"abcdefghij")
     assert spoken(decided("-g-h-i-j-", text, bare)) == "gh ij"
     assert spoken(decided("--", "(ab) (cd)")) == "ab cd"  # not all there is
+    assert spoken(decided("-a", "abc (de fg) hi")) == "abc de fg hi"
 
 
 def test_long_recordings_are_searched_near_a_path_through_all_words(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -299,10 +286,6 @@ def test_long_recordings_are_searched_near_a_path_through_all_words(monkeypatch:
     text = "abc (de fg) hi (ab) cd"
     assert spoken(decided("-a-b-c-|-d-e-|-f-g-|-h-i-|-c-d-", text)) == "abc de fg hi cd"
     assert spoken(decided("-a-b-c-|-h-i-|-a-b-|-c-d-", text)) == "abc hi ab cd"
-
-
-def test_what_fits_in_no_way_is_left_as_it_is() -> None:
-    assert spoken(decided("-a", "abc (de fg) hi")) == "abc de fg hi"
 
 
 def test_names_that_are_not_heard_are_speakers() -> None:

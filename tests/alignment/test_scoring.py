@@ -79,7 +79,7 @@ def test_the_audio_is_heard_once_and_the_losses_are_one_call(tmp_path: Path, mon
     assert scored[0].posterior is not None
 
 
-def test_ties_stay_in_input_order() -> None:
+def test_the_order_of_ties_and_of_texts_with_unknown_letters() -> None:
     emissions = random_emissions(80)
     scored = ALIGNER.score_texts(emissions, ["no no", "ab", "No, no!", "ab", "no  no"])
     same = [one.index for one in scored if one.text != "ab"]
@@ -87,9 +87,6 @@ def test_ties_stay_in_input_order() -> None:
     assert [one.index for one in scored if one.text == "ab"] == [1, 3]
     assert len({one.loss for one in scored}) == 2
     assert len({one.posterior for one in scored if one.text == "ab"}) == 1
-
-
-def test_unknown_letters_come_after_all_others_and_are_not_compared() -> None:
     emissions = planted(spelt("cab abe"))
     scored = ALIGNER.score_texts(emissions, ["caжb abe", "hello world", "cab aжяbe", "cab abe"])
     assert texts_of(scored) == ["cab abe", "hello world", "caжb abe", "cab aжяbe"]
@@ -114,13 +111,10 @@ def test_what_does_not_fit_and_what_is_nothing_are_told_and_the_others_scored() 
     assert str(scored[4].error) == "the transcript is empty; expected at least one word that is spoken"
 
 
-def test_nothing_fits() -> None:
+def test_transcripts_that_do_not_fit() -> None:
     scored = ALIGNER.score_texts(random_emissions(3), ["hello", "world"])
     assert [(one.index, one.loss, one.posterior) for one in scored] == [(0, math.inf, None), (1, math.inf, None)]
     assert ALIGNER.score_texts(random_emissions(3), []) == []
-
-
-def test_a_transcript_of_probability_zero_does_not_fit() -> None:
     emissions = planted(spelt("ab"))
     emissions.log_probs[:, LETTERS.index("c")] = -math.inf
     scored = ALIGNER.score_texts(emissions, ["cab", "ab"])
@@ -179,7 +173,7 @@ def test_one_wrong_word_is_seen_where_it_stands() -> None:
     assert fault.loss_per_token - right.loss_per_token < 0.2 < 5.0 < (fault.local_loss or 0.0)
 
 
-def test_the_worst_place_against_every_place() -> None:
+def test_the_worst_place_is_that_of_every_place_however_short_the_audio() -> None:
     """All windows of the best path, added up one by one."""
     emissions = random_emissions(90, 5)
     text = "we call it bear"
@@ -192,9 +186,6 @@ def test_the_worst_place_against_every_place() -> None:
     window = round(LOCAL_S / emissions.frame_shift_s)
     expected = max(math.fsum(below[t : t + window]) for t in range(len(below) - window + 1))
     assert scored.local_loss == pytest.approx(expected, rel=1e-6)
-
-
-def test_audio_shorter_than_the_worst_place_is_all_of_it() -> None:
     emissions = random_emissions(9)
     assert ALIGNER.score_texts(emissions, ["ab"])[0].local_loss == pytest.approx(
         float(emissions.log_probs.max(1).values.sum()) + ALIGNER.align(emissions, "ab").score * -1, rel=1e-5
@@ -227,14 +218,11 @@ def test_the_order_of_the_input_does_not_matter(order: list[int]) -> None:
         assert one.posterior == (expected[one.text][2] and pytest.approx(expected[one.text][2], rel=1e-12))
 
 
-def test_texts_that_are_none() -> None:
+def test_calls_that_are_wrong(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"expected a list of transcripts, got a str; write \[text\]"):
         ALIGNER.score_texts(random_emissions(20), "no")
     with pytest.raises(UsageError, match="text 1: expected the transcript as a str, got NoneType"):
         ALIGNER.score_texts(random_emissions(20), ["no", None])  # type: ignore[list-item]
-
-
-def test_audio_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="takes Emissions only"):
         ALIGNER.score_texts("talk.wav", ["no"])
     aligner = Aligner(str(tiny_folder(tmp_path, LETTERS)), device="cpu")

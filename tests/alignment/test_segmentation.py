@@ -78,34 +78,28 @@ def test_sounds_touch_without_a_pause_between_words(pause: int, words: tuple[int
     assert (spans.start[0], spans.end[1]) == (0, 12 + pause)
 
 
-def test_separators_have_no_states_and_no_span() -> None:
+def test_separators_have_no_span_and_the_band_holds_an_edge_near_its_spike() -> None:
     spikes = spikes_at((9, 10), (17, 18), (24, 26), (33, 34), (38, 39))
     tokens = row((0, 1, 3, 2, 0), (0, 0, -1, 1, 1))
     spans = from_states(emissions(states_of(SPOKEN, 4), 4), tokens, spikes, 20)
     assert (spans.start[[0, 1, 3, 4]].tolist(), spans.end[[0, 1, 3, 4]].tolist()) == SPANS
     assert spans.start[2] == spans.end[2]
-
-
-def test_too_few_frames_for_the_parts_leave_the_spikes() -> None:
-    spikes = spikes_at((0, 1), (3, 5))
-    tokens = row((0, 1), (0, 1))
-    assert from_states(emissions(torch.zeros(5, 7), 2), tokens, spikes, 10) is None
-    assert from_states(emissions(torch.zeros(6, 7), 2), tokens, spikes, 10) is not None
-
-
-def test_states_without_any_path_leave_the_spikes() -> None:
-    states = torch.zeros(20, 7)
-    states[:, 4] = float("-inf")
-    assert from_states(emissions(states, 2), row((0, 1), (0, 1)), spikes_at((3, 4), (12, 13)), 4) is None
-
-
-def test_the_band_holds_an_edge_near_its_spike() -> None:
-    """The states would put the token at the far end, CTC heard it at the start: it stays there."""
+    # The states would put the token at the far end, CTC heard it at the start: it stays there.
     path = [-1] * 80 + sound(0, 20)
     near = from_states(emissions(states_of(path, 1), 1), row((0,), (0,)), spikes_at((10, 11)), 15)
     far = from_states(emissions(states_of(path, 1), 1), row((0,), (0,)), spikes_at((10, 11)), 100)
     assert far.start.tolist() == [80]
     assert near.start[0] <= 26
+
+
+def test_too_few_frames_or_no_path_leave_the_spikes() -> None:
+    spikes = spikes_at((0, 1), (3, 5))
+    tokens = row((0, 1), (0, 1))
+    assert from_states(emissions(torch.zeros(5, 7), 2), tokens, spikes, 10) is None
+    assert from_states(emissions(torch.zeros(6, 7), 2), tokens, spikes, 10) is not None
+    states = torch.zeros(20, 7)
+    states[:, 4] = float("-inf")
+    assert from_states(emissions(states, 2), row((0, 1), (0, 1)), spikes_at((3, 4), (12, 13)), 4) is None
 
 
 @st.composite
@@ -153,9 +147,7 @@ CROWD = ([0, 1] * 5, [0] * 10, spikes_at(*((t, t + 1) for t in range(45, 55))), 
 @given(utterances(), st.integers(1, 30), st.integers(0, 99))
 @example(CROWD, 1, 0)
 @settings(max_examples=100, deadline=None)
-def test_spans_ascend_and_hold_all_their_parts(
-    made: tuple[list[int], list[int], Spans, int], width: int, seed: int
-) -> None:
+def test_spans_ascend_and_hold_all_their_parts(made, width, seed) -> None:
     units, owners, spikes, frames = made
     states = torch.randn(frames, 4 * PARTS + 1, generator=torch.Generator().manual_seed(seed))
     spans = from_states(emissions(states, 4), row(units, owners), spikes, width)
@@ -275,13 +267,3 @@ def test_windows_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segmentation, "CONTEXT_TOKENS", 0)
     (bare,) = soft_places([given], 0.5)
     assert np.abs(bare.start - whole.start).max() > 0.02
-
-
-def test_the_company_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
-    many = [long_utterance(seed, 5 + 9 * seed) for seed in range(6)]
-    together = soft_places(many, 0.4)
-    monkeypatch.setattr(batching, "VALUES_AT_ONCE", 1)
-    for each, met in zip(many, together):
-        (alone,) = soft_places([each], 0.4)
-        for name in ("start", "end", "start_sd", "end_sd"):
-            assert getattr(alone, name).tolist() == getattr(met, name).tolist()

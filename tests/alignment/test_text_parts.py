@@ -26,12 +26,17 @@ def whole() -> Alignment:
     return Alignment("u", "u.wav", 9.0, "m", "cpu", 0.01, 1.0, -1.0, TEXT, tuple(words))
 
 
-def test_the_part_reaches_from_the_first_word_found_to_the_last_with_what_is_on_their_lines():
+def test_the_part_reaches_from_the_first_word_found_to_the_last_and_json_says_where(tmp_path):
     part = part_of_text(whole())
     assert (part.text, part.text_offset) == ("ANNA: three four — five", 10)
     assert [part.text[word.char_start : word.char_end] for word in part.words] == part.text.split()
     assert (part.skipped, part.spoken) == (1, 3)
     assert TEXT[part.text_offset :].startswith(part.text)
+    part = part_of_text(whole())
+    part.save(tmp_path / "u.json")
+    assert read_alignment(tmp_path / "u.json").text_offset == 10
+    assert '"text_offset": 10' in (tmp_path / "u.json").read_text("utf-8")
+    assert "text_offset" not in whole().to_dict()
 
 
 def test_regions_places_and_cues_are_those_of_the_part():
@@ -97,11 +102,3 @@ def test_the_fit_is_that_of_the_part():
     nothing = part_of_text(replace(poor, words=unsure, loss_per_token=5.0), limits)
     assert (nothing.fit, nothing.text_offset, nothing.spoken, nothing.skipped) == ("none", None, 6, 6)
     assert [region.kind for region in nothing.regions] == ["misfit"]
-
-
-def test_json_has_the_place_of_the_part(tmp_path):
-    part = part_of_text(whole())
-    part.save(tmp_path / "u.json")
-    assert read_alignment(tmp_path / "u.json").text_offset == 10
-    assert '"text_offset": 10' in (tmp_path / "u.json").read_text("utf-8")
-    assert "text_offset" not in whole().to_dict()

@@ -146,7 +146,7 @@ def test_long_texts_and_recordings_with_parts_missing_on_either_side(seed: int) 
     assert (text.ids[met] == heard.ids[match.labels[met]]).mean() > 0.9
 
 
-def test_passages_in_another_order_are_found() -> None:
+def test_passages_in_another_order_are_found_and_nothing_in_other_speech() -> None:
     rng = np.random.default_rng(3)
     pieces = [random_ids(rng, 400) for _ in range(4)]
     heard = heard_of(spoilt(rng, np.concatenate([pieces[0], pieces[2], pieces[1], pieces[3]]), 0.1))
@@ -155,9 +155,6 @@ def test_passages_in_another_order_are_found() -> None:
     assert found.found.mean() > 0.98
     piece = found.words[found.in_time()] // 100
     assert [int(piece[0]), *piece[1:][np.diff(piece) != 0].tolist()] == [0, 2, 1, 3]
-
-
-def test_nothing_is_found_in_other_speech() -> None:
     rng = np.random.default_rng(4)
     heard = heard_of(random_ids(rng, 3000))
     match, score = search(text_of(random_ids(rng, 2000)), heard, no_pauses(heard))
@@ -181,14 +178,11 @@ def test_a_passage_that_is_read_twice_is_found_in_one_reading() -> None:
     assert in_second.all() or not in_second.any()
 
 
-def test_a_word_that_is_heard_on_both_sides_of_other_words_keeps_its_larger_half() -> None:
+def test_words_and_islands_in_one_piece() -> None:
     labels, words = np.array([3, 4, 9, -1, 10, 11]), np.array([0, 0, 0, 1, 1, 1])
     spare = np.array([2, 3, 4, 9, 10, 11])  # other words are said from 5 to 8
     assert _in_one_piece(labels, words, spare).tolist() == [3, 4, -1, -1, 10, 11]
     assert _in_one_piece(np.full(6, -1), words, spare).tolist() == [-1] * 6
-
-
-def test_words_between_islands_of_which_nothing_is_heard_are_no_island() -> None:
     heard = heard_of(np.arange(1, 9))
     count, order = 3, np.array([1, 0, 2])  # nothing of the first is heard; all are in reverse order
     first, last = np.array([4, 0, 4]), np.array([3, 3, 7])
@@ -196,9 +190,6 @@ def test_words_between_islands_of_which_nothing_is_heard_are_no_island() -> None
     found = FoundWords(np.array([1, 2, 0]), np.full(count, 4), order, first, last, np.ones(count), zeros, np.zeros(4))
     gaps = gaps_of(found, heard, found.in_time(), 0.01)
     assert islands._with_labels(found, found.in_time(), gaps).tolist() == [True, False, True]
-
-
-def test_islands_meet_in_the_widest_stretch_without_labels() -> None:
     gaps = SimpleNamespace(before=[10], after=[50], foreign=[False], unheard=[(0, 0)])
     assert islands._edges(gaps, 0, np.array([4, 10, 20, 50, 90]), 100, 0.01) == (35, 35)  # type: ignore[arg-type]
 
@@ -239,10 +230,14 @@ RIGHT = make_alignment(
 )
 
 
-def test_what_is_right_is_counted_as_right() -> None:
+def test_what_is_right_is_counted_as_right_and_cases_are_summed() -> None:
     found = score(CASE, RIGHT, (1.1, 3.2)).shares()
     assert [found[name] for name in ("<100ms", "<300ms", "skipped", "found", "true", "cues")] == [100.0] * 6
     assert [found[name] for name in ("gross", "sure", "lost", "music s")] == [0.0] * 4
+    total = Scores()
+    for _ in range(2):
+        total.add(score(CASE, replace(RIGHT, regions=(Region(UNEXPLAINED, 50.0, 55.0, reason="speech"),))))
+    assert (total.spoken, total.music_s, total.most_music_s) == (4, 10.0, 5.0)
 
 
 @pytest.mark.parametrize(
@@ -275,10 +270,3 @@ def test_of_two_readings_the_one_without_words_is_unexplained() -> None:
     assert score(twice, RIGHT).foreign_found_s == 0.0
     torn = replace(told, words=(*RIGHT.words[:2], replace(RIGHT.words[2], start_s=8.0, end_s=8.5)))
     assert score(twice, torn).twice_whole == 0
-
-
-def test_cases_are_summed() -> None:
-    total = Scores()
-    for _ in range(2):
-        total.add(score(CASE, replace(RIGHT, regions=(Region(UNEXPLAINED, 50.0, 55.0, reason="speech"),))))
-    assert (total.spoken, total.music_s, total.most_music_s) == (4, 10.0, 5.0)

@@ -84,15 +84,12 @@ def test_loss_and_score_are_those_of_the_letters_there_are(transcript: str, unkn
         assert found.words == plain.words
 
 
-def test_words_in_a_row_share_by_letters() -> None:
+def test_words_of_unknown_letters_share_by_letters_and_fill_no_pause() -> None:
     found = aligner(edges="spikes").align(said("we callthem bear", first=3), "we ж жжж bear")
     check(found)
     short, long = found.words[1:3]
     assert short.end_s == long.start_s
     assert (long.end_s - long.start_s) / (short.end_s - short.start_s) == pytest.approx(3, rel=0.35)  # type: ignore[operator]
-
-
-def test_where_nothing_is_heard_a_word_does_not_fill_the_pause() -> None:
     long = planted([*spelt("we"), *[""] * 2000, *spelt("bear")])
     middle = aligner().align(long, "we жж bear").words[1]
     assert middle.end_s - middle.start_s <= 2 * LETTER_S + SHIFT_S  # type: ignore[operator]
@@ -101,28 +98,11 @@ def test_where_nothing_is_heard_a_word_does_not_fill_the_pause() -> None:
     assert first[1].start_s - first[0].end_s < 0.1  # type: ignore[operator]
 
 
-def test_where_wildcards_do_not_fit_the_rest_is_aligned() -> None:
+def test_wildcards_that_do_not_fit_and_stars() -> None:
     tight = planted(["a", "|", "b"])
     found = aligner().align(tight, "a ж я b")
     check(found)
     assert [word.status for word in found.words] == ["aligned", "unknown", "unknown", "aligned"]
-
-
-def test_error_names_the_words_and_their_letters() -> None:
-    with pytest.raises(TranscriptError, match=r"lacks 'ж' of 'beжжar', 'як' of 'як!'; expected .*'wildcard' or 'skip'"):
-        aligner("error").align(said("we bear"), "we beжжar як!")
-    (scored,) = aligner("error").score_texts(said("we bear"), ["we beжar"])
-    assert isinstance(scored.error, TranscriptError)
-    check(aligner("error").align(said("we bear"), "we, bear!"))
-
-
-def test_nothing_but_unknown_letters_is_an_error_whatever_is_asked_for() -> None:
-    for unknown in ("wildcard", "skip"):
-        with pytest.raises(TranscriptError, match=r"lacks 'як'.*romanize"):
-            aligner(unknown).align(said("we bear"), "як")
-
-
-def test_a_star_does_not_count() -> None:
     vocab = (*LETTERS, "*")
     log_probs = torch.nn.functional.pad(said("we call bear").log_probs, (0, 1))
     emissions = Emissions(log_probs, vocab, SHIFT_S)
@@ -130,6 +110,17 @@ def test_a_star_does_not_count() -> None:
     starred = aligner("wildcard", "spikes").align(emissions, "we жж bear")
     plain = aligner("wildcard", "spikes").align(said("we call bear"), "we жж bear")
     assert [(w.start_s, w.end_s) for w in starred.words] == [(w.start_s, w.end_s) for w in plain.words]
+
+
+def test_errors_name_the_words_and_their_letters() -> None:
+    with pytest.raises(TranscriptError, match=r"lacks 'ж' of 'beжжar', 'як' of 'як!'; expected .*'wildcard' or 'skip'"):
+        aligner("error").align(said("we bear"), "we beжжar як!")
+    (scored,) = aligner("error").score_texts(said("we bear"), ["we beжar"])
+    assert isinstance(scored.error, TranscriptError)
+    check(aligner("error").align(said("we bear"), "we, bear!"))
+    for unknown in ("wildcard", "skip"):
+        with pytest.raises(TranscriptError, match=r"lacks 'як'.*romanize"):
+            aligner(unknown).align(said("we bear"), "як")
 
 
 def test_the_row_with_wildcards() -> None:

@@ -64,14 +64,11 @@ def test_steps_count_and_jitter_does_not(starts_ms: list[float], expected: list[
     assert placed(starts_ms) == pytest.approx(expected, abs=1)
 
 
-def test_overlaps_are_trimmed() -> None:
+def test_overlaps_are_trimmed_and_slow_drift_is_followed() -> None:
     found = placed([t - (t >= 400) * 30 for t in STEADY])
     assert found[:20] == pytest.approx(STEADY[:20])
     assert found[20] == -1
     assert found[21:] == pytest.approx([t - 30 for t in STEADY[21:]])
-
-
-def test_slow_drift_is_followed() -> None:
     starts_ms = [20.2 * i for i in range(2000)]  # a clock that is a hundredth off
     assert np.abs(np.array(placed(starts_ms)) - starts_ms).max() <= 7
 
@@ -140,9 +137,7 @@ def made(path: Path, coding: Coding, rate: int = RATE) -> Path:
         ("a.ogg", Coding("libopus", "ogg", options={"page_duration": "100000"}), "in the middle of a page"),
     ],
 )
-def test_cut_files_are_told_and_whole_ones_are_not(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, coding: Coding, says: str
-) -> None:
+def test_cut_files_are_told_and_whole_ones_are_not(tmp_path, caplog, name, coding, says) -> None:
     path = made(tmp_path / name, coding, 48000 if coding.codec == "libopus" else RATE)
     whole_s = load_audio(path).duration_s
     path.write_bytes(path.read_bytes() + (b"TAG" + bytes(125) if path.suffix == ".mp3" else b""))
@@ -178,13 +173,6 @@ def test_a_wav_that_goes_on_behind_the_end_of_its_header(tmp_path: Path, caplog:
         assert (says in told, bool(told)) == (True, bool(says))
 
 
-def test_a_video_without_its_index(tmp_path: Path) -> None:
-    path = made(tmp_path / "a.mp4", Coding("aac"))
-    path.write_bytes(path.read_bytes()[:-2000])
-    with pytest.raises(AudioError, match=r"a\.mp4: the file is cut: its index \(moov\).*is missing"):
-        load_audio(path)
-
-
 @over_rows(
     ("name", "coding"),
     [
@@ -192,9 +180,7 @@ def test_a_video_without_its_index(tmp_path: Path) -> None:
         ("a.m4a", Coding("aac", "ipod", bit_rate=32000)),
     ],
 )
-def test_damage_in_the_middle_is_silence_and_what_follows_keeps_its_place(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, coding: Coding
-) -> None:
+def test_damage_in_the_middle_is_silence_and_what_follows_keeps_its_place(tmp_path, caplog, name, coding) -> None:
     path = made(tmp_path / name, coding)
     whole = load_audio(path)
     content = bytearray(path.read_bytes())
@@ -244,7 +230,7 @@ def test_files_that_are_no_recordings(tmp_path: Path, name: str, content: str | 
         load_audio(path)
 
 
-def test_a_video_without_sound(tmp_path: Path) -> None:
+def test_videos_without_sound_or_index(tmp_path: Path) -> None:
     with av.open(str(tmp_path / "a.mp4"), "w") as out:
         stream = out.add_stream("mpeg4", rate=25)
         stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
@@ -252,6 +238,10 @@ def test_a_video_without_sound(tmp_path: Path) -> None:
             out.mux(packet)
     with pytest.raises(AudioError, match="got a video or a picture without a sound track"):
         load_audio(tmp_path / "a.mp4")
+    path = made(tmp_path / "a.mp4", Coding("aac"))
+    path.write_bytes(path.read_bytes()[:-2000])
+    with pytest.raises(AudioError, match=r"a\.mp4: the file is cut: its index \(moov\).*is missing"):
+        load_audio(path)
 
 
 def test_names_are_names_and_no_addresses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,17 +274,14 @@ def test_a_file_that_refers_to_another_reads_none(tmp_path: Path) -> None:
     assert np.abs(audio.samples - load_audio(tmp_path / "a.mov").samples).max() < 1e-3  # its own sound, not the other's
 
 
-def test_sockets_and_devices_end_with_an_error(tmp_path: Path) -> None:
+def test_sockets_devices_and_places_that_no_file_has_end_with_an_error(tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as server:
         server.bind(str(tmp_path / "s.wav"))
         with pytest.raises(AudioError, match="got a socket"):
             load_audio(tmp_path / "s.wav")
     with pytest.raises(AudioError, match=r"got a device.*give - as AUDIO"):
         load_audio("/dev/zero")
-
-
-def test_places_that_no_file_has(tmp_path: Path) -> None:
-    """Damaged files name them; an exception would be printed by PyAV, a traceback in the user's terminal."""
+    # Damaged files name them; an exception would be printed by PyAV, a traceback in the user's terminal.
     (tmp_path / "a").write_bytes(b"abc")
     file = ByteRange(str(tmp_path / "a"), 1)
     assert [file.seek(-2), file.seek(2**70), file.seek(-9, 2), file.seek(-9, 1), file.seek(1)] == [-1, -1, -1, -1, 1]
@@ -383,9 +370,7 @@ def check(path: Path, expected: np.ndarray, delay_s: float = 0.0, end_s: float =
 
 
 @over_rows(("name", "coding", "rate", "channels", "delay"), [row for row in KINDS if can_encode(row[1])])
-def test_kinds_of_media(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, coding: Coding, rate: int, channels: int, delay: int
-) -> None:
+def test_kinds_of_media(tmp_path, caplog, name, coding, rate, channels, delay) -> None:
     path = write_media(tmp_path / name, [(0.0, at_rate(sound()[:32000], rate, channels))], rate, coding)
     knows_its_end = not delay and "amr" not in coding.codec and path.suffix not in (".webm", ".mkv")
     check(path, sound()[:32000], delay / rate, TOLERANCE_S if knows_its_end else 2 * 2304 / rate)
@@ -402,9 +387,7 @@ def test_kinds_of_media(
         ("a.ts", Coding("mp2", container="mpegts", video=True), 48000),
     ],
 )
-def test_late_sound_and_gaps_are_silence(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, coding: Coding, rate: int
-) -> None:
+def test_late_sound_and_gaps_are_silence(tmp_path, caplog, name, coding, rate) -> None:
     first, second = at_rate(sound()[:16000], rate), at_rate(sound()[16000:40000], rate)
     path = write_media(tmp_path / name, [(0.75, first), (3.27, second)], rate, coding)
     expected = np.zeros(round(3.27 * 16000) + 24000, np.float32)

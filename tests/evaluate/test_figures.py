@@ -24,7 +24,7 @@ def log_probs() -> torch.Tensor:
     return torch.randn(30, 5, generator=torch.Generator().manual_seed(0)).log_softmax(1)
 
 
-def test_both_panels(log_probs: torch.Tensor, tmp_path: Path) -> None:
+def test_panels_of_a_soft_alignment(log_probs: torch.Tensor, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     figure = occupancy_figure(log_probs.requires_grad_(), TARGET, blank=2, labels="abcde", frame_shift_s=0.02)
     soft, best, _ = figure.axes
@@ -41,6 +41,12 @@ def test_both_panels(log_probs: torch.Tensor, tmp_path: Path) -> None:
     assert "loss" in soft.get_title(loc="left")
     figure.savefig(tmp_path / "soft.png")
     assert (tmp_path / "soft.png").read_bytes().startswith(b"\x89PNG")
+    pytest.importorskip("matplotlib")
+    figure = occupancy_figure(log_probs, TARGET)
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["0", "3", "1"]
+    assert figure.axes[1].get_xlabel() == "frames"
+    long = torch.zeros(400, 200), torch.arange(1, 180)
+    assert len(occupancy_figure(*long).axes[0].get_yticklabels()) == 60
 
 
 @over_rows("kind", [list, tuple, np.array])
@@ -51,18 +57,7 @@ def test_targets_of_any_kind(kind: type, log_probs: torch.Tensor) -> None:
         np.testing.assert_array_equal(one.images[0].get_array(), other.images[0].get_array())
 
 
-def test_frames_and_numbers(log_probs: torch.Tensor) -> None:
-    pytest.importorskip("matplotlib")
-    figure = occupancy_figure(log_probs, TARGET)
-    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["0", "3", "1"]
-    assert figure.axes[1].get_xlabel() == "frames"
-    long = torch.zeros(400, 200), torch.arange(1, 180)
-    assert len(occupancy_figure(*long).axes[0].get_yticklabels()) == 60
-
-
-def test_matplotlib_is_imported_late_and_its_absence_is_said(
-    log_probs: torch.Tensor, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_matplotlib_is_imported_late_and_its_absence_is_said(log_probs, monkeypatch) -> None:
     code = "import sys; from ctc_align.evaluate import error_figure; print({'matplotlib', 'torch'} & {*sys.modules})"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout == "set()\n"
@@ -117,15 +112,12 @@ def test_curves_and_bars_are_the_figures():
         assert stairs.get_data().values.sum() + beyond == pytest.approx(100, abs=0.06)
 
 
-def test_an_error_of_a_bins_edge_is_in_the_upper_bin():
+def test_errors_of_a_bins_edge_and_none_at_all():
     pytest.importorskip("matplotlib")
     figure = error_figure({"words": evaluated(np.array([-100.0, 0.0, 5.0, 100.0]))})
     counts, edges, _ = figure.axes[0].patches[0].get_data()
     assert edges[np.flatnonzero(counts)].tolist() == [-100.0, 0.0, 5.0]
     assert "25.0 % beyond" in figure.axes[0].get_legend().get_texts()[0].get_text()
-
-
-def test_nothing_paired_can_be_drawn():
     pytest.importorskip("matplotlib")
     figure = error_figure({"words": evaluate_intervals([("a", [], [])])})
     assert figure.axes[0].get_title(loc="left") == "words: mean absolute error – ms"

@@ -138,7 +138,7 @@ def test_by_hand():
     assert json.dumps(found.to_dict(), allow_nan=False)
 
 
-def test_only_what_both_paired_counts():
+def test_only_what_both_paired_and_can_be_compared_counts():
     """Leaving out the hard word makes no hypothesis better than one that has it."""
     ours = evaluate_intervals([("u0", row([0.01, 0.51]), DATA_REFERENCE), ("u1", DATA_REFERENCE, DATA_REFERENCE)])
     theirs = evaluate_intervals(
@@ -151,9 +151,6 @@ def test_only_what_both_paired_counts():
     # boundaries are not of pairs: the word that is missing costs recall
     assert found.boundaries["both"]["recall"].difference == pytest.approx(0.0)
     assert found.boundaries["both"]["precision"].difference == pytest.approx(1.0 - 4 / 6)
-
-
-def test_what_cannot_be_compared():
     ours = evaluation(DATA_REFERENCE)
     for theirs, says in (
         (evaluate_intervals([("other", DATA_REFERENCE, DATA_REFERENCE)]), "no word of the reference in common"),
@@ -247,21 +244,22 @@ def test_draws_do_not_depend_on_the_portions(monkeypatch: pytest.MonkeyPatch) ->
     assert (error_statistics.bootstrap_medians(values, utterance, whole) == once).all()
 
 
-def test_rates_of_nothing() -> None:
+def test_rates_tolerances_and_shares() -> None:
     nothing = error_statistics.detection(0, 0, 0)
     assert (nothing.precision, nothing.recall, nothing.f1, nothing.r_value) == (None, None, None, None)
     assert error_statistics.detection(0, 3, 0).precision == error_statistics.detection(0, 3, 0).f1 == 0.0
     no_guess = error_statistics.detection(3, 0, 0)
     assert (no_guess.precision, no_guess.recall, no_guess.f1, no_guess.over_segmentation) == (None, 0.0, 0.0, -1.0)
-
-
-def test_the_tolerance_is_inclusive_whatever_the_floats() -> None:
     for base in (0.1, 0.3, 1.1, 7.7, 123.456):
         assert error_statistics.hits([base + 0.02], [base], 20.0) == 1
         assert error_statistics.hits([base + 0.0201], [base], 20.0) == 0
+    assert shares(np.array([-10.0, -9.9, 0.0, 9.9, 10.0, 99.0]), [-10, 0, 10]) == pytest.approx(
+        [0.0, 200 / 6, 200 / 6, 200 / 6]
+    )
+    assert shares(np.array([]), [0]) == [0.0, 0.0]
 
 
-def test_boundaries_count_whatever_the_labels() -> None:
+def test_boundaries_count_by_utterance_whatever_the_labels() -> None:
     reference = [Interval(0.0, 0.5, "a"), Interval(0.5, 1.0, "b")]
     hypothesis = [Interval(0.0, 0.5, "x"), Interval(0.51, 1.03, "y")]
     found = evaluate_intervals([("a", hypothesis, reference)]).boundaries
@@ -269,10 +267,7 @@ def test_boundaries_count_whatever_the_labels() -> None:
     assert (found["both"].reference, found["both"].hypothesis, found["both"].hits) == (3, 4, 2)
     assert (found["onset"].hits, found["offset"].hits, found["inner_onset"].hits) == (2, 1, 1)
     assert found["both"].f1 == pytest.approx(4 / 7)
-
-
-def test_counts_are_by_utterance() -> None:
-    """A boundary is not found by another utterance's."""
+    # A boundary is not found by another utterance's.
     one = [Interval(0.0, 0.5, "a")]
     other = [Interval(0.2, 0.7, "a")]
     found = evaluate_intervals([("x", one, other), ("y", other, one)]).boundaries["both"]
@@ -320,13 +315,6 @@ def test_one_utterance_has_no_intervals() -> None:
     assert two.both.ci95["within_20_ms"] == (100.0, 100.0)
     assert two.boundaries["both"].ci95["r_value"] == (1.0, 1.0)
     assert evaluate_intervals([("a", row, row), ("b", row, row)], options=Options(resamples=0)).both.ci95 == {}
-
-
-def test_shares_of_bins() -> None:
-    assert shares(np.array([-10.0, -9.9, 0.0, 9.9, 10.0, 99.0]), [-10, 0, 10]) == pytest.approx(
-        [0.0, 200 / 6, 200 / 6, 200 / 6]
-    )
-    assert shares(np.array([]), [0]) == [0.0, 0.0]
 
 
 BY_HAND = (

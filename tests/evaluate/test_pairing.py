@@ -38,6 +38,7 @@ def shown(pairing) -> list[str]:
         ("a b c d", "a b d", "a=a b=b d=d +c"),
         ("a x c", "a b c", "a=a x≠b c=c"),
         ("twenty two", "twentytwo", "twenty two=twentytwo"),
+        ("in twenty-two lines", "in twenty two lines", "in=in twenty-two=twenty two lines=lines"),
         ("", "a b", "-a -b"),
         ("a", "", "+a"),
         ("", "", ""),
@@ -47,25 +48,19 @@ def test_fewest_edits_by_hand(hypothesis, reference, expected):
     assert " ".join(shown(pair_intervals(row(hypothesis), row(reference)))) == expected
 
 
-def test_compounds_written_apart_are_one_stretch():
-    pairing = pair_intervals(row("in twenty-two lines"), row("in twenty two lines"))
-    assert shown(pairing) == ["in=in", "twenty-two=twenty two", "lines=lines"]
-    assert pairing.pairs[1].reference == Interval(1.0, 3.0, "twenty two")
-
-
-def test_of_two_equal_words_the_nearer_one_is_paired():
+def test_compounds_equal_words_and_rows_far_apart():
+    compound = pair_intervals(row("in twenty-two lines"), row("in twenty two lines")).pairs[1]
+    assert compound.reference == Interval(1.0, 3.0, "twenty two")
     reference = [Interval(0.0, 1.0, "the"), Interval(5.0, 6.0, "the")]
     for start_s, i in ((0.4, 0), (4.8, 1)):
         pairing = pair_intervals([Interval(start_s, start_s + 1.0, "the")], reference)
         assert pairing.pairs[0].reference == reference[i]
         assert pairing.missing == (reference[1 - i],)
-
-
-def test_far_apart_rows_widen_the_band():
     common = " ".join(map(str, range(60)))
     pairing = pair_intervals(row("x " * 20 + common), row(common + " y" * 20))
     assert [pair.hypothesis.label for pair in pairing.pairs] == common.split()
     assert (len(pairing.extra), len(pairing.missing)) == (20, 20)
+    assert [normalised_label(label) for label in ("Don’t!", "—", " (U.S.) ", "ʔ")] == ["don't", "—", "u.s", "ʔ"]
 
 
 def edit_distance(left, right) -> int:
@@ -94,10 +89,6 @@ def test_fewest_edits_in_order_and_all_accounted_for(left, right):
     for side in ("hypothesis", "reference"):
         starts = [getattr(pair, side).start_s for pair in pairing.pairs]
         assert starts == sorted(starts)
-
-
-def test_normalised_labels():
-    assert [normalised_label(label) for label in ("Don’t!", "—", " (U.S.) ", "ʔ")] == ["don't", "—", "u.s", "ʔ"]
 
 
 @over_rows(
@@ -129,10 +120,13 @@ def names(labels: str, *arguments) -> list[str]:
     return [interval.label for interval in compared_intervals(tenths(labels), "phones", *arguments)]
 
 
-def test_timit_is_folded_into_39_classes_one_of_which_is_silence():
+def test_timits_phones_and_closures():
     assert len(TIMIT_PHONES.split()) == 61
     kept = {label for phone in TIMIT_PHONES.split() for label in names(phone, read_labels("timit"))}
     assert len(kept) == 38
+    apart = [Interval(0.0, 0.1, "kcl"), Interval(0.3, 0.4, "k")]
+    assert compared_intervals(apart, "phones") == [Interval(0.0, 0.1, "k"), Interval(0.3, 0.4, "k")]
+    assert compared_intervals(tenths("h# tcl ch"), "phones", {})[0] == Interval(0.1, 0.3, "ch")
 
 
 @over_rows(
@@ -147,13 +141,7 @@ def test_labels_that_are_compared(phones, maps, compared):
     assert names(phones, *map(read_labels, maps)) == compared.split()
 
 
-def test_a_closure_does_not_reach_over_a_gap():
-    apart = [Interval(0.0, 0.1, "kcl"), Interval(0.3, 0.4, "k")]
-    assert compared_intervals(apart, "phones") == [Interval(0.0, 0.1, "k"), Interval(0.3, 0.4, "k")]
-    assert compared_intervals(tenths("h# tcl ch"), "phones", {})[0] == Interval(0.1, 0.3, "ch")
-
-
-def test_a_file(tmp_path):
+def test_maps_of_labels(tmp_path):
     path = tmp_path / "map.txt"
     path.write_text("\ufeff# comment\nA  b\t# why\n\nc\nh# pause\nb c\n", "utf-8")
     labels = read_labels(path)
@@ -161,6 +149,10 @@ def test_a_file(tmp_path):
     assert names("a c h# d B", labels) == ["b", "pause", "d", "c"]
     words = [Interval(0, 1, "A,"), Interval(1, 2, "c"), Interval(2, 3, "Dd")]
     assert [interval.label for interval in compared_intervals(words, "words", labels)] == ["b", "Dd"]
+    triples = [("a", tenths("AH0 b"), tenths("ah b"))]
+    for labels, told in (({"x": "y"}, True), ({"AH": "ax"}, False), ({"b": ""}, False)):
+        doubts = evaluate_intervals(triples, "phones", Options(labels=labels)).doubts
+        assert doubts == (("no label of either side is in the map: is it the right one?",) if told else ())
 
 
 @pytest.mark.parametrize(
@@ -196,13 +188,6 @@ def test_both_sides_are_mapped(ours, theirs, tier, labels, mismatched):
     assert (found.paired, found.mismatched) == (len(ours.split()), mismatched)
 
 
-def test_a_map_that_changes_nothing_is_told():
-    triples = [("a", tenths("AH0 b"), tenths("ah b"))]
-    for labels, told in (({"x": "y"}, True), ({"AH": "ax"}, False), ({"b": ""}, False)):
-        doubts = evaluate_intervals(triples, "phones", Options(labels=labels)).doubts
-        assert doubts == (("no label of either side is in the map: is it the right one?",) if told else ())
-
-
 # What looks wrong is told, and what looks well is not.
 
 REFERENCE = [Interval(start, end, label) for label, start, end in WORDS]
@@ -219,8 +204,9 @@ def told(hypothesis, reference=REFERENCE) -> tuple[str, ...]:
     return evaluate_intervals([("u1", hypothesis, reference)]).doubts
 
 
-def test_nothing_is_told_of_good_ones():
+def test_nothing_is_told_of_good_ones_and_scales_without_a_name_are_numbers():
     assert told(REFERENCE) == told(moved(noise_s=0.05)) == told(moved(shift_s=0.1)) == ()
+    assert "the times of the hypothesis are 7 times the other's" in told(moved(7.0))[0]
 
 
 @over_rows(
@@ -237,10 +223,6 @@ def test_nothing_is_told_of_good_ones():
 def test_other_units(scale, unit):
     assert told(moved(scale, noise_s=0.02)) == (f"the times of the hypothesis look like {unit}; {SAME_UNIT}",)
     assert told(REFERENCE, moved(scale)) == (f"the times of the reference look like {unit}; {SAME_UNIT}",)
-
-
-def test_a_scale_without_a_name():
-    assert "the times of the hypothesis are 7 times the other's" in told(moved(7.0))[0]
 
 
 @over_rows("shift_s", [5.1, 120.0, -0.6])
@@ -276,16 +258,13 @@ def test_arguments_the_wrong_way_round(tmp_path):
     assert evaluate(corrected, tmp_path / "ours" / "a.json").doubts == ()
 
 
-def test_another_transcript():
+def test_other_transcripts_and_references_that_nobody_has_labelled():
     other = [Interval(i.start_s, i.end_s, "x" + i.label) for i in REFERENCE]
     triples = [("u1", REFERENCE, REFERENCE), ("u2", REFERENCE, REFERENCE), ("u3", other, REFERENCE)]
     (doubt,) = evaluate_intervals(triples).doubts
     assert doubt.startswith("more than half of the reference has another label or none in 1 utterance: u3")
     assert told(other) == ("the labels of 3 of 3 pairs differ: are these the same transcripts?",)
     assert "another label or none in 1 utterance: u1" in told(REFERENCE[:1])[0]
-
-
-def test_a_reference_that_nobody_has_labelled_yet():
     (doubt,) = evaluate_intervals([("u1", REFERENCE, REFERENCE), ("u2", REFERENCE, [])]).doubts
     assert doubt == "the reference has no labels in 1 utterance: u2: is all of it labelled?"
 

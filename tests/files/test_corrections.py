@@ -79,7 +79,7 @@ def corrected() -> dict[str, Any]:
     return json.loads(json.dumps(to_dict(replace(talk, words=(first, dash, second, last)))))
 
 
-def test_they_come_back_as_they_were() -> None:
+def test_words_by_hand_come_back_and_every_format_writes_them() -> None:
     alignment = from_dict(corrected())
     first, _, second, last = alignment.words
     assert (first.by, first.tokens[0].by, first.tokens[1].by, second.by, last.by) == ("hand", "hand", "", "", "hand")
@@ -87,6 +87,9 @@ def test_they_come_back_as_they_were() -> None:
     assert to_dict(alignment) == {**corrected(), "version": to_dict(alignment)["version"]}
     assert from_dict(to_dict(alignment)) == alignment
     assert "1 0.750 0.250 שלום 1.0000" in rendered(alignment, "ctm").decode()
+    alignment: Alignment = from_dict(corrected())
+    for format in FORMATS.keys() - {"smil"}:  # which needs a book
+        assert rendered(alignment, format)
 
 
 FAULTS: dict[str, tuple[Callable[[list[Any], dict[str, Any]], Any], str]] = {
@@ -147,9 +150,3 @@ def test_nothing_is_asked_of_what_nobody_corrected() -> None:
     data["words"][3].update(confidence=None)
     with pytest.raises(InputError, match=re.escape("words[3]: expected times and confidence")):
         from_dict(data)
-
-
-def test_every_format_writes_words_without_confidence() -> None:
-    alignment: Alignment = from_dict(corrected())
-    for format in FORMATS.keys() - {"smil"}:  # which needs a book
-        assert rendered(alignment, format)

@@ -50,7 +50,7 @@ def test_pages_come_in_the_order_of_the_spine_without_contents_and_what_is_out_o
     assert read(made_epub(bodies, linear="no")).text == "second\n\nfirst"
 
 
-def test_paragraphs_and_elements_with_an_id_have_places() -> None:
+def test_paragraphs_and_elements_with_an_id_have_places_which_json_keeps(tmp_path) -> None:
     body = '<section id="c1"><h2>One</h2><p id="p1">Call <span id="w">me</span> so.</p><a id="empty"/></section>'
     book = read(made_epub({"cover.xhtml": "<p>Cover</p>", "a b.xhtml": body}))
     href = "OEBPS/a b.xhtml"
@@ -60,9 +60,6 @@ def test_paragraphs_and_elements_with_an_id_have_places() -> None:
         ("Call me so.", BookPlace(12, 23, href, "p1", "epubcfi(/6/6!/4/2/4)")),
         ("me", BookPlace(17, 19, href, "w", "epubcfi(/6/6!/4/2/4/2)")),
     ]
-
-
-def test_places_come_through_an_alignment_and_its_json(tmp_path) -> None:
     book = read(made_epub({"a.xhtml": '<p id="p1">Call me.</p><p>So.</p>'}))
     fields = ("u", "", 1.0, "m", "cpu", 0.01, 1.0, -1.0, book.text, ())
     Alignment(*fields, places=book.places).save(tmp_path / "u.json")
@@ -101,31 +98,25 @@ def test_what_is_no_book_that_can_be_read_is_refused(others: dict[str, str], say
     assert says in str(refused.value)
 
 
-def test_fonts_may_be_encrypted() -> None:
+def test_fonts_may_be_encrypted_and_a_book_may_have_any_name(tmp_path) -> None:
     others = {epub.ENCRYPTION: LOCKED.format("http://www.idpf.org/2008/embedding", "OEBPS/font.otf")}
     assert read(made_epub(ONE, others)).text == "one"
+    (tmp_path / "book.txt").write_bytes(made_epub(ONE))
+    assert read_transcript_file(tmp_path / "book.txt").text == "one"
 
 
-def test_what_unpacks_to_too_much_is_refused(monkeypatch) -> None:
-    data = made_epub({"a.xhtml": "<p>" + "a " * 200_000 + "</p>"})
-    assert len(data) < 5000
-    monkeypatch.setattr(epub, "MOST_PAGE_BYTES", 2**18)
-    with pytest.raises(TranscriptError, match=r"OEBPS/a\.xhtml: expected a page of text, got more than 0 MiB unpacked"):
-        read(data)
-
-
-def test_an_archive_that_was_cut_or_damaged_is_said() -> None:
+def test_archives_that_are_damaged_or_unpack_to_too_much_are_refused(monkeypatch) -> None:
     data = made_epub({"a.xhtml": "<p>" + " ".join(map(str, range(3000))) + "</p>"})
     at = data.index(b"OEBPS/a.xhtml") + 2000
     with pytest.raises(TranscriptError, match=r"book\.epub: expected a whole EPUB book, got a damaged archive"):
         read(data[:at] + bytes(64) + data[at + 64 :])
     with pytest.raises(TranscriptError, match="ZIP archive"):
         read(data[: len(data) // 2])
-
-
-def test_the_name_does_not_decide(tmp_path) -> None:
-    (tmp_path / "book.txt").write_bytes(made_epub(ONE))
-    assert read_transcript_file(tmp_path / "book.txt").text == "one"
+    data = made_epub({"a.xhtml": "<p>" + "a " * 200_000 + "</p>"})
+    assert len(data) < 5000
+    monkeypatch.setattr(epub, "MOST_PAGE_BYTES", 2**18)
+    with pytest.raises(TranscriptError, match=r"OEBPS/a\.xhtml: expected a page of text, got more than 0 MiB unpacked"):
+        read(data)
 
 
 # SMIL of a book: its elements by their ids, read by an XML parser and looked up in the archive.
@@ -177,11 +168,8 @@ def test_each_element_that_is_read_has_its_clip(tmp_path, caplog):
     alignment = read_book(tmp_path / "book.epub")
     found = clips(rendered(alignment, "smil"))
     assert "5 of the words with times are not in the SMIL document: 5 in elements without an id; ctc-al" in caplog.text
-    assert [(page, id) for page, id, *_ in found] == [
-        ("OEBPS/oné.xhtml", "s1"),
-        ("OEBPS/oné.xhtml", "s2"),
-        ("OEBPS/two.xhtml", "p2"),
-    ]
+    expected = [("OEBPS/oné.xhtml", "s1"), ("OEBPS/oné.xhtml", "s2"), ("OEBPS/two.xhtml", "p2")]
+    assert [(page, id) for page, id, *_ in found] == expected
     spans = [(start + 3600, end + 3600) for start, end in ((0.0, 0.9), (1.0, 1.9), (3.0, 4.4))]
     assert [(begin, end) for *_, begin, end in found] == [pytest.approx(span, abs=0.00051) for span in spans]
     with zipfile.ZipFile(tmp_path / "book.epub") as archive:

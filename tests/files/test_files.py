@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-import builtins
 import dataclasses
 import errno
 import functools
+import io
 import os
 import subprocess
 import sys
@@ -32,21 +32,10 @@ def disk_full(monkeypatch):
     """Writes succeed until `room` bytes are spent, the last one only in part."""
 
     def arrange(room: int) -> None:
-        real_open = builtins.open
-
-        class Full:
-            def __init__(self, *args):
-                self.file = real_open(*args)
-
-            def __enter__(self):
-                return self
-
-            def __exit__(self, *_):
-                self.file.close()
-
+        class Full(io.FileIO):
             def write(self, data):
                 nonlocal room
-                self.file.write(data[:room])
+                super().write(data[:room])
                 if len(data) > room:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 room -= len(data)
@@ -62,6 +51,10 @@ def test_writes_every_format(talk, tmp_path):
     assert sorted(path.name for path in paths) == listed(out) == NAMES
     assert read_alignment(out / "a.json").to_dict() == talk.to_dict()
     assert (out / "a.json").stat().st_mode & 0o777 == 0o666 & ~_umask()
+    alignment = dataclasses.replace(talk, audio="caf\udce9.wav", utterance="caf\udce9")
+    OutputFiles(tmp_path, "a", ALL).write(alignment)
+    assert read_alignment(tmp_path / "a.json").audio == "caf\udce9.wav"
+    assert (tmp_path / "a.ctm").read_text("utf-8").startswith(";; caf? loss")
 
 
 def _umask() -> int:
@@ -70,12 +63,18 @@ def _umask() -> int:
     return mask
 
 
-def test_existing_output_is_an_error_before_anything_is_written(talk, tmp_path):
+def test_what_exists_or_is_an_input_is_not_overwritten(talk, tmp_path):
     (tmp_path / "a.ctm").write_text("mine")
     with pytest.raises(OutputError, match=r"a\.ctm: exists already; give --force"):
         OutputFiles(tmp_path, "a", ALL).write(talk)
     assert listed(tmp_path) == ["a.ctm"]
     assert (tmp_path / "a.ctm").read_text() == "mine"
+    source = tmp_path / "a.json"
+    source.write_text("my transcript")
+    (tmp_path / "link").symlink_to(tmp_path)
+    with pytest.raises(OutputError, match="is an input"):
+        OutputFiles(tmp_path / "link", "a", ALL, force=True, protect=[source]).write(talk)
+    assert source.read_text() == "my transcript"
 
 
 def test_what_a_person_fixed_is_replaced_only_by_what_holds_it(talk, tmp_path, caplog):
@@ -97,15 +96,6 @@ def test_what_a_person_fixed_is_replaced_only_by_what_holds_it(talk, tmp_path, c
         files.write(talk)
         (tmp_path / "a.json").write_bytes(before)
     assert len(caplog.messages) == 2
-
-
-def test_an_input_is_never_overwritten(talk, tmp_path):
-    source = tmp_path / "a.json"
-    source.write_text("my transcript")
-    (tmp_path / "link").symlink_to(tmp_path)
-    with pytest.raises(OutputError, match="is an input"):
-        OutputFiles(tmp_path / "link", "a", ALL, force=True, protect=[source]).write(talk)
-    assert source.read_text() == "my transcript"
 
 
 @pytest.mark.parametrize(("room", "force"), [(0, False), (100, True), (1000, False), (2000, True)])
@@ -150,26 +140,23 @@ def test_a_limit_of_the_system_half_way_leaves_nothing(talk, tmp_path):
     assert listed(tmp_path / "out") == []
 
 
-def test_interruption_leaves_nothing(talk, tmp_path, monkeypatch):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(os, "replace", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        OutputFiles(tmp_path, "a", ALL).write(talk)
-    assert listed(tmp_path) == []
-
-
-def test_failure_while_placing_takes_back_what_was_placed(talk, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("stop", "error", "says"),
+    [
+        (KeyboardInterrupt(), KeyboardInterrupt, "^$"),
+        (OSError(errno.EACCES, "Permission denied"), OutputError, r"a\.ctm: writing failed \(Permission denied\)"),
+    ],
+)
+def test_what_stops_the_placing_takes_back_what_was_placed(talk, tmp_path, monkeypatch, stop, error, says):
     real_replace = os.replace
 
-    def fails_for_ctm(source, target):
+    def stops_at_ctm(source, target):
         if str(target).endswith(".ctm"):
-            raise OSError(errno.EACCES, "Permission denied")
+            raise stop
         real_replace(source, target)
 
-    monkeypatch.setattr(os, "replace", fails_for_ctm)
-    with pytest.raises(OutputError, match=r"a\.ctm: writing failed \(Permission denied\)"):
+    monkeypatch.setattr(os, "replace", stops_at_ctm)
+    with pytest.raises(error, match=says):
         OutputFiles(tmp_path, "a", ALL).write(talk)
     assert listed(tmp_path) == []
 
@@ -202,23 +189,13 @@ def test_save_takes_the_format_from_the_name(talk, tmp_path, name):
     talk.save(tmp_path / name, force=True)
 
 
-def test_save_knows_no_such_format(talk, tmp_path):
-    with pytest.raises(UsageError, match=r"\.TextGrid"):
-        talk.save(tmp_path / "b.doc")
-
-
-def test_names_that_utf8_cannot_hold_are_written_all_the_same(tmp_path, talk):
-    alignment = dataclasses.replace(talk, audio="caf\udce9.wav", utterance="caf\udce9")
-    OutputFiles(tmp_path, "a", ALL).write(alignment)
-    assert read_alignment(tmp_path / "a.json").audio == "caf\udce9.wav"
-    assert (tmp_path / "a.ctm").read_text("utf-8").startswith(";; caf? loss")
-
-
-def test_formats():
+def test_formats_by_their_names(talk, tmp_path):
     assert parse_formats("CTM,json,ctm") == ("ctm", "json")
     for wrong in ("", ",", "json,doc"):
         with pytest.raises(UsageError, match="expected formats out of json, ctm, textgrid"):
             parse_formats(wrong)
+    with pytest.raises(UsageError, match=r"\.TextGrid"):
+        talk.save(tmp_path / "b.doc")
 
 
 def test_the_page_of_formats_says_what_the_table_says():

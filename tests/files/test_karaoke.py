@@ -129,18 +129,6 @@ def test_what_nobody_says_is_not_lit_and_has_no_time():
     assert ass_words(text_of(close, "ass"))[0] == ("Yes,", 0.1, 0.4), "a name takes no time from a word"
 
 
-def test_a_break_between_words_is_a_space():
-    source = b"1\n00:00:01,000 --> 00:00:02,000\none\\Ntwo<br>three<i> four</i>\n"
-    transcript = parse_transcript(source, "a.srt")
-    spans = [(word, transcript.text.index(word)) for word in ("one", "two", "three", "four")]
-    words = tuple(aligned(word, at / 2, at / 2 + 0.4, place) for at, (word, place) in enumerate(spans))
-    alignment = make_alignment(words, 6.0, text=transcript.text, subtitles=transcript.subtitles)
-    again = Style(cues="again")
-    assert [cue.content for cue in srt_package.parse(text_of(alignment, "srt", again))] == ["one two three four"]
-    assert pylrc.parse(text_of(alignment, "lrc"))[0].text == "one two three four"
-    assert '"one two three four"' in text_of(alignment, "whisper").replace('" ', '"')
-
-
 def test_lyrics_by_pylrc():
     alignment = dataclasses.replace(sung(), offset_s=60.0)
     lyrics = pylrc.parse(text_of(alignment, "lrc", Style(times="recording")))
@@ -154,9 +142,6 @@ def test_lyrics_by_pylrc():
         ("Up above the world so high", pytest.approx(words["Up"], abs=0.0051)),
         ("", ends[1]),
     ]
-
-
-def test_enhanced_lyrics_have_the_time_of_each_word():
     lyrics = pylrc.parse(text_of(sung(), "lrc", LIT))
     stamps = [each for line in lyrics for each in re.findall(r"<(\d+):(\d\d\.\d\d)>([^<]+)", line.text)]
     found = [(text.strip(), int(minutes) * 60 + float(seconds)) for minutes, seconds, text in stamps]
@@ -232,7 +217,7 @@ def test_srt_shows_one_word_lit_at_a_time():
     assert {re.sub("</?u>", "", c.content) for c in srt_package.parse(text_of(marked, "srt", LIT))} == {"‹i x›y"}
 
 
-def test_cues_of_a_subtitle_file_are_lit_too():
+def test_cues_of_a_subtitle_file_are_lit_too_and_their_breaks_are_spaces():
     source = (
         "1\n00:00:01,000 --> 00:00:03,000\n<i>Call</i> me\nIshmael.\n\n2\n00:00:04,000 --> 00:00:05,000\nSome R&D\n\n"
     )
@@ -244,6 +229,15 @@ def test_cues_of_a_subtitle_file_are_lit_too():
     ]
     assert pylrc.parse(text_of(alignment, "lrc"))[0].text == "Call me Ishmael."
     assert r"me\N{\k" in text_of(alignment, "ass")
+    source = b"1\n00:00:01,000 --> 00:00:02,000\none\\Ntwo<br>three<i> four</i>\n"
+    transcript = parse_transcript(source, "a.srt")
+    spans = [(word, transcript.text.index(word)) for word in ("one", "two", "three", "four")]
+    words = tuple(aligned(word, at / 2, at / 2 + 0.4, place) for at, (word, place) in enumerate(spans))
+    alignment = make_alignment(words, 6.0, text=transcript.text, subtitles=transcript.subtitles)
+    again = Style(cues="again")
+    assert [cue.content for cue in srt_package.parse(text_of(alignment, "srt", again))] == ["one two three four"]
+    assert pylrc.parse(text_of(alignment, "lrc"))[0].text == "one two three four"
+    assert '"one two three four"' in text_of(alignment, "whisper").replace('" ', '"')
 
 
 @settings(max_examples=25, deadline=None)

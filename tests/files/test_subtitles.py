@@ -72,16 +72,6 @@ def test_subtitles_keep_every_rule(name):
     assert vtt(alignment) == srt(alignment)
 
 
-def test_markup_is_not_shown():
-    text = "# See [it](http://a.b). It <b>is</b> R&amp;D un<b>believ</b>able"
-    words = tuple(
-        AlignedWord(word.text, word.spoken, word.char_start, word.char_end, "unspoken", kind=word.kind)
-        for word in split(text).words
-    )
-    shown = srt(make_alignment(words, 9.0, text=text))
-    assert " ".join(line for cue in shown for line in cue.lines) == "See it. It is R&D unbelievable"
-
-
 @given(random_alignments())
 def test_any_alignment(alignment):
     text = rendered(alignment, "srt", Style(times="recording")).decode()
@@ -96,39 +86,30 @@ def test_speech_of_any_speed_with_any_words_missing(seed, untimed, letter_s):
     assert faults(srt(alignment), alignment) == []
 
 
-def test_broken_where_sense_breaks():
+def test_subtitles_break_where_sense_breaks():
     shown = [" / ".join(cue.lines) for cue in srt(said(STORY))]
     assert shown[0] == "We, the people of this town, have gathered / here today because Dr. Brown asked us to."
     ends = [line.rstrip("\"'")[-1] for line in shown]
     assert sum(end in ".!?;:," for end in ends) >= len(ends) - 2, shown
-
-
-def test_no_break_within_a_sentence_that_fits_when_it_is_said_in_one_go():
     alignment = said("He went home. She stayed there until the evening came, and then she left.")
     assert len(srt(alignment)) <= 2
     assert all(" ".join(cue.lines)[-1] == "." for cue in srt(alignment))
 
 
-def test_shown_on_into_the_silence_that_follows():
+def test_how_long_subtitles_are_shown():
     (cue,) = srt(make_alignment((aligned("Extraordinarily!", 1.0, 1.3),), 10.0))
     assert (cue.start_ms, cue.end_ms) == (1000, 1942), "16 columns at 17 a second"
     (cue,) = srt(make_alignment((aligned("Extraordinarily!", 1.0, 1.3),), 1.4))
     assert cue.end_ms == 1400, "not beyond the recording"
     assert cue.start_ms == 600, "a little before the word where nothing else is possible"
-
-
-def test_a_pause_of_seconds_is_dark():
     first, second = srt(make_alignment((aligned("One", 0.0, 0.5), aligned("two.", 9.0, 9.5, 4)), 10.0))
     assert first.end_ms <= 1000
     assert second.start_ms == 9000
-
-
-def test_no_words_no_subtitles():
     assert rendered(make_alignment(()), "srt") == b""
     assert rendered(make_alignment(()), "vtt") == b"WEBVTT\n"
 
 
-def test_each_rule_is_seen_to_be_broken():
+def test_the_checker_and_the_parsers_are_seen_to_fail():
     alignment = said("We are here. You are there.")
     good = srt(alignment)
     assert faults(good, alignment) == []
@@ -150,9 +131,6 @@ def test_each_rule_is_seen_to_be_broken():
     assert "not said" in broken(change(first, end_ms=first.start_ms + 100), *good[1:])
     assert "too early" in broken(*good[:-1], change(good[-1], end_ms=good[-1].start_ms + 400))
     assert "beyond" in broken(*good[:-1], change(good[-1], end_ms=6999))
-
-
-def test_the_parsers_refuse_what_is_not_a_subtitle():
     for text in ("2\n00:00:00,000 --> 00:00:01,000\nA\n\n", "1\n00:00:00.000 --> 00:00:01.000\nA\n\n"):
         with pytest.raises(AssertionError):
             read_srt(text)
@@ -161,7 +139,7 @@ def test_the_parsers_refuse_what_is_not_a_subtitle():
             read_vtt(text)
 
 
-def test_words_without_times_stay_with_their_neighbours():
+def test_words_without_times_and_markup():
     text = "We got Ørsted8 there. Then nothing."
     words = split(text).words
     times = [(0.5, 0.7), (0.7, 1.0), None, (1.0, 1.4), (4.0, 4.3), (4.3, 4.8)]
@@ -177,6 +155,13 @@ def test_words_without_times_stay_with_their_neighbours():
     )
     assert [cue.lines for cue in srt(alignment)] == [("We got Ørsted8 there.",), ("Then nothing.",)]
     assert sum(word.status == ALIGNED for word in alignment.words) == 5
+    text = "# See [it](http://a.b). It <b>is</b> R&amp;D un<b>believ</b>able"
+    words = tuple(
+        AlignedWord(word.text, word.spoken, word.char_start, word.char_end, "unspoken", kind=word.kind)
+        for word in split(text).words
+    )
+    shown = srt(make_alignment(words, 9.0, text=text))
+    assert " ".join(line for cue in shown for line in cue.lines) == "See it. It is R&D unbelievable"
 
 
 def test_lines_and_reading_speed_as_they_are_wanted():

@@ -78,12 +78,6 @@ def test_times_of_the_recording_and_labels_as_written(format, line, talk):
     assert line in rendered(dataclasses.replace(talk, offset_s=10.0), format, style).decode().splitlines()
 
 
-def test_tokens(talk):
-    rows = [line.split() for line in lines_of(TokenCtmWriter(), talk)[1:]]
-    assert [row[4] for row in rows] == [*"hello", *"ab", *"שלום"]
-    assert rows[0][2:4] == ["0.100", "0.060"]
-
-
 def test_losses_that_are_no_numbers_and_names_that_look_like_comments():
     alignment = make_alignment((aligned("a", 0.0, 0.5),), utterance=";;b c", loss=math.inf)
     comment, row = lines_of(CtmWriter(), alignment)
@@ -91,10 +85,13 @@ def test_losses_that_are_no_numbers_and_names_that_look_like_comments():
     assert row.startswith("__b_c 1 0.000 ")
 
 
-def test_words_shorter_than_a_millisecond_stay_apart():
+def test_short_words_stay_apart_and_inside_the_audio_though_milliseconds_are_coarse():
     words = tuple(aligned("a", i * 0.0002, (i + 1) * 0.0002) for i in range(5))
     rows = [line.split() for line in lines_of(CtmWriter(), make_alignment(words))[1:]]
     assert [(row[2], row[3]) for row in rows] == [(f"0.00{i}", "0.001") for i in range(5)]
+    words = (aligned("a", 0.0, 0.0372, tokens="a"), aligned("b", 0.0372, 0.0375, 2, tokens="b"))
+    rows = [line.split()[2:4] for line in lines_of(CtmWriter(), make_alignment(words, duration_s=0.0375))[1:]]
+    assert rows == [["0.000", "0.036"], ["0.036", "0.001"]]
 
 
 @given(swapped_alignments())
@@ -118,12 +115,6 @@ def test_six_fields_never_empty_never_overlapping(alignment):
         assert abs(start - word.start_s) <= 0.0005 + 1e-9
 
 
-def test_the_last_word_ends_with_the_audio_though_milliseconds_are_coarse():
-    words = (aligned("a", 0.0, 0.0372, tokens="a"), aligned("b", 0.0372, 0.0375, 2, tokens="b"))
-    rows = [line.split()[2:4] for line in lines_of(CtmWriter(), make_alignment(words, duration_s=0.0375))[1:]]
-    assert rows == [["0.000", "0.036"], ["0.036", "0.001"]]
-
-
 def read_tsv(data: bytes) -> list[dict[str, str]]:
     rows = list(csv.DictReader(io.StringIO(data.decode(), newline=""), delimiter="\t", quoting=csv.QUOTE_NONE))
     assert all(None not in row and None not in row.values() for row in rows), "as many fields as the header has"
@@ -137,12 +128,17 @@ def unescaped(label: str) -> str:
     return out
 
 
-def test_tabs_and_line_ends_in_a_label_are_escaped():
+def test_labels_of_tabs_line_ends_and_other_programs():
     word = "a\tb\\n\r\nc"
     alignment = make_alignment((aligned(word, 0.0, 0.5), aligned("d", 0.5, 1.0)))
     rows = read_tsv(rendered(alignment, "tsv", Style(labels="written")))
     assert [unescaped(row["word"]) for row in rows] == [word, "d"]
     assert rendered(alignment, "audacity", Style(labels="written")).decode().count("\n") == 2
+    words = ("None", "NA", 'say "x,y"', "=1+1", "a\x1bb")
+    alignment = make_alignment(tuple(aligned(word, i / 10, i / 10 + 0.1, 0, "@=") for i, word in enumerate(words)))
+    table = table_of(replace(alignment, token_kind="phones"), Style(labels="written"))
+    assert [*table[table.tier == "words"].label] == ["None", "NA", 'say "x,y"', "'=1+1", r"a\x1bb"]
+    assert [*table[table.tier == "phones"].label] == ["@", "="] * 5
 
 
 @given(swapped_alignments())
@@ -200,14 +196,6 @@ def test_a_long_table_of_words_and_phones():
     assert [*ann[ann.tier == "speakers"].label] == ["Ann", "Bob"]
 
 
-def test_labels_that_programs_would_take_for_something_else():
-    words = ("None", "NA", 'say "x,y"', "=1+1", "a\x1bb")
-    alignment = make_alignment(tuple(aligned(word, i / 10, i / 10 + 0.1, 0, "@=") for i, word in enumerate(words)))
-    table = table_of(replace(alignment, token_kind="phones"), Style(labels="written"))
-    assert [*table[table.tier == "words"].label] == ["None", "NA", 'say "x,y"', "'=1+1", r"a\x1bb"]
-    assert [*table[table.tier == "phones"].label] == ["@", "="] * 5
-
-
 def test_whispers_words_add_up_to_its_text():
     alignment = replace(conversation(), config={"language": "en"}, offset_s=100.0)
     data = rendered(alignment, "whisper", Style(times="recording"))
@@ -229,9 +217,6 @@ def test_whispers_words_add_up_to_its_text():
     read = parse_transcript(data, "a.whisper.json")
     assert read.text.splitlines() == [segment["text"].strip() for segment in whisper["segments"]]
     assert {(cue.start_s, cue.speaker) for cue in read.subtitles.cues} >= {(whisper["segments"][0]["start"], "Ann")}
-
-
-def test_whispers_words_have_no_spaces_where_the_text_has_none():
     alignment = make_alignment((aligned("行", 0.1, 0.4), aligned("く。", 0.4, 0.9, 1)), text="行く。")
     (segment,) = json.loads(rendered(alignment, "whisper"))["segments"]
     assert [word["word"] for word in segment["words"]] == ["行", "く。"]
@@ -311,6 +296,12 @@ def test_no_format_holds_control_characters(format):
         ("textgrid", 'a\x1b"b', 'text = "a\ufffd""b"'),
         ("json", "a\x9bb\u202e", '"text": "a\\u009bb\\u202e"'),
         ("srt", "a\x1bb", "\na\ufffdb\n"),
+        ("srt", "&lt;b&gt;", "‹b›"),
+        ("srt", "&lt;font", "<font"),  # no tag without its end
+        ("srt", "<<b>x>", "‹x›"),
+        ("srt", "{\\an8}", "(\\an8)"),
+        ("srt", "{m}", "{m}"),
+        ("srt", "1<2", "1<2"),
         ("vtt", "a\x00b", "\na\ufffdb\n"),
     ],
 )
@@ -318,29 +309,11 @@ def test_what_a_format_says_in_its_place(format, word, told):
     assert told in shown(format, word)
 
 
-@over_rows(
-    ("word", "told"),
-    [
-        ("&lt;b&gt;", "‹b›"),
-        ("&lt;font", "<font"),  # no tag without its end
-        ("<<b>x>", "‹x›"),
-        ("{\\an8}", "(\\an8)"),
-        ("{m}", "{m}"),
-        ("1<2", "1<2"),
-    ],
-)
-def test_srt_has_no_markup_but_that_of_its_source(word, told):
-    assert told in shown("srt", word)
-
-
-def test_tags_made_of_several_words_are_none():
+def test_tags_are_those_of_the_source_and_text_that_looks_like_them_stays_text():
     texts = ("&lt;font", "color=red&gt;big", "&lt;/font&gt;", "00:00:01,000", "--&gt;", "00:00:02,000")
     told = shown("srt", *texts)
     assert "<" not in told
     assert told.count(" --> ") == told.count("\n\n")
-
-
-def test_tags_of_the_source_stay_and_text_that_looks_like_them_stays_text():
     vtt = "WEBVTT\n\n00:01.000 --> 00:02.000\n<b>one</b> &lt;b&gt; <c.x>two</c>\n"
     srt = "1\n00:00:01,000 --> 00:00:02,000\n<b>one</b> {\\an8} two\n\n"
     times, config = {"one": (0.1, 0.9), "two": (1.1, 1.9)}, Settings().to_dict()
@@ -350,17 +323,11 @@ def test_tags_of_the_source_stay_and_text_that_looks_like_them_stays_text():
     assert "\n<b>one</b> {\\an8} two\n" in rendered(of_srt, "srt").decode()
 
 
-def test_a_speaker_is_one_line_of_a_textgrid(tmp_path):
-    words = [
-        aligned("one", 0.1, 0.5),
-        aligned("two", 0.6, 0.9, 4),
-    ]
+def test_json_and_textgrid_hold_hostile_words_and_names(tmp_path):
+    words = [aligned("one", 0.1, 0.5), aligned("two", 0.6, 0.9, 4)]
     named = [replace(word, speaker=f'{name}\n"\x1b') for word, name in zip(words, "AB")]
     (tmp_path / "a.TextGrid").write_bytes(rendered(make_alignment(tuple(named)), "textgrid"))
     assert read_textgrid(tmp_path / "a.TextGrid").tiers[0].name == 'A "\ufffd - words'
-
-
-def test_json_says_the_same_with_escapes():
     text = f"{CONTROLS}\u202e\u2028\U000e0041"
     assert json.loads(shown("json", text))["words"][0]["text"] == text
 

@@ -112,7 +112,7 @@ def tiers_of(alignment, style=None) -> dict[str, Rows]:
     return {tier.name: [(i.start_s, i.end_s, i.label) for i in tier.intervals] for tier in tiers}
 
 
-def test_words_and_silences(talk):
+def test_words_silences_and_the_tiers_of_several_speakers(talk, tmp_path):
     rows = [(0.0, 0.1, ""), (0.1, 0.4, "Hello"), (0.4, 0.7, "12"), (0.7, 0.75, ""), (0.75, 1.0, "שלום")]
     assert list(tiers_of(talk)) == ["words", "tokens"]
     assert tiers_of(talk)["words"] == rows
@@ -120,9 +120,6 @@ def test_words_and_silences(talk):
     assert (late[0], late[-1]) == ((0.0, 10.1, ""), (10.75, 11.0, "שלום"))
     nothing = make_alignment((AlignedWord("—", "", 0, 1, "unspoken"),), 1.5)
     assert tiers_of(nothing) == {"words": [(0.0, 1.5, "")], "tokens": [(0.0, 1.5, "")]}
-
-
-def test_each_of_several_speakers_has_tiers(talk, tmp_path):
     path = tmp_path / "a.TextGrid"
     names = ["", "", "Ann A.", "BOB"]
     words = tuple(dataclasses.replace(word, speaker=name) for word, name in zip(talk.words, names))

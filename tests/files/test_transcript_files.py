@@ -13,7 +13,6 @@ from rows import over_rows
 from ctc_align.errors import TranscriptError, UsageError, WrongFileError
 from ctc_align.files.transcripts import parse_transcript, read_transcript
 from ctc_align.text import split, with_cues
-from ctc_align.types import Subtitles
 
 TIMES = "00:00:01,000 --> 00:00:02,500"
 LATER = "00:00:03,000 --> 00:00:04,000"
@@ -144,20 +143,16 @@ SUBTITLES = [
 def test_subtitles_in_all_states_of_repair(what: str, file: str, texts: list[str]) -> None:
     transcript = parse_transcript(file.encode(), "film.txt")
     subtitles = transcript.subtitles
-    assert subtitles is not None
     assert subtitles.format == "srt"
     assert [transcript.text[cue.char_start : cue.char_end] for cue in subtitles.cues] == texts, what
     assert transcript.text == "\n".join(texts)
     assert (subtitles.cues[0].start_s, subtitles.cues[0].end_s) == (1.0, 2.5)
 
 
-def test_arrows_that_are_all_damaged_are_arrows_in_a_file_of_that_name() -> None:
+def test_what_a_files_name_and_its_other_cues_decide() -> None:
     file = f"1\n{TIMES}\nHello\n2\n{LATER}\nthere\n".replace("-->", "--").encode()
     assert parse_transcript(file, "film.srt").text == "Hello\nthere"
     assert parse_transcript(file, "film.txt").subtitles is None
-
-
-def test_a_number_that_is_all_the_text_of_a_cue_without_a_number_is_text() -> None:
     file = f"WEBVTT\n\n{TIMES}\n2\n\n{LATER}\nthere\n".encode()
     assert parse_transcript(file, "film.vtt").text == "2\nthere"
 
@@ -177,11 +172,20 @@ def test_broken_subtitles_are_an_error_that_names_the_line(name: str, file: str,
     assert says in str(caught.value)
 
 
-def test_reading_removes_the_bom_and_keeps_the_rest(tmp_path: Path) -> None:
+def test_files_are_read_as_utf8_without_its_bom(tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_bytes(b"\xef\xbb\xbfna\xc3\xafve\r\nline\n")
     assert read_transcript(path) == "naïve\r\nline\n"
     assert read_transcript(str(path)) == "naïve\r\nline\n"
+    path = tmp_path / "latin.txt"
+    path.write_bytes(b"one\ntwo caf\xe9 three")
+    with pytest.raises(
+        TranscriptError, match=r"latin\.txt, line 2: expected UTF-8, got byte 0xe9 at offset 11; .*Latin-1"
+    ):
+        read_transcript(path)
+    path.write_bytes("wide".encode("utf-16"))
+    with pytest.raises(TranscriptError, match="it looks like UTF-16"):
+        read_transcript(path)
 
 
 def test_reading_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -192,18 +196,6 @@ def test_reading_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
         read_transcript("-")
     monkeypatch.setattr("sys.stdin", io.StringIO("text"))
     assert read_transcript("-") == "text"
-
-
-def test_bytes_that_are_not_utf8_are_named(tmp_path: Path) -> None:
-    path = tmp_path / "latin.txt"
-    path.write_bytes(b"one\ntwo caf\xe9 three")
-    with pytest.raises(
-        TranscriptError, match=r"latin\.txt, line 2: expected UTF-8, got byte 0xe9 at offset 11; .*Latin-1"
-    ):
-        read_transcript(path)
-    path.write_bytes("wide".encode("utf-16"))
-    with pytest.raises(TranscriptError, match="it looks like UTF-16"):
-        read_transcript(path)
 
 
 def test_files_that_cannot_be_read_are_usage_errors(tmp_path: Path) -> None:
@@ -260,7 +252,6 @@ FILES = [
 def test_segments_are_read_as_cues(kind: str, data: str, named: bool) -> None:
     transcript = parse_transcript(data.encode(), "talk.json")
     subtitles = transcript.subtitles
-    assert isinstance(subtitles, Subtitles)
     assert transcript.text == "Call me\nIshmael.\nSome years ago."
     assert [transcript.text[cue.char_start : cue.char_end] for cue in subtitles.cues] == [
         t.strip() for t in SEGMENT_TEXTS
@@ -273,7 +264,7 @@ def test_segments_are_read_as_cues(kind: str, data: str, named: bool) -> None:
     assert [word.speaker for word in words.words] == [*speakers[:1] * 3, *speakers[1:] * 3]
 
 
-def test_what_is_missing_is_filled_and_empty_segments_are_left_out() -> None:
+def test_what_segments_lack_is_filled_and_our_own_alignment_is_its_text() -> None:
     rows = [
         {"text": "One", "start": -0.1, "end": None},
         {"text": " ", "start": 1.0, "end": 2.0},
@@ -284,9 +275,6 @@ def test_what_is_missing_is_filled_and_empty_segments_are_left_out() -> None:
     assert [(cue.start_s, cue.end_s) for cue in transcript.subtitles.cues] == [(0.0, 0.0), (2.0, 3.0), (4.0, 4.0)]
     words = with_cues(split(transcript.text), transcript.subtitles).words
     assert [(word.text, word.speaker) for word in words][-1] == ("three", "ANN"), "the text's own name goes before"
-
-
-def test_our_own_alignment_is_its_text() -> None:
     data = json.dumps({"format": "ctc-align/1", "text": "So  be\nit.", "words": []})
     assert parse_transcript(data.encode(), "a.json").text == "So  be\nit."
 

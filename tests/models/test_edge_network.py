@@ -60,15 +60,23 @@ def test_chances_are_the_same_alone_and_among_others(count: int) -> None:
     assert torch.equal(network.chances(some.part(slice(99, 100))), together[99:])
 
 
-def test_a_network_comes_back_from_its_file(tmp_path: Path) -> None:
+def test_networks_of_edges_and_of_confidence_come_back_from_their_files(tmp_path: Path) -> None:
     network = untrained(LABELS)
     network.spread = 1.25
     (tmp_path / FILE).write_bytes(edge_network_bytes(network))
     loaded = load_edge_network(tmp_path)
-    assert loaded is not None
     assert (loaded.shape, loaded.spread) == (network.shape, 1.25)
     torch.testing.assert_close(loaded.chances(windows(3)), network.chances(windows(3)), atol=1e-2, rtol=0)
     assert load_edge_network(tmp_path / "nowhere") is None
+    network, features = made(), np.ones((4, 3), np.float32)
+    assert load_confidence_network(tmp_path) is None
+    save_confidence_network(network, tmp_path)
+    loaded = load_confidence_network(tmp_path)
+    assert (loaded.features, loaded.limits) == (network.features, LIMITS)
+    np.testing.assert_allclose(loaded.chances(features), network.chances(features), atol=1e-3)
+    (tmp_path / CONFIDENCE_FILE).write_bytes(b"no tensors")
+    with pytest.raises(ConfigError, match="expected a confidence network"):
+        load_confidence_network(tmp_path)
 
 
 def changed(change: Callable[[dict[str, Any], dict[str, torch.Tensor]], object], path: Path) -> bytes:
@@ -121,16 +129,13 @@ def test_a_frame_is_the_same_whatever_others_are_asked_for(audio: Audio, first: 
     assert torch.equal(fine_features(audio, first, last), whole[first:last])
 
 
-def test_beyond_the_ends_it_is_silent(audio: Audio) -> None:
+def test_fine_features_beyond_the_ends_and_of_softer_sound(audio: Audio) -> None:
     count = fine_frame_count(audio)
     around = fine_features(audio, -3, count + 2)
     assert around.shape == (count + 5, FINE_MELS)
     assert (around[:3] == FINE_SILENCE).all()
     assert (around[-2:] == FINE_SILENCE).all()
     assert (fine_features(audio, count + 5, count + 9) == FINE_SILENCE).all()
-
-
-def test_gain_does_not_matter(audio: Audio) -> None:
     softer = Audio((0.05 * audio.samples).astype(np.float32), audio.sample_rate)
     np.testing.assert_allclose(fine_features(softer, 0, 500), fine_features(audio, 0, 500), atol=2e-3)
 
@@ -157,19 +162,3 @@ def test_padding_changes_no_word() -> None:
     with torch.no_grad():
         together = torch.sigmoid(network(padded, inside)[0, :7]).numpy()
     np.testing.assert_allclose(together, network.chances(features), atol=1e-6)
-
-
-def test_a_confidence_network_comes_back_from_its_file(tmp_path: Path) -> None:
-    network, features = made(), np.ones((4, 3), np.float32)
-    save_confidence_network(network, tmp_path)
-    loaded = load_confidence_network(tmp_path)
-    assert loaded is not None
-    assert (loaded.features, loaded.limits) == (network.features, LIMITS)
-    np.testing.assert_allclose(loaded.chances(features), network.chances(features), atol=1e-3)
-
-
-def test_no_file_and_another_file(tmp_path: Path) -> None:
-    assert load_confidence_network(tmp_path) is None
-    (tmp_path / CONFIDENCE_FILE).write_bytes(b"no tensors")
-    with pytest.raises(ConfigError, match="expected a confidence network"):
-        load_confidence_network(tmp_path)

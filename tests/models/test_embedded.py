@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from statistics import fmean, median
+from statistics import median
 
 import numpy as np
 import pytest
@@ -15,12 +15,10 @@ from alignment_checks import check
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
-from ctc_align.evaluate import evaluate_intervals, read_intervals
 from ctc_align.files import Alignment
 from ctc_align.models import embedded_folder
 from ctc_align.models.catalogue import model_languages
 from ctc_align.text.phone_sets import IPA_PHONES
-from ctc_align.types import Interval
 
 DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"
 TEXT = (DEMO / "demo.txt").read_text("utf-8")
@@ -55,7 +53,6 @@ def test_the_demo(demo: Alignment) -> None:
     check(demo)
     assert all(word.status == "aligned" for word in demo.words)
     assert (demo.model, demo.token_kind, demo.unknown, demo.frame_shift_s) == ("english", "phones", 0, 0.01)
-    assert demo.loss_per_token is not None
     assert demo.loss_per_token < 2.0
 
 
@@ -74,16 +71,8 @@ def test_the_loss_is_torchs(english: Aligner, demo: Alignment) -> None:
     assert english.score(DEMO / "demo.flac", TEXT) == demo.loss
 
 
-def test_another_text_has_a_higher_loss(english: Aligner, demo: Alignment) -> None:
-    assert (
-        english.score(DEMO / "demo.flac", "Some other words that nobody said, about as many of them.") > 2 * demo.loss
-    )
-
-
 @pytest.mark.parametrize("peak_db", [-60.0, -40.0, -3.0])
-def test_quiet_and_loud_speech_align_alike(
-    english: Aligner, demo: Alignment, samples: np.ndarray, peak_db: float, tmp_path: Path
-) -> None:
+def test_quiet_and_loud_speech_align_alike(english, demo, samples, peak_db, tmp_path) -> None:
     soundfile.write(tmp_path / "a.wav", level(samples, peak_db), 16000, subtype="FLOAT")
     assert max(moved_ms(demo, english.align(tmp_path / "a.wav", TEXT))) == 0.0
     soundfile.write(tmp_path / "b.wav", level(samples, peak_db), 16000, subtype="PCM_24")
@@ -107,53 +96,12 @@ def test_silence_around_the_speech_moves_nothing_much(english: Aligner, demo: Al
     assert median(abs(a - (word.start_s or 0.0)) for a, word in zip(starts, demo.words)) <= 0.02
 
 
-def test_the_length_of_a_chunk_changes_no_bit(
-    english: Aligner, samples: np.ndarray, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_length_of_a_chunk_changes_no_bit(english, samples, monkeypatch) -> None:
     long = np.tile(samples, 5)
     whole = english.emissions((long, 16000))
     monkeypatch.setattr(english.model, "pieces_at_once", 1)
     pieces = english.emissions((long, 16000))
     assert torch.equal(pieces.log_probs, whole.log_probs)
-
-
-@pytest.mark.parametrize("text", ["$3.50 for 22 e-mails in 1999 …", "“Quoted” — and (bracketed), Mr. O'Neil's 3rd!"])
-def test_text_as_people_write_it(english: Aligner, samples: np.ndarray, text: str) -> None:
-    check(english.align((samples, 16000), text))
-
-
-@pytest.mark.data
-def test_word_edges_against_hand_labels(english: Aligner, speech_data: Path) -> None:
-    """Sixteen utterances of the eight speakers; the whole set is tests/benchmarks/gold.py."""
-    gold = speech_data / "gold-dev"
-    audios = sorted((gold / "corpus").rglob("*.wav"))[::5]
-    assert len(audios) == 16
-    rows = []
-    for audio in audios:
-        alignment = english.align(audio, audio.with_suffix(".txt").read_text("utf-8"))
-        check(alignment)
-        name = audio.relative_to(gold / "corpus").with_suffix("").as_posix()
-        found = [Interval(word.start_s or 0.0, word.end_s or 0.0, word.text) for word in alignment.words]
-        rows.append((name, found, read_intervals(gold / "reference" / f"{name}.TextGrid")))
-    result = evaluate_intervals(rows)
-    assert (result.missing, result.extra) == (0, 0)
-    assert result.both.mae_ms is not None
-    assert result.both.mae_ms <= 26.0
-    assert (result.both.within_ms[20] or 0.0) >= 55.0
-    assert abs(result.onset.median_signed_ms or 0.0) <= 8.0
-    assert abs(result.offset.median_signed_ms or 0.0) <= 8.0
-
-
-@pytest.mark.data
-def test_the_right_text_is_told_from_others(english: Aligner, speech_data: Path) -> None:
-    audios = sorted((speech_data / "gold-dev" / "corpus").rglob("*.wav"))[:6]
-    texts = [audio.with_suffix(".txt").read_text("utf-8") for audio in audios]
-    for audio, own in zip(audios, texts):
-        emissions = english.emissions(audio)
-        losses = {text: english.score(emissions, text) for text in texts}
-        assert min(losses, key=losses.__getitem__) == own
-        others = fmean(loss for text, loss in losses.items() if text != own)
-        assert losses[own] < 0.6 * others
 
 
 # The model `universal` as it is in the package.

@@ -29,14 +29,11 @@ def test_gain_does_not_matter(gain: float) -> None:
     torch.testing.assert_close(normalised(sound * np.float32(gain)), normalised(sound), atol=1e-3, rtol=0)
 
 
-def test_gain_does_not_matter_after_sixteen_bits() -> None:
+def test_sixteen_bits_and_a_spectrum_that_is_not_flat_do_not_matter() -> None:
     quiet = np.round(babble(3.0, level=0.02) * 32768).astype(np.float32) / 32768
     far = (normalised(quiet) - normalised(babble(3.0, level=0.9))).abs()
     assert far.mean() < 0.05
-
-
-def test_a_spectrum_that_is_not_flat_is_made_so() -> None:
-    """A wire that weakens each channel by its own constant leaves next to nothing behind."""
+    # A wire that weakens each channel by its own constant leaves next to nothing behind.
     frames = features.log_mel(babble(3.0), 0, 300)
     coloured = frames + torch.linspace(0.5, -0.5, MELS)
     one = features.normalise(frames, features.statistics_of(frames))
@@ -55,12 +52,17 @@ def test_silence_at_the_ends_leaves_the_speech_as_it_is() -> None:
     assert padded[:24].mean() < padded[25:-25].mean() - 3.0
 
 
-def test_digital_silence_is_the_floor() -> None:
+def test_silence_is_the_floor_and_clicks_are_no_speech() -> None:
     sound = np.concatenate((np.zeros(16000, np.float32), babble(2.0)))
     frames = features.log_mel(sound, 0, 300)
     statistics = features.statistics_of(frames)
     silent = features.normalise(frames, statistics)[:99]
     torch.testing.assert_close(silent, features.silence(statistics).expand(99, MELS))
+    sound = np.concatenate((np.zeros(16000 * 60, np.float32), babble(2.0, level=0.03)))
+    clicked = sound.copy()
+    clicked[8000 : 16000 * 60 : 32000] = 1.0
+    one, two = (features.statistics_of(features.log_mel(s, 0, 6200)).loud for s in (sound, clicked))
+    assert (two - one).abs() < 0.4
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 1), (0, 7), (3, 50), (117, 118), (199, 201), (150, 201), (0, 201)])
@@ -97,13 +99,10 @@ def test_statistics_in_pieces_are_those_of_the_whole(size: int) -> None:
     torch.testing.assert_close(pieces.mean, whole.mean, atol=1e-6, rtol=0)
 
 
-def test_the_loud_level_is_the_ninety_fifth_percentile() -> None:
+def test_the_loud_level_and_the_frequency_of_each_mel_channel() -> None:
     frames = torch.log(torch.rand(200, MELS, generator=torch.Generator().manual_seed(1)) + 0.1)
     ranked = features.level(frames).sort().values
     assert features.statistics_of(frames).loud == ranked[189]
-
-
-def test_each_mel_channel_answers_to_its_own_frequency() -> None:
     t = np.arange(16000) / 16000
     channels = [
         int(features.log_mel(np.sin(2 * np.pi * hertz * t).astype(np.float32), 20, 80).mean(0).argmax())
@@ -127,14 +126,6 @@ def test_rare_speech_looks_as_it_does_alone(seconds: float, level: float) -> Non
     inside = normalised(rare)[6000 : 6000 + round(seconds * 100)]
     apart = (inside - normalised(sound))[1:-1].mean()
     assert apart.abs() < 0.9, apart
-
-
-def test_clicks_are_no_speech() -> None:
-    sound = np.concatenate((np.zeros(16000 * 60, np.float32), babble(2.0, level=0.03)))
-    clicked = sound.copy()
-    clicked[8000 : 16000 * 60 : 32000] = 1.0
-    one, two = (features.statistics_of(features.log_mel(s, 0, 6200)).loud for s in (sound, clicked))
-    assert (two - one).abs() < 0.4
 
 
 def test_a_frame_does_not_depend_on_how_many_are_made_with_it() -> None:

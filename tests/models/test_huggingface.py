@@ -46,9 +46,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
 
 
 def loaded(path: Path, **settings: Any) -> FrameModel:
-    model = load_model(f"hf:{path}", device="cpu", settings=Settings(**settings))
-    assert isinstance(model, FrameModel)
-    return model
+    return load_model(f"hf:{path}", device="cpu", settings=Settings(**settings))
 
 
 def sound(samples: int, seed: int = 0) -> Audio:
@@ -114,21 +112,18 @@ def test_half_precision_says_nearly_the_same(kind: str, folder: Folder) -> None:
     assert chunked.shape == rounded.shape
 
 
-def test_numbers_that_overflow_are_told(folder: Folder) -> None:
-    model = loaded(folder("wav2vec2-layer"), precision="float16")
-    with torch.no_grad():
-        model.network.lm_head.weight.fill_(float("inf"))
-    with pytest.raises(EmissionsError, match="overflow in float16: set precision to float32"):
-        model.emissions(sound(16000))
-
-
-def test_precision_is_half_on_cuda_only() -> None:
+def test_precision_is_half_on_cuda_only_and_numbers_that_overflow_are_told(folder: Folder) -> None:
     from ctc_align.models.framewise import precision_of
 
     auto, cuda = Settings(), torch.device("cuda", 0)
     assert precision_of(auto, cuda) is torch.float16
     assert precision_of(auto, CPU) is precision_of(auto, torch.device("mps")) is torch.float32
     assert precision_of(Settings(precision="float32"), cuda) is torch.float32
+    model = loaded(folder("wav2vec2-layer"), precision="float16")
+    with torch.no_grad():
+        model.network.lm_head.weight.fill_(float("inf"))
+    with pytest.raises(EmissionsError, match="overflow in float16: set precision to float32"):
+        model.emissions(sound(16000))
 
 
 # Text as the model writes it: blank, separator, case and special tokens of its tokenizer, and a language's part.
@@ -163,9 +158,7 @@ def labels(emissions: Emissions, text: str) -> list[list[str]]:
         (("<pad>", "<unk>", " ", *"abc"), {"word_delimiter_token": " "}, 0, [["a", "b"], ["c"]]),
     ],
 )  # fmt: skip
-def test_conventions_are_the_tokenizer_s(
-    vocab: tuple[str, ...], more: dict[str, Any], blank: int, words: list[list[str]], tmp_path: Path
-) -> None:
+def test_conventions_are_the_tokenizer_s(vocab, more, blank, words, tmp_path) -> None:
     folder = checkpoint(
         tmp_path, "wav2vec2-layer", network("wav2vec2-layer", classes=len(vocab)), vocab=vocab,
         **{"bos_token": None, "eos_token": None, **more},
@@ -173,7 +166,6 @@ def test_conventions_are_the_tokenizer_s(
     emissions = emitted(folder)
     assert emissions.blank == blank
     separator = tokenizer_for(emissions.vocab, emissions.blank).separator
-    assert separator is not None
     assert emissions.vocab[separator] == (" " if " " in vocab else "|"), "whatever else the tokenizer calls it"
     assert labels(emissions, "ab c") == words
 
@@ -346,11 +338,15 @@ def test_the_cache_is_enough_when_offline(made: Path, tmp_path: Path, monkeypatc
     assert "without HF_HUB_OFFLINE" in message
 
 
-def test_no_network_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_comes_from_nowhere_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(hub_constants, "ENDPOINT", "http://127.0.0.1:9")
     message = said("hf:someone/something", cache_dir=str(tmp_path))
     assert "the hub cannot be reached: connect once" in message
     assert "hf:./FOLDER" in message
+    import sys
+
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    assert "pip install 'ctc-align[hf]'" in said("hf:someone/something")
 
 
 class Answer:
@@ -393,13 +389,6 @@ def test_what_the_hub_says_is_one_line(kind: type[Exception], remedy: str, monke
 @pytest.mark.parametrize("name", ["hf:", "hf:some/thing/else", "hf:so me/thing"])
 def test_what_is_no_repository_is_told(name: str) -> None:
     assert "expected hf:ORG/NAME or hf:./FOLDER" in said(name)
-
-
-def test_a_missing_extra_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    import sys
-
-    monkeypatch.setitem(sys.modules, "transformers", None)
-    assert "pip install 'ctc-align[hf]'" in said("hf:someone/something")
 
 
 def test_folders_that_hold_no_model_are_told(tmp_path: Path) -> None:
@@ -458,9 +447,7 @@ def test_a_pickle_runs_nothing(spoilt: Path, tmp_path: Path) -> None:
         ("tokenizer_config.json", {"AutoTokenizer": ["evil.Config", None]}),
     ],
 )
-def test_code_of_a_folder_is_neither_run_nor_asked_about(
-    file: str, maps: dict[str, Any], spoilt: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_of_a_folder_is_neither_run_nor_asked_about(file, maps, spoilt, monkeypatch) -> None:
     trace = spoilt / "it-ran"
     (spoilt / "evil.py").write_text(f"open({str(trace)!r}, 'w')\nclass Config: pass\n")
     monkeypatch.setattr("builtins.input", lambda *_: "y")

@@ -36,6 +36,7 @@ from ctc_align.types import Emissions
 
 VOCAB = ("<blk>", "a", "b", "c")
 CONTAINERS = (".npy", ".npz", ".safetensors", ".pt", ".PTH")
+FLOATS = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 
 
 def load(path: Path | str, vocab_path: Path, blank: int | str | None = None, frame_shift_s: float = 0.02) -> Emissions:
@@ -67,13 +68,21 @@ def vocab_path(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("suffix", CONTAINERS)
-@pytest.mark.parametrize("key", ["log_probs", "other", None])
-def test_every_container_gives_the_same(tmp_path: Path, vocab_path: Path, suffix: str, key: str | None) -> None:
-    expected = some_log_probs()
-    path = save(tmp_path / f"a{suffix}", expected, key)
+@pytest.mark.parametrize(
+    ("suffix", "dtype", "key"),
+    [
+        (suffix, dtype, key)
+        for suffix in CONTAINERS
+        for dtype, key in zip(FLOATS[suffix.startswith(".np") :], ("log_probs", "other", None, "log_probs"))
+    ],
+)
+def test_every_container_and_float_type_gives_the_same(tmp_path, vocab_path, caplog, suffix, dtype, key) -> None:
+    given = some_log_probs().to(dtype)
+    path = save(tmp_path / f"a{suffix}", given, key)
     emissions = load(path, vocab_path)
-    assert torch.equal(emissions.log_probs, expected)
+    assert emissions.log_probs.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
+    assert torch.equal(emissions.log_probs, given.to(emissions.log_probs.dtype))
+    assert not caplog.records
     assert (emissions.vocab, emissions.frame_shift_s, emissions.blank) == (VOCAB, 0.02, 0)
     assert emissions.name == str(path)
 
@@ -88,25 +97,6 @@ def test_the_entry_by_name_or_the_only_one(tmp_path: Path, vocab_path: Path, suf
         EmissionsError, match=r"expected an entry 'log_probs' or a single one, got (x, lengths|lengths, x)"
     ):
         load(path, vocab_path)
-
-
-@pytest.mark.parametrize(
-    ("suffix", "dtype"),
-    [
-        (suffix, dtype)
-        for suffix in (".safetensors", ".pt", ".npy", ".npz")
-        for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-        if dtype != torch.bfloat16 or not suffix.startswith(".np")
-    ],
-)
-def test_every_float_type(
-    tmp_path: Path, vocab_path: Path, caplog: pytest.LogCaptureFixture, dtype: torch.dtype, suffix: str
-) -> None:
-    given = some_log_probs().to(dtype)
-    found = load(save(tmp_path / f"a{suffix}", given), vocab_path).log_probs
-    assert found.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
-    assert torch.equal(found, given.to(found.dtype))
-    assert not caplog.records
 
 
 def test_arrays_as_numpy_keeps_them(tmp_path: Path, vocab_path: Path) -> None:
@@ -137,9 +127,7 @@ def test_arrays_as_numpy_keeps_them(tmp_path: Path, vocab_path: Path) -> None:
     ],
 )
 @pytest.mark.parametrize("suffix", [".npy", ".pt"])
-def test_what_cannot_be_log_probs(
-    tmp_path: Path, vocab_path: Path, array: torch.Tensor, message: str, suffix: str
-) -> None:
+def test_what_cannot_be_log_probs(tmp_path, vocab_path, array, message, suffix) -> None:
     path = save(tmp_path / f"a{suffix}", array)
     with pytest.raises(EmissionsError, match=message) as caught:
         load(path, vocab_path)
@@ -157,7 +145,7 @@ def test_the_first_bad_value_is_placed(monkeypatch: pytest.MonkeyPatch, value: f
         check_emissions(Emissions(matrix, VOCAB, 0.02))
 
 
-def test_minus_infinity_is_the_impossible() -> None:
+def test_minus_infinity_is_the_impossible_and_scores_that_do_not_sum_to_one_are_said(caplog) -> None:
     matrix = some_log_probs()
     matrix[2, 1:] = -torch.inf
     matrix[2, 0] = 0
@@ -165,9 +153,6 @@ def test_minus_infinity_is_the_impossible() -> None:
     matrix[2, 0] = -torch.inf
     with pytest.raises(EmissionsError, match="every class is -inf at frame 2"):
         check_emissions(Emissions(matrix, VOCAB, 0.02))
-
-
-def test_scores_that_do_not_sum_to_one_are_said(caplog: pytest.LogCaptureFixture) -> None:
     scores = some_log_probs() * 3 + 2
     assert torch.equal(check_emissions(Emissions(scores, VOCAB, 0.02, name="x.npy")).log_probs, scores)
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
@@ -231,35 +216,26 @@ def test_files_that_cannot_be_read(tmp_path: Path, vocab_path: Path, suffix: str
         assert not re.search("weights_only|allow_pickle|unsafe", str(caught.value)), "in our words"
 
 
-def test_no_code_is_ever_run(tmp_path: Path, vocab_path: Path) -> None:
+def test_files_that_are_not_there_hold_code_or_are_misnamed(tmp_path: Path, vocab_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"a\.npy: no such file"):
+        load(tmp_path / "a.npy", vocab_path)
+    with pytest.raises(UsageError, match=r"expected log-probs in \.npy"):
+        load(tmp_path / "a.wav", vocab_path)
     torch.save({"log_probs": Path("x")}, tmp_path / "a.pt")
     np.save(tmp_path / "a.npy", np.array([[None]]), allow_pickle=True)
     for name in ("a.pt", "a.npy"):
         with pytest.raises(EmissionsError, match="cannot be read"):
             load(tmp_path / name, vocab_path)
-
-
-def test_an_array_called_an_archive(tmp_path: Path, vocab_path: Path) -> None:
     np.save(tmp_path / "a.npy", some_log_probs().numpy())
     (tmp_path / "a.npy").rename(tmp_path / "a.npz")
     with pytest.raises(EmissionsError, match=r"call it \.npy"):
         load(tmp_path / "a.npz", vocab_path)
 
 
-def test_no_such_file(tmp_path: Path, vocab_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"a\.npy: no such file"):
-        load(tmp_path / "a.npy", vocab_path)
-    with pytest.raises(UsageError, match=r"expected log-probs in \.npy"):
-        load(tmp_path / "a.wav", vocab_path)
-
-
-def test_kaldis_disambiguation_symbols_are_dropped(tmp_path: Path) -> None:
+def test_the_blank_and_symbols_that_are_none(tmp_path: Path) -> None:
     path = save(tmp_path / "a.npy", some_log_probs())
     (tmp_path / "tokens.txt").write_text("<blk> 0\na 1\nb 2\nc 3\n#0 4\n#1 5\n", encoding="utf-8")
     assert load(path, tmp_path / "tokens.txt").vocab == VOCAB
-
-
-def test_the_blank_by_name_or_index(tmp_path: Path) -> None:
     path = save(tmp_path / "a.npy", some_log_probs())
     (tmp_path / "v.json").write_text(json.dumps(["a", "b", "0", "<blk>"]), encoding="utf-8")
     for blank, index in ((0, 0), (3, 3), ("<blk>", 3), ("3", 3), ("0", 2)):
@@ -276,13 +252,8 @@ def test_the_blank_by_name_or_index(tmp_path: Path) -> None:
 
 
 def test_extensions() -> None:
-    assert [is_log_probs_path(name) for name in ("a.npy", Path("b.PT"), "c.wav", "npy", "d.npy.wav")] == [
-        True,
-        True,
-        False,
-        False,
-        False,
-    ]
+    names = ("a.npy", Path("b.PT"), "c.wav", "npy", "d.npy.wav")
+    assert [is_log_probs_path(name) for name in names] == [True, True, False, False, False]
 
 
 # Log-probs that ask for more than they are, and what is no file: refused at once, before memory is touched.
@@ -505,7 +476,7 @@ def test_what_is_wrong_is_said(tmp_path: Path, content: str, message: str) -> No
     assert "v.txt" in str(caught.value)
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_vocabularies_that_are_none_and_the_token_space(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"nowhere\.txt: no such vocabulary file"):
         load_vocab(tmp_path / "nowhere.txt")
     with pytest.raises(UsageError, match="cannot be read"):
@@ -517,10 +488,7 @@ def test_files_that_are_none(tmp_path: Path) -> None:
         (tmp_path / "v.json").write_text(content, encoding="utf-8")
         with pytest.raises(EmissionsError, match=message):
             load_vocab(tmp_path / "v.json")
-
-
-def test_a_space_before_its_id_is_the_token_space(tmp_path: Path) -> None:
-    """As NeMo's networks of characters are exported for sherpa-onnx."""
+    # As NeMo's networks of characters are exported for sherpa-onnx.
     path = tmp_path / "tokens.txt"
     path.write_text("  0\na 1\nb 2\n<blk> 3\n", encoding="utf-8")
     assert load_vocab(path) == (" ", "a", "b", "<blk>")

@@ -35,9 +35,7 @@ def checkpoint(folder: Path, made: Made, metadata: dict[str, str] | None = None,
 
 def loaded(folder: Path, kind: str, **settings: Any) -> OnnxModel:
     name = checkpoint(folder, KINDS[kind], METADATA.get(kind), TOML.get(kind, ""))
-    model = load_model(name, device="cpu", settings=Settings(**settings))
-    assert isinstance(model, OnnxModel)
-    return model
+    return load_model(name, device="cpu", settings=Settings(**settings))
 
 
 def audio(seconds: float, seed: int = 0) -> Audio:
@@ -124,17 +122,22 @@ def test_what_is_measured_is_what_is_described(layers: Any, tmp_path: Path) -> N
     measured = load_model(checkpoint(tmp_path / "a", made, toml=toml), device="cpu")
     told = f"layers = {[list(layer) for layer in layers]}\n"
     described = load_model(checkpoint(tmp_path / "b", made, toml=toml + told), device="cpu")
-    assert isinstance(measured, OnnxModel)
-    assert isinstance(described, OnnxModel)
     assert measured.grid.layers != described.grid.layers or len(layers) == 1
     assert measured.first_frame_s == pytest.approx(described.first_frame_s, abs=1e-9)
     for samples in range(16000, 16000 + 2 * measured.grid.stride, 97):
         assert measured.grid.frames(samples) == described.grid.frames(samples)
 
 
-def test_a_first_frame_that_is_told_is_taken(tmp_path: Path) -> None:
+def test_first_frames_half_precision_and_separators(tmp_path: Path) -> None:
     name = checkpoint(tmp_path, KINDS["nemo"], METADATA["nemo"], "first_frame_s = -0.1\n")
     assert load_model(name, device="cpu").emissions(audio(1.0)).first_frame_s == -0.1
+    found = load_model(checkpoint(tmp_path / "half", replace(KINDS["nemo"], half=True), METADATA["nemo"]), device="cpu")
+    expected = loaded(tmp_path / "plain", "nemo").emissions(audio(1.0))
+    np.testing.assert_allclose(found.emissions(audio(1.0)).log_probs, expected.log_probs, atol=0.05)
+    name = checkpoint(tmp_path, KINDS["nemo"], METADATA["nemo"], 'word_separator = "_"\nblank = "#"\n')
+    write_tokens(tmp_path / "tokens.txt", ("#", "_", *LETTERS[2:]))
+    model = load_model(name, device="cpu")
+    assert (model.vocab[1], model.blank) == ("|", 0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -154,11 +157,8 @@ def test_what_is_padded_is_found_out(tmp_path: Path) -> None:
     models = {
         key: load_model(checkpoint(tmp_path / key, way, METADATA["nemo"]), device="cpu") for key, way in ways.items()
     }
-    assert [(model.facts.pads, model._alone) for model in models.values()] == [  # type: ignore[attr-defined]
-        (True, False),
-        (False, False),
-        (False, True),
-    ]
+    found = [(model.facts.pads, model._alone) for model in models.values()]
+    assert found == [(True, False), (False, False), (False, True)]
     audios = [audio(1.0), audio(1.0, 1), audio(2.0, 2)]
     for model in models.values():
         for found, heard in zip(model.emissions_batch(audios), audios):
@@ -183,19 +183,6 @@ def test_outputs_of_any_order(scores: str, order: str, tmp_path: Path) -> None:
     found = load_model(checkpoint(tmp_path, made, METADATA["nemo"], toml), device="cpu").emissions(audio(1.0))
     expected = loaded(tmp_path / "plain", "nemo").emissions(audio(1.0))
     np.testing.assert_allclose(found.log_probs, expected.log_probs, atol=1e-5)
-
-
-def test_half_precision_goes_in_as_the_file_wants_it(tmp_path: Path) -> None:
-    found = load_model(checkpoint(tmp_path / "half", replace(KINDS["nemo"], half=True), METADATA["nemo"]), device="cpu")
-    expected = loaded(tmp_path / "plain", "nemo").emissions(audio(1.0))
-    np.testing.assert_allclose(found.emissions(audio(1.0)).log_probs, expected.log_probs, atol=0.05)
-
-
-def test_the_word_separator_is_named(tmp_path: Path) -> None:
-    name = checkpoint(tmp_path, KINDS["nemo"], METADATA["nemo"], 'word_separator = "_"\nblank = "#"\n')
-    write_tokens(tmp_path / "tokens.txt", ("#", "_", *LETTERS[2:]))
-    model = load_model(name, device="cpu")
-    assert (model.vocab[1], model.blank) == ("|", 0)
 
 
 def test_metadata_of_sherpa_say_what_it_is() -> None:
@@ -266,12 +253,6 @@ def test_what_is_wrong_is_said_in_one_line(fault: str, tmp_path: Path) -> None:
         assert "\n" not in str(caught.value)
 
 
-def test_without_the_extra_one_line_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(UsageError, match=r"pip install 'ctc-align\[onnx\]'"):
-        load_model(f"onnx:{tmp_path / 'model.onnx'}")
-
-
 def test_networks_with_caches_are_refused(tmp_path: Path) -> None:
     import onnx
 
@@ -286,7 +267,7 @@ def test_networks_with_caches_are_refused(tmp_path: Path) -> None:
         load_model(name, device="cpu")
 
 
-def test_devices_and_precisions_that_it_has_not(tmp_path: Path) -> None:
+def test_devices_precisions_and_extras_that_are_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import onnxruntime
 
     name = checkpoint(tmp_path, KINDS["nemo"], METADATA["nemo"])
@@ -300,3 +281,6 @@ def test_devices_and_precisions_that_it_has_not(tmp_path: Path) -> None:
             open_session(tmp_path / "model.onnx", torch.device("cuda", 0), name)
     with pytest.raises(AudioError, match="expected samples at 16000 Hz, at least"):
         load_model(name, device="cpu").emissions(Audio(babble(0.01)[:100], RATE))
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    with pytest.raises(UsageError, match=r"pip install 'ctc-align\[onnx\]'"):
+        load_model(f"onnx:{tmp_path / 'model.onnx'}")

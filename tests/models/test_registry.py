@@ -35,36 +35,23 @@ def families(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, module.__name__, module)
 
 
-@pytest.mark.usefixtures("families")
-def test_the_embedded_model_goes_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_go_by_name_path_prefix_or_their_files(families: None, tmp_path, monkeypatch) -> None:
+    def arguments(name: str, **options: Any) -> tuple[object, ...]:
+        return load_model(name, device="cpu", **options).arguments
+
+    cpu = torch.device("cpu")
     (tmp_path / "english").mkdir()
     monkeypatch.chdir(tmp_path)
-    model: Any = load_model("english", device="cpu", settings=SETTINGS)
-    assert model.arguments == (embedded_folder("english"), torch.device("cpu"), SETTINGS)
+    assert arguments("english", settings=SETTINGS) == (embedded_folder("english"), cpu, SETTINGS)
     with pytest.raises(UsageError, match=r"lacks model\.toml, model\.safetensors"):
         load_model("./english", device="cpu")
-
-
-@pytest.mark.usefixtures("families")
-def test_a_folder_goes_by_path(tmp_path: Path) -> None:
     for file in FOLDER_FILES:
-        (tmp_path / file).touch()
-    model: Any = load_model(str(tmp_path), device="cpu")
-    assert model.arguments == (tmp_path, torch.device("cpu"), Settings())
-
-
-@pytest.mark.usefixtures("families")
-@pytest.mark.parametrize("name", ["torchaudio:MMS_FA", "hf:some/model", "onnx:model.onnx"])
-def test_a_family_goes_by_its_prefix(name: str) -> None:
-    model: Any = load_model(name, device="cpu", settings=SETTINGS)
-    assert model.arguments == (name, "cpu", SETTINGS)
-
-
-@pytest.mark.usefixtures("families")
-def test_a_folder_of_transformers_is_recognised_by_its_files(tmp_path: Path) -> None:
+        (tmp_path / "english" / file).touch()
+    assert arguments("./english") == (Path("english"), cpu, Settings())
+    for name in ("torchaudio:MMS_FA", "hf:some/model", "onnx:model.onnx"):
+        assert arguments(name, settings=SETTINGS) == (name, "cpu", SETTINGS)
     (tmp_path / "config.json").touch()
-    model: Any = load_model(str(tmp_path), device="cpu")
-    assert model.arguments == (str(tmp_path), "cpu", Settings(), True)
+    assert arguments(str(tmp_path)) == (str(tmp_path), "cpu", Settings(), True)
 
 
 def test_unknown_names_are_helped(tmp_path: Path) -> None:
@@ -78,14 +65,11 @@ def test_unknown_names_are_helped(tmp_path: Path) -> None:
         load_model(str(tmp_path / "model.pt"))
 
 
-def test_devices_that_are_here() -> None:
+def test_devices_that_are_here_and_that_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (
         resolve_device("cpu") == resolve_device(torch.device("cpu")) == resolve_device("cpu:0") == torch.device("cpu")
     )
     assert resolve_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
-
-
-def test_devices_that_are_not_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
     for name in ("cuda", "cuda:3", "mps"):

@@ -25,16 +25,13 @@ RUN = ("WAV2VEC2_ASR_BASE_960H", "VOXPOPULI_ASR_BASE_10K_DE", "MMS_FA")
 """One of each kind: a norm over time; a head with rows to drop; a normalised waveform, a norm per frame, a star."""
 
 
-def test_without_torchaudio_one_line_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_torchaudio_that_is_missing_or_cannot_be_imported_is_told(monkeypatch, tmp_path) -> None:
     import sys
 
     monkeypatch.setitem(sys.modules, "torchaudio", None)
     with pytest.raises(UsageError, match=r"pip install 'ctc-align\[torchaudio\]' \(torch 2.11 with torchaudio 2.11\)"):
         load_model("torchaudio:MMS_FA", device="cpu")
-
-
-def test_a_torchaudio_that_cannot_be_imported_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As beside a torch that is not its own: a library that it cannot find."""
+    # As beside a torch that is not its own: a library that it cannot find.
     import sys
 
     (tmp_path / "torchaudio").mkdir()
@@ -88,7 +85,6 @@ def made(request: pytest.FixtureRequest, pipelines: Any) -> tuple[str, Any, Fram
         theirs = bundle.get_model()
     assert asked[0][0].startswith("https://")
     assert asked[0][1] == {"weights_only": True, "map_location": "cpu", "model_dir": "models"}
-    assert isinstance(mine, FrameModel)
     return request.param, bundle, mine, theirs
 
 
@@ -156,7 +152,7 @@ def test_what_has_no_labels_is_refused(name: str, pipelines: Any) -> None:
 
 
 @pytest.mark.torchaudio
-def test_no_network_and_half_a_file_are_told(pipelines: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_files_that_cannot_be_downloaded_or_read_are_told(pipelines, tmp_path, monkeypatch) -> None:
     from torchaudio.pipelines._wav2vec2 import utils
 
     settings = Settings(cache_dir=str(tmp_path))
@@ -174,10 +170,6 @@ def test_no_network_and_half_a_file_are_told(pipelines: Any, tmp_path: Path, mon
     file.write_bytes(file.read_bytes()[:2000])
     with pytest.raises(UsageError, match=r"cannot be read \(was a download cut\?\): delete wav2vec2_\w+\.pth in"):
         load_model("torchaudio:WAV2VEC2_ASR_BASE_960H", device="cpu", settings=settings)
-
-
-@pytest.mark.torchaudio
-def test_a_pickle_of_more_than_tensors_is_refused(pipelines: Any, tmp_path: Path) -> None:
     file = tmp_path / pipelines.WAV2VEC2_ASR_BASE_960H._path.rpartition("/")[2]
     torch.save({"aux.weight": Path("anything")}, file)
     with pytest.raises(UsageError, match="cannot be read"):

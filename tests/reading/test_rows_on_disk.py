@@ -37,15 +37,12 @@ def test_slices_are_those_of_an_array(cut: slice) -> None:
     assert tensor.part(2, 15).shape == (13, 3)
 
 
-def test_truncating_drops_rows_and_adds_zeros() -> None:
+def test_truncating_and_other_processes() -> None:
     rows = on_disk()
     rows.truncate(5)
     assert np.array_equal(rows[:], ROWS[:5])
     rows.truncate(7)
     assert np.array_equal(rows[:], np.concatenate((ROWS[:5], np.zeros((2, 3)))))
-
-
-def test_other_processes_get_what_it_holds() -> None:
     assert np.array_equal(pickle.loads(pickle.dumps(on_disk())), ROWS)
     assert torch.equal(pickle.loads(pickle.dumps(TensorOnDisk(on_disk(), 2, 4))), torch.from_numpy(ROWS[2:4]))
 
@@ -58,7 +55,7 @@ def test_no_file_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(rows) == 20
 
 
-def test_a_full_disk_is_an_error_that_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_and_a_missing_folder_are_errors_that_say_what_to_do(monkeypatch, tmp_path) -> None:
     class Full:
         def seek(self, place: int) -> int:
             return place
@@ -70,9 +67,6 @@ def test_a_full_disk_is_an_error_that_says_where(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(rows, "_file", Full())
     with pytest.raises(OutputError, match=r"rows of a test: cannot be kept .*No space left on device.*set TMPDIR"):
         rows.append(ROWS)
-
-
-def test_a_folder_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
     with pytest.raises(OutputError, match="set TMPDIR"):
         RowsOnDisk()

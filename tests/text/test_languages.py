@@ -57,7 +57,7 @@ def test_the_script_of_most_letters() -> None:
 GERMAN = "Der Hund und die Katze sind nicht im Haus, aber sie sind auch nicht auf dem Dach, wenn es regnet."
 
 
-def test_a_note_for_another_language_than_the_models() -> None:
+def test_notes_where_text_and_model_are_of_different_languages(tmp_path: Path) -> None:
     assert language_notes(GERMAN, "english") == [
         "the transcript looks German and the model english is for English: times are rough at best; the "
         "model universal covers all languages, see ctc-align models for others, or is it the wrong transcript?"
@@ -67,15 +67,9 @@ def test_a_note_for_another_language_than_the_models() -> None:
     assert language_notes(GERMAN[:12], "english") == [], "too short to tell"
     mixed = 'She read the sign to me: "Der Hund und die Katze sind nicht im Haus", and we all laughed at it.'
     assert language_notes(mixed, "english") == []
-
-
-def test_a_note_where_the_language_that_is_given_is_not_the_models() -> None:
     assert language_notes("Ja.", "english", "deu")[0].startswith("--language is deu and the model english is for Engl")
     for language in ("", "en", "eng", "en-GB", "English"):
         assert language_notes("Yes.", "english", language) == []
-
-
-def test_model_folders_say_their_language(tmp_path: Path) -> None:
     (tmp_path / "model.toml").write_text('language = "de-AT"\n')
     english = "It was the best of times, it was the worst of times, and we had everything before us, or so they said."
     assert language_notes(GERMAN, str(tmp_path)) == []
@@ -83,7 +77,7 @@ def test_model_folders_say_their_language(tmp_path: Path) -> None:
 
 
 @pytest.mark.data
-def test_no_english_text_is_taken_for_another_language(speech_data: Path) -> None:
+def test_other_languages_are_told_and_no_english_text_is_taken_for_one(speech_data: Path) -> None:
     """Each in its own case and in capitals, and all of a source in stretches of twenty."""
     rows = [json.loads(line) for line in (speech_data / "english" / "manifest.jsonl").read_text().splitlines()]
     texts = [row["text"] for row in rows]
@@ -91,11 +85,7 @@ def test_no_english_text_is_taken_for_another_language(speech_data: Path) -> Non
     assert len(texts) > 9000
     for text in (*texts, *map(str.upper, texts[::5]), *long):
         assert likely_language(text) in ("", "en"), text
-
-
-@pytest.mark.data
-def test_texts_of_other_languages_are_told(speech_data: Path) -> None:
-    """Each stretch of eight sentences of the languages that there are texts of."""
+    # Each stretch of eight sentences of the languages that there are texts of.
     by_language = defaultdict(list)
     for line in (speech_data / "languages" / "manifest.jsonl").read_text().splitlines():
         row = json.loads(line)

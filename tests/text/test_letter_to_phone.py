@@ -102,21 +102,15 @@ def test_folding(word: str, letters: str, missing: str) -> None:
     assert fold(word) == (letters, tuple(missing))
 
 
-def test_words_without_letters_have_no_pronunciation(speaker: LetterToPhone) -> None:
+def test_words_without_letters_unknown_ones_and_words_among_others(speaker: LetterToPhone) -> None:
     assert speaker.pronounce(["", "'", "''", "привет", "水", "-"]) == [[]] * 6
     assert speaker.pronounce([]) == []
     assert speaker.pronounce(["zoë", "café"]) == speaker.pronounce(["zoe", "cafe"])
-
-
-def test_unknown_words_are_phones_and_at_most_so_many(speaker: LetterToPhone) -> None:
     words = ["blorptastic", "zzyzyxal", "grumbleshanks", "aaaa", "q" * 5, "kubernetes", "x" * 300, "antidis" * 40]
     for word, found in zip(words, speaker.pronounce(words), strict=True):
         assert 1 <= len(found) <= 2, word
         assert all(phones and set(phones) <= set(ARPABET_PHONES) for phones in found), word
     assert all(len(found) == 1 for found in speaker.pronounce(words, best=1))
-
-
-def test_a_word_alone_sounds_as_among_others(speaker: LetterToPhone) -> None:
     words = ["blorp", "flarn", "smorgle", "quizzle", "th", "o", "wugs", "glim", "blorp"]
     alone = [LetterToPhone.load().pronounce([word])[0] for word in words]
     assert LetterToPhone.load().pronounce(words) == alone

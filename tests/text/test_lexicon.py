@@ -64,17 +64,11 @@ def test_words_and_phones_that_look_like_something_else(tmp_path: Path, line: st
     assert lexicon(tmp_path, line).get(word) == (labels,)
 
 
-def test_the_most_probable_comes_first_and_each_once(tmp_path: Path) -> None:
+def test_the_order_of_pronunciations_and_the_lines_of_phones(tmp_path: Path) -> None:
     read = lexicon(tmp_path, "a\t0.2\tEY1\na\t0.7\tAH0\na\t0.7\tAE\na\t0.1\tAH0\n")
     assert read.get("A") == (("AH0",), ("AE",), ("EY1",))
     assert (read.line("a"), read.get("b")) == (2, None)
-
-
-def test_lines_without_probabilities_keep_their_order(tmp_path: Path) -> None:
     assert lexicon(tmp_path, "READ  R EH D\nREAD(2)  R IY D\n").get("read") == (("R", "EH", "D"), ("R", "IY", "D"))
-
-
-def test_phones_name_the_line_where_each_is_met_first(tmp_path: Path) -> None:
     assert lexicon(tmp_path, "\nb\tB A\na\tA C\n").phones() == {"B": 2, "A": 2, "C": 3}
 
 
@@ -96,14 +90,11 @@ def test_what_cannot_be_read_says_where(tmp_path: Path, data: bytes, message: st
         lexicon(tmp_path, data)
 
 
-def test_no_such_file(tmp_path: Path) -> None:
+def test_files_that_are_no_lexicon_and_classes_of_phones(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such lexicon"):
         read_lexicon(tmp_path / "absent.dict")
     with pytest.raises(UsageError, match="cannot be read"):
         read_lexicon(tmp_path)
-
-
-def test_phones_and_their_classes() -> None:
     assert len(ARPABET_PHONES) == len(set(ARPABET_PHONES)) == 39
     assert all(arpabet_class(phone) in ARPABET_CLASSES and strip_stress(phone) == phone for phone in ARPABET_PHONES)
     assert arpabet_class("AA1") == "vowel"

@@ -48,24 +48,14 @@ def test_every_character_is_in_exactly_one_word(text: str, language: str, by_cha
         assert_spoken_form(word.spoken, digits=language != "en")
 
 
-@over_rows(
-    "broken",
-    [
-        Words("a b", split("a b").words[:1]),
-        Words("a b", split("b a").words),
-        Words("a b", split("a b").words[::-1]),
-        Words("a  b", split("a b").words),
-    ],
-)
-def test_the_checker_sees_a_wrong_split(broken: Words) -> None:
-    with pytest.raises(AssertionError):
-        assert_sound(broken, broken.text)
-
-
-@over_rows("broken", ["Hello", "a  b", "a.", " a", "5"])
-def test_the_checker_sees_a_wrong_spoken_form(broken: str) -> None:
-    with pytest.raises(AssertionError):
-        assert_spoken_form(broken)
+def test_the_checkers_see_a_wrong_split_and_a_wrong_spoken_form() -> None:
+    right = split("a b").words
+    for text, words in (("a b", right[:1]), ("a b", split("b a").words), ("a b", right[::-1]), ("a  b", right)):
+        with pytest.raises(AssertionError):
+            assert_sound(Words(text, words), text)
+    for spoken in ("Hello", "a  b", "a.", " a", "5"):
+        with pytest.raises(AssertionError):
+            assert_spoken_form(spoken)
 
 
 @settings(max_examples=300, deadline=None)
@@ -145,14 +135,11 @@ def test_spaceless_scripts_split_by_character(text: str, expected: str) -> None:
     assert [word.text for word in split(text, language="zh").words] == expected.split("|")
 
 
-def test_by_character_true_and_false() -> None:
+def test_by_character_and_offsets_of_the_text_as_given() -> None:
     assert [word.text for word in split("Ab, 1é!", by_character=True).words] == ["A", "b,", "1", "é!"]
     assert [word.spoken for word in split("Ab, 1é!", by_character=True).words] == ["a", "b", "one", "é"]
     assert [word.text for word in split("今天 好", by_character=False).words] == ["今天", "好"]
     assert split("今天", by_character=False).words[0].spoken == "今天"
-
-
-def test_offsets_are_those_of_the_text_as_given() -> None:
     text = "\r\n  İİ ﬁn\u0301e\t🏳️‍🌈 end\n"
     assert [(w.text, w.char_start, w.char_end) for w in split(text).words] == [
         ("İİ", 4, 6),
@@ -169,23 +156,13 @@ def test_wrong_types_are_usage_errors() -> None:
         split("abc", language=None)  # type: ignore[arg-type]
 
 
-def test_long_transcripts_are_quick() -> None:
-    line = "The quick, brown fox didn't jump over 1,250 well-known dogs in 1999 for $3.50 (or so) at St. Paul's.\n"
-    text = line * 4_000
-    split(line)
-    start = time.process_time()
-    words = split(text).words
-    seconds = time.process_time() - start
-    assert len(words) == 76_000
-    assert seconds < 6, f"{seconds:.1f} s"
-
-
 MARKS = ("JOHN: Hi (so) [laughs]\n", "(", "[a", "<a", "♪a", "&amp;", "a:", "<b>", "{\\", "Name: a\n", "*a", "(a) ")
 
 
 @over_rows(
     "text",
     [
+        "The quick, brown fox didn't jump over 1,250 well-known dogs in 1999 for $3.50 at St. Paul's.\n" * 1_000,
         *[mark * (10_000 // len(mark)) for mark in MARKS],
         *("\u0301" * 3000 + "\\aughs", "9," * 5_000, "a@" * 20_000, "1-" * 20_000, "x." * 20_000),
     ],
@@ -204,8 +181,6 @@ def test_many_marks_and_words_without_end_are_read_in_time(text: str) -> None:
         "a" * 100_000,
         "1" * 100_000,
         "a." * 50_000,
-        "1-" * 50_000,
-        "a@" * 30_000,
         "$" * 50_000,
         "a-" * 50_000,
         "(" * 99_999,
@@ -222,15 +197,15 @@ def test_long_runs_are_quick(run: str) -> None:
     assert time.process_time() - start < 10
 
 
-@over_rows("text", ["", " \n\t\u3000"])
-def test_an_empty_transcript_is_an_error(text: str) -> None:
-    with pytest.raises(TranscriptError, match=r"a\.txt: the transcript is empty"):
-        require_words(split(text), "a.txt")
+EMPTY, UNSPOKEN = r"a\.txt: the transcript is empty", r"a\.txt: nothing in the transcript is spoken"
 
 
-@over_rows("text", ["— …", "😀", "\u200b"])
-def test_a_transcript_without_speech_is_an_error(text: str) -> None:
-    with pytest.raises(TranscriptError, match=r"a\.txt: nothing in the transcript is spoken"):
+@over_rows(
+    ("text", "says"),
+    [("", EMPTY), (" \n\t\u3000", EMPTY), ("— …", UNSPOKEN), ("😀", UNSPOKEN), ("\u200b", UNSPOKEN)],
+)
+def test_a_transcript_without_speech_is_an_error(text: str, says: str) -> None:
+    with pytest.raises(TranscriptError, match=says):
         require_words(split(text), "a.txt")
     require_words(split(text + " yes"), "a.txt")
 

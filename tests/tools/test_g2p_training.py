@@ -51,9 +51,6 @@ def learnt(tmp_path_factory: pytest.TempPathFactory) -> tuple[LetterNetwork, Pat
 
 def test_a_handful_of_words_is_learnt(learnt: tuple[LetterNetwork, Path]) -> None:
     assert error_rates(learnt[0], WORDS) == (0.0, 0.0)
-
-
-def test_error_rates_see_errors(learnt: tuple[LetterNetwork, Path]) -> None:
     phones, words = error_rates(learnt[0], {"bat": (("B", "AE", "K"),), "tab": (("T", "AE", "B"),)})
     assert (phones, words) == (pytest.approx(1 / 6), 0.5)
 
@@ -98,9 +95,10 @@ def test_epochs_differ_and_hold_every_pronunciation() -> None:
     assert first != second
 
 
-def test_held_out_words_are_about_the_share() -> None:
+def test_held_out_words_and_the_recipe_in_the_repository() -> None:
     words = [f"{a}{b}{c}" for a in "bcdfghj" for b in "aeiou" for c in "klmnprstvwxz"]
     assert 0.15 < sum(is_held_out(word, 0.25) for word in words) / len(words) < 0.35
+    assert load_config(G2pSettings, ROOT / "tools" / "g2p.toml", {}) == G2pSettings()
 
 
 def test_weights_survive_the_file(learnt: tuple[LetterNetwork, Path], tmp_path: Path) -> None:
@@ -110,10 +108,6 @@ def test_weights_survive_the_file(learnt: tuple[LetterNetwork, Path], tmp_path: 
     letters = encode(["sit", "tab"])
     torch.testing.assert_close(read(letters), learnt[0](letters), atol=0.05, rtol=0.01)
     torch.testing.assert_close(read(letters)[:1], read(letters[:1]))
-
-
-def test_the_recipe_in_the_repository_is_read() -> None:
-    assert load_config(G2pSettings, ROOT / "tools" / "g2p.toml", {}) == G2pSettings()
 
 
 @pytest.mark.long

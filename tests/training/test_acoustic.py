@@ -57,17 +57,22 @@ def assert_same(one: AcousticNetwork, two: AcousticNetwork) -> None:
         assert torch.equal(value, two.state_dict()[name]), name
 
 
-def test_the_same_seed_gives_the_same_network(material: Material, tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_network_and_a_finished_run_is_not_done_again(material, tmp_path) -> None:
     one = run(SHAPE, QUICK, material, tmp_path / "a")
     assert_same(one, run(SHAPE, QUICK, material, tmp_path / "b"))
     other = run(SHAPE, replace(QUICK, seed=4), material, tmp_path / "c")
     assert not torch.equal(one.tokens.weight, other.tokens.weight)
+    other = AcousticNetwork(SHAPE)
+    torch.save({"network": other.state_dict(), "before": None, "faults": []}, tmp_path / "final.pt")
+    lines = Lines()
+    found = run(SHAPE, QUICK, material, tmp_path, lines)
+    assert_same(other, found)
+    assert not found.training
+    assert lines.lines == []
 
 
 @pytest.mark.parametrize(("training", "stop_after"), [(QUICK, 1), (QUICK, 4), (BEST, 3)])
-def test_a_stopped_run_goes_on_as_if_it_had_not_been(
-    material: Material, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, training: Training, stop_after: int
-) -> None:
+def test_a_stopped_run_goes_on_as_if_it_had_not_been(material, tmp_path, monkeypatch, training, stop_after) -> None:
     """Dropout and augmentation are on: both must go on where they stood."""
     straight = train(SHAPE, training, material, RunTarget(tmp_path / "straight"))
     often, target = replace(training, checkpoint_s=-1.0), RunTarget(tmp_path / "stopped")
@@ -80,16 +85,6 @@ def test_a_stopped_run_goes_on_as_if_it_had_not_been(
     assert (straight.before, straight.dev) == (resumed.before, resumed.dev)
     assert saved.index("final.pt") == len(saved) - 1
     assert not list((tmp_path / "stopped").glob("*.part"))
-
-
-def test_a_finished_run_is_not_done_again(material: Material, tmp_path: Path) -> None:
-    other = AcousticNetwork(SHAPE)
-    torch.save({"network": other.state_dict(), "before": None, "faults": []}, tmp_path / "final.pt")
-    lines = Lines()
-    found = run(SHAPE, QUICK, material, tmp_path, lines)
-    assert_same(other, found)
-    assert not found.training
-    assert lines.lines == []
 
 
 @pytest.mark.parametrize("name", ["final.pt", "checkpoint.pt"])
@@ -121,7 +116,6 @@ def test_figures_are_means_over_tokens_and_frames(material: Material) -> None:
     network = AcousticNetwork(SHAPE).eval()
     alone = [evaluate(network, material, np.array([i])) for i in range(4)]
     tokens = [len(material.targets[i]) for i in range(4)]
-    assert material.labels is not None
     frames = [len(material.labels[i]) for i in range(4)]
     together = evaluate(network, material, np.arange(4))
     assert together.ctc == pytest.approx(np.average([one.ctc for one in alone], weights=tokens), rel=1e-4)
@@ -143,33 +137,25 @@ def test_the_best_weights_are_kept_and_those_given_are_among_them(material: Mate
     assert better.dev.ctc < trained.dev.ctc
 
 
-def test_the_head_alone(material: Material, tmp_path: Path) -> None:
+def test_weights_to_start_from_and_the_head_alone(material: Material, tmp_path: Path) -> None:
     start = weights(AcousticNetwork(SHAPE))
     head = replace(QUICK, layers="head", freeze_norms=True, learning_rate=1e-2)
     network = run(SHAPE, head, material, tmp_path, start=start)
     changed = {name.split(".")[0] for name, value in weights(network).items() if not torch.equal(value, start[name])}
     assert changed == set(acoustic_training.HEADS)
-
-
-def test_time_ends_a_run_with_a_rate_of_almost_zero(material: Material, tmp_path: Path) -> None:
-    lines = Lines()
-    long = replace(QUICK, epochs=100_000 // 8, minutes=0.02)
-    network = run(SHAPE, long, material, tmp_path, lines)
-    assert all(torch.isfinite(value).all() for value in network.state_dict().values())
-    assert acoustic_training.rate(long, 3, 10**6, time_share=1.0) == pytest.approx(0.01 * long.learning_rate)
-
-
-def test_starting_weights_are_taken_where_they_fit(material: Material, tmp_path: Path) -> None:
     start = weights(AcousticNetwork(replace(SHAPE, states=5)))
     still = replace(QUICK, learning_rate=0.0, weight_decay=0.0)
-    network = run(SHAPE, still, material, tmp_path, start=start)
+    network = run(SHAPE, still, material, tmp_path / "still", start=start)
     assert torch.equal(network.tokens.weight, start["tokens.weight"])
-    assert network.states is not None
     assert network.states.weight.shape[0] == SHAPE.states
 
 
-def test_utterances_without_labels_or_too_long_for_their_sound_do_no_harm(material: Material, tmp_path: Path) -> None:
-    """No labels at all in a batch, and a target that does not fit: losses and weights stay numbers."""
+def test_nothing_to_train_on_and_no_labels_do_no_harm(material: Material, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="expected utterances to train on"):
+        run(SHAPE, QUICK, replace(material, train=np.empty(0, int)), tmp_path)
+    assert evaluate(AcousticNetwork(SHAPE), material, np.empty(0, int)) == HeldOutLosses(0.0, 0.0, 0)
+    assert str(HeldOutLosses(0.0, 0.0, 0)) == "no utterances"
+    # No labels at all in a batch, and a target that does not fit: losses and weights stay numbers.
     empty = [np.empty(0, np.int16)] * len(material.store)
     targets = [np.ones(5000, np.int64), *material.targets[1:]]
     alone = replace(QUICK, batch_s=0.1, epochs=1)
@@ -179,14 +165,7 @@ def test_utterances_without_labels_or_too_long_for_their_sound_do_no_harm(materi
     assert "nan" not in lines.lines[-1]
 
 
-def test_nothing_to_train_on_is_an_error(material: Material, tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="expected utterances to train on"):
-        run(SHAPE, QUICK, replace(material, train=np.empty(0, int)), tmp_path)
-    assert evaluate(AcousticNetwork(SHAPE), material, np.empty(0, int)) == HeldOutLosses(0.0, 0.0, 0)
-    assert str(HeldOutLosses(0.0, 0.0, 0)) == "no utterances"
-
-
-def test_the_rate_warms_up_and_ends_near_zero() -> None:
+def test_the_rate_warms_up_and_time_ends_a_run_with_almost_none(material: Material, tmp_path: Path) -> None:
     training = Training(learning_rate=1.0, warmup_steps=10)
     rates = [acoustic_training.rate(training, step, 100) for step in range(100)]
     assert rates[0] == pytest.approx(0.1, rel=0.01)
@@ -194,6 +173,11 @@ def test_the_rate_warms_up_and_ends_near_zero() -> None:
     assert rates[9:] == sorted(rates[9:], reverse=True)
     assert rates[-1] == pytest.approx(0.01, abs=0.002)
     assert math.isfinite(acoustic_training.rate(replace(training, warmup_steps=0), 0, 100))
+    lines = Lines()
+    long = replace(QUICK, epochs=100_000 // 8, minutes=0.02)
+    network = run(SHAPE, long, material, tmp_path, lines)
+    assert all(torch.isfinite(value).all() for value in network.state_dict().values())
+    assert acoustic_training.rate(long, 3, 10**6, time_share=1.0) == pytest.approx(0.01 * long.learning_rate)
 
 
 # Batches and augmentation: seeded, bounded, padded with silence.
@@ -216,23 +200,17 @@ def some_frames(length: int = 50) -> torch.Tensor:
     return torch.randn(length, MELS, generator=generator(9)) * 2.0 - 8.0
 
 
-def test_every_utterance_is_in_one_batch_and_none_is_too_large() -> None:
+def test_batches_hold_every_utterance_once_and_hang_on_seed_and_epoch() -> None:
     lengths = np.random.default_rng(0).integers(50, 900, 200)
     batches = plan(lengths, 3000, seed=1, epoch=0)
     assert sorted(i for batch in batches for i in batch) == list(range(200))
     assert all(len(batch) * lengths[batch].max() <= 3000 for batch in batches)
     padded = sum(len(batch) * lengths[batch].max() for batch in batches)
     assert padded < 1.25 * lengths.sum()
-
-
-def test_the_same_seed_and_epoch_give_the_same_batches() -> None:
     lengths = np.random.default_rng(0).integers(50, 900, 100)
     assert plan(lengths, 3000, 1, 0) == plan(lengths, 3000, 1, 0)
     assert plan(lengths, 3000, 1, 0) != plan(lengths, 3000, 1, 1)
     assert plan(lengths, 3000, 1, 0) != plan(lengths, 3000, 2, 0)
-
-
-def test_one_that_is_too_long_is_a_batch_alone_and_none_are_no_batch() -> None:
     assert plan(np.array([5000]), 3000, 0, 0) == [[0]]
     assert plan(np.array([], int), 3000, 0, 0) == []
 
@@ -244,7 +222,6 @@ def test_a_batch_is_padded_with_each_recordings_own_silence(store: FeatureStore)
     longest = int(store.lengths[[2, 0, 3]].max())
     longest += longest % 2
     assert batch.inputs.shape == (3, longest + 2 * CONTEXT, MELS)
-    assert batch.labels is not None
     assert batch.labels.shape == (3, longest)
     assert batch.targets.tolist() == [[1, 2, 3, 0], [1, 0, 0, 0], [1, 2, 3, 4]]
     assert batch.target_lengths.tolist() == [3, 1, 4]
@@ -270,9 +247,29 @@ def test_the_augmentation_of_an_utterance_hangs_on_seed_and_epoch_alone(store: F
     assert not torch.equal(alone, make([1], seed=(2, 0)).inputs[0, : length + CONTEXT])
 
 
-def test_no_augmentation_changes_nothing() -> None:
+def test_each_augmentation_alone() -> None:
     torch.testing.assert_close(augment(some_frames(), CALM, generator()), some_frames())
     torch.testing.assert_close(mask(some_frames(), CALM, generator()), some_frames())
+    changed = augment(some_frames(), replace(CALM, noise=1.0, noise_snr_db=(10.0, 10.0)), generator())
+    assert (changed >= some_frames() - 1e-5).all()
+    assert (changed - some_frames()).mean() > 0.1
+    changed = augment(some_frames(), replace(CALM, band_limit=1.0), generator(2))
+    gone = (changed == -40.0).all(0)
+    cut = int(gone.int().argmax())
+    assert 0.6 * MELS - 1 <= cut < MELS
+    assert gone[cut:].all()
+    torch.testing.assert_close(changed[:, :cut], some_frames()[:, :cut])
+    peak = torch.full((5, MELS), -10.0)
+    peak[:, 40] = 0.0
+    places = {int(augment(peak, replace(CALM, warp=0.2), generator(seed))[0].argmax()) for seed in range(8)}
+    assert len(places) > 3
+    assert min(places) >= 33
+    assert max(places) <= 50
+    hidden = (mask(some_frames(), replace(CALM, mask_channels=10), generator(4)) == 0.0).all(0)
+    width = int(hidden.sum())
+    assert 1 <= width <= 10
+    first = int(hidden.int().argmax())
+    assert hidden[first : first + width].all()
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -285,38 +282,6 @@ def test_augmented_frames_are_finite_and_the_given_ones_untouched(seed: int) -> 
     torch.testing.assert_close(given, some_frames())
     torch.testing.assert_close(changed, augment(given, strong, generator(seed)), atol=0, rtol=0)
     assert (changed - given).abs().max() > 0.1
-
-
-def test_noise_only_adds_power() -> None:
-    changed = augment(some_frames(), replace(CALM, noise=1.0, noise_snr_db=(10.0, 10.0)), generator())
-    assert (changed >= some_frames() - 1e-5).all()
-    assert (changed - some_frames()).mean() > 0.1
-
-
-def test_a_band_limit_takes_the_upper_channels() -> None:
-    changed = augment(some_frames(), replace(CALM, band_limit=1.0), generator(2))
-    gone = (changed == -40.0).all(0)
-    cut = int(gone.int().argmax())
-    assert 0.6 * MELS - 1 <= cut < MELS
-    assert gone[cut:].all()
-    torch.testing.assert_close(changed[:, :cut], some_frames()[:, :cut])
-
-
-def test_a_warp_moves_a_peak_along_the_mel_axis() -> None:
-    peak = torch.full((5, MELS), -10.0)
-    peak[:, 40] = 0.0
-    places = {int(augment(peak, replace(CALM, warp=0.2), generator(seed))[0].argmax()) for seed in range(8)}
-    assert len(places) > 3
-    assert min(places) >= 33
-    assert max(places) <= 50
-
-
-def test_a_mask_hides_one_band() -> None:
-    hidden = (mask(some_frames(), replace(CALM, mask_channels=10), generator(4)) == 0.0).all(0)
-    width = int(hidden.sum())
-    assert 1 <= width <= 10
-    first = int(hidden.int().argmax())
-    assert hidden[first : first + width].all()
 
 
 def test_prefetching_keeps_the_order_and_passes_errors_on() -> None:

@@ -42,9 +42,7 @@ def segments(starts: np.ndarray, ends: np.ndarray) -> OwnSegments:
 def beside(starts: np.ndarray, ends: np.ndarray) -> SegmentComparison:
     """Words as given beside those of a start at 10 to 40 of every 50 frames, all loud but two frames at each end."""
     start = {0: segments(STARTS + 10, STARTS + 40)}
-    comparison = compared(start, {0: segments(starts, ends)}, {0: LOUD})
-    assert comparison is not None
-    return comparison
+    return compared(start, {0: segments(starts, ends)}, {0: LOUD})
 
 
 @pytest.mark.parametrize(
@@ -68,7 +66,6 @@ def test_words_may_grow_over_loud_sound_and_single_words_may_be_elsewhere() -> N
     loud = np.ones(FRAMES, np.bool_)
     start, grown = segments(STARTS + 10, STARTS + 40), segments(STARTS + 6, STARTS + 44)
     comparison = compared({0: start}, {0: grown}, {0: loud})
-    assert comparison is not None
     assert comparison.adapted.covered > comparison.start.covered
     assert comparison.faults(CheckLimits()) == ()
     ends = STARTS + 40
@@ -77,7 +74,6 @@ def test_words_may_grow_over_loud_sound_and_single_words_may_be_elsewhere() -> N
     assert one.longer == 0.0
     assert one.faults(CheckLimits()) == ()
     lost = compared({0: start, 1: start}, {0: start}, {0: loud})
-    assert lost is not None
     assert lost.faults(CheckLimits()) == ("1 of 2 utterances have no path any more",)
 
 
@@ -110,6 +106,5 @@ def test_a_model_of_the_phones_of_all_languages_is_checked(tmp_path: Path) -> No
     comparison = result.comparison
     assert result.inventory.units == "ipa"
     assert (result.folder / network.name).read_bytes() == network.read_bytes()
-    assert comparison is not None
     assert comparison.words == 3 * comparison.utterances
     assert 0 < comparison.adapted.covered <= 1

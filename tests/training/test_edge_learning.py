@@ -33,7 +33,7 @@ def places(utterance: SpokenUtterance, begin: np.ndarray) -> np.ndarray:
     return labelled_edges_s(utterance, drawn, edges_of(drawn.start, drawn.end, words))
 
 
-def test_words_and_phones_say_where_edges_are() -> None:
+def test_what_labels_say_of_edges() -> None:
     utterance, begin = made_utterance("a", "anna", 1, late_s=LATE_S)
     found = places(utterance, begin)
     truth_s = begin * FRAME_S
@@ -41,6 +41,12 @@ def test_words_and_phones_say_where_edges_are() -> None:
     np.testing.assert_allclose(found[0::3], truth_s[0:-1:2])
     np.testing.assert_allclose(found[1::3], truth_s[1::2] + LATE_S)
     np.testing.assert_allclose(found[2::3], truth_s[2::2])
+    whole, begin = made_utterance("a", "anna", 1)
+    phones = list(whole.labelled.phones)
+    phones[1] = replace(phones[1], start_s=phones[1].start_s + 0.02)
+    phones[3] = replace(phones[3], label="M")
+    found = places(replace(whole, labelled=replace(whole.labelled, phones=phones)), begin)
+    assert np.isnan(found[1::3]).tolist() == [True, True, False, False, False, False]
 
 
 def test_what_has_no_label_says_as_it_is_drawn() -> None:
@@ -52,15 +58,6 @@ def test_what_has_no_label_says_as_it_is_drawn() -> None:
     light = examples.weight < 1
     assert examples.weight[light].tolist() == pytest.approx([UNLABELLED_WEIGHT] * 6)
     assert examples.offset[light].abs().max() <= 0.5
-
-
-def test_phones_that_do_not_pair_or_leave_a_gap_say_nothing() -> None:
-    whole, begin = made_utterance("a", "anna", 1)
-    phones = list(whole.labelled.phones)
-    phones[1] = replace(phones[1], start_s=phones[1].start_s + 0.02)
-    phones[3] = replace(phones[3], label="M")
-    found = places(replace(whole, labelled=replace(whole.labelled, phones=phones)), begin)
-    assert np.isnan(found[1::3]).tolist() == [True, True, False, False, False, False]
 
 
 def learnt(count: int, *shares: float) -> tuple[LearntEdges, float]:

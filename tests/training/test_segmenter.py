@@ -17,7 +17,6 @@ from small_training import SMALL, options
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.models import load_model
 from ctc_align.models.convnet import features
-from ctc_align.models.convnet.convnet_model import ConvNet
 from ctc_align.models.convnet.gaussian_mixtures import VALUES, Mixtures
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
 from ctc_align.text import split
@@ -91,13 +90,17 @@ def test_planted_edges_are_found(trained: Segmenter, corpus: tuple[list[Made], F
 
 
 @pytest.mark.long
-def test_labels_walk_through_the_parts_in_order(trained: Segmenter, corpus: tuple[list[Made], FeatureStore]) -> None:
+def test_labels_walk_through_the_parts_and_crowds_are_left_out(trained, corpus) -> None:
     for i, labels in trained.label([3, 5]):
         runs = labels[np.concatenate(([True], np.diff(labels) != 0))]
         sounding = runs[runs != SILENCE]
         expected = (spoken_of(corpus[0][i]).phones[:, None] * PARTS + np.arange(PARTS)).reshape(-1)
         # Two equal phones in a row would merge in `runs`; the words are chosen so that there are none.
         assert sounding.tolist() == expected.tolist()
+    crowd = {0: Spoken(((np.zeros(2000, int),),), (0,)), 1: spoken_of(corpus[0][1])}
+    segmenter = Segmenter(corpus[1], crowd, len(ARPABET_PHONES), Watch())
+    segmenter.mixtures = trained.mixtures
+    assert [i for i, _ in segmenter.label([0, 1])] == [1]
 
 
 @pytest.mark.long
@@ -115,16 +118,6 @@ def test_the_pronunciation_that_sounds_is_taken(trained: Segmenter, corpus: tupl
     assert several == 8
     assert segmenter.choose_pronunciations(range(8)) >= 7
     assert segmenter.choose_pronunciations(range(8)) <= 1
-
-
-@pytest.mark.long
-def test_an_utterance_without_room_for_its_phones_is_left_out(
-    trained: Segmenter, corpus: tuple[list[Made], FeatureStore]
-) -> None:
-    crowd = {0: Spoken(((np.zeros(2000, int),),), (0,)), 1: spoken_of(corpus[0][1])}
-    segmenter = Segmenter(corpus[1], crowd, len(ARPABET_PHONES), Watch())
-    segmenter.mixtures = trained.mixtures
-    assert [i for i, _ in segmenter.label([0, 1])] == [1]
 
 
 @pytest.mark.long
@@ -173,7 +166,7 @@ def test_scores_are_log_densities() -> None:
     np.testing.assert_allclose(mixtures.scores(x).numpy(), each, rtol=1e-4, atol=1e-3)
 
 
-def test_one_gaussian_is_mean_and_variance_of_its_frames() -> None:
+def test_one_gaussian_is_mean_and_variance_and_doubling_keeps_its_density() -> None:
     x, labels = data()
     found = estimate([(x[:100], labels[:100]), (x[100:], labels[100:])], 3)
     for k in range(3):
@@ -181,9 +174,15 @@ def test_one_gaussian_is_mean_and_variance_of_its_frames() -> None:
         np.testing.assert_allclose(found.means[k, 0].numpy(), own.mean(0), rtol=1e-4, atol=1e-5)
         np.testing.assert_allclose(found.variances[k, 0].numpy(), own.var(0), rtol=1e-4)
         assert found.weights[k].tolist() == [0.0]
+    x, labels = data()
+    one = estimate([(x, labels)], 3)
+    two = one.doubled()
+    assert two.weights.exp().sum(1).tolist() == pytest.approx([1.0, 1.0, 1.0])
+    torch.testing.assert_close(two.means.mean(1), one.means[:, 0])
+    assert (two.means[:, 0] < two.means[:, 1]).all()
 
 
-def test_a_step_of_em_within_each_state() -> None:
+def test_a_step_of_em_within_each_state_where_there_are_frames() -> None:
     x, labels = data()
     old = some_mixtures()
     found = estimate([(x, labels)], 3, old)
@@ -202,9 +201,6 @@ def test_a_step_of_em_within_each_state() -> None:
             )
         weight = (share.sum(1) + 1) / (share.sum() + 2)
         np.testing.assert_allclose(found.weights[k].exp().numpy(), weight, rtol=1e-4)
-
-
-def test_a_gaussian_with_few_frames_stays_and_one_with_none_is_finite() -> None:
     x, labels = data(30, states=2)
     old = some_mixtures(3)
     found = estimate([(x, labels)], 3, old)
@@ -214,26 +210,14 @@ def test_a_gaussian_with_few_frames_stays_and_one_with_none_is_finite() -> None:
     assert torch.isfinite(alone.scores(x)).all()
 
 
-def test_doubling_keeps_the_density_nearly() -> None:
-    x, labels = data()
-    one = estimate([(x, labels)], 3)
-    two = one.doubled()
-    assert two.weights.exp().sum(1).tolist() == pytest.approx([1.0, 1.0, 1.0])
-    torch.testing.assert_close(two.means.mean(1), one.means[:, 0])
-    assert (two.means[:, 0] < two.means[:, 1]).all()
-
-
-def test_cepstra_are_normalised_and_free_of_gain() -> None:
+def test_cepstra_are_normalised_free_of_gain_and_slopes_those_of_a_line() -> None:
     frames = features.log_mel(babble(2.0), 0, 200)
     values = cepstra(frames)
     assert values.shape == (200, VALUES)
     torch.testing.assert_close(values.mean(0), torch.zeros(VALUES), atol=1e-4, rtol=0)
     torch.testing.assert_close(values.std(0), torch.ones(VALUES), atol=1e-3, rtol=0)
     torch.testing.assert_close(cepstra(frames + 3.0), values, atol=2e-3, rtol=0)
-
-
-def test_slopes_are_those_of_a_line() -> None:
-    """The second thirteen values of a signal that rises steadily are constant inside: here all equal, so zero."""
+    # The second thirteen values of a signal that rises steadily are constant inside: here all equal, so zero.
     frames = torch.zeros(50, features.MELS) + torch.linspace(0.0, 5.0, 50)[:, None]
     values = cepstra(frames)
     assert values[4:-4, 13].std() < 0.01
@@ -248,7 +232,7 @@ RECIPE = replace(
     training=replace(SMALL.training, epochs=6),
     refining=Refining(epochs=4, learning_rate=1e-2, warmup_steps=2, mixtures=2, utterances=30),
 )
-COLOURS, SPEAKERS = 3, 6
+SPEAKERS = 6
 
 
 class Sounds:
@@ -289,27 +273,16 @@ def sounds(tmp_path: Path) -> Sounds:
 
 def a_network_that_knows_nothing() -> AcousticNetwork:
     network = AcousticNetwork(NetworkShape(features.MELS, 3, 3, 8, 8, 8, (1,))).eval()
-    assert network.states is not None
     torch.nn.init.zeros_(network.states.weight)
     torch.nn.init.zeros_(network.states.bias)  # type: ignore[arg-type]
     return network
 
 
-def test_mixtures_learn_what_the_network_sees(sounds: Sounds) -> None:
+def test_mixtures_are_learnt_and_mend_labels_that_are_wrong_at_first(sounds: Sounds) -> None:
     found = learn_mixtures(sounds.store, sounds.labels(sounds.states), [0, 1, 2, 3], 3, 1)
     heard = found.log_posteriors(inputs_of(sounds.store[5])).argmax(1).numpy()
     assert (heard == sounds.states[5]).mean() > 0.9
-
-
-def farthest(states: np.ndarray, wanted: np.ndarray) -> int:
-    """The largest distance of an edge from where it should be, in frames."""
-    ours, theirs = (np.flatnonzero(np.diff(row)) for row in (states, wanted))
-    assert len(ours) == len(theirs)
-    return int(np.abs(ours - theirs).max())
-
-
-def test_labels_that_are_wrong_at_first_are_mended_by_the_mixtures(sounds: Sounds) -> None:
-    """Edges eight frames off in either direction: the mixtures know better, and the network says nothing."""
+    # Edges eight frames off in either direction: the mixtures know better, and the network says nothing.
     rng = np.random.default_rng(1)
     off = []
     for states in sounds.states:
@@ -323,6 +296,13 @@ def test_labels_that_are_wrong_at_first_are_mended_by_the_mixtures(sounds: Sound
     assert all(len(a) == len(b) for a, b in zip(again.states, sounds.states))
 
 
+def farthest(states: np.ndarray, wanted: np.ndarray) -> int:
+    """The largest distance of an edge from where it should be, in frames."""
+    ours, theirs = (np.flatnonzero(np.diff(row)) for row in (states, wanted))
+    assert len(ours) == len(theirs)
+    return int(np.abs(ours - theirs).max())
+
+
 def test_what_has_no_labels_gets_none(sounds: Sounds) -> None:
     states = [np.empty(0, np.int16), *sounds.states[1:]]
     found = learn_mixtures(sounds.store, sounds.labels(states), list(range(SPEAKERS)), 3, 1)
@@ -332,16 +312,13 @@ def test_what_has_no_labels_gets_none(sounds: Sounds) -> None:
 
 
 @pytest.mark.long
-def test_a_refined_model_has_mixtures_is_resumable_and_can_be_adapted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_refined_model_has_mixtures_is_resumable_and_can_be_adapted(tmp_path, monkeypatch) -> None:
     said = make_letters(tmp_path / "letters", 30)
     call = options(tmp_path / "letters", tmp_path / "straight" / "m", keep=True)
     lines = Lines()
     straight = train(RECIPE, call, lines)
     assert "segments: by the network and mixtures together" in lines.lines
     model = load_model(str(straight.folder), device="cpu")
-    assert isinstance(model, ConvNet)
     assert model.description.mixture_weight == RECIPE.refining.mixture_weight
     assert isinstance(model.scoring.mixtures, Mixtures)
     assert model.scoring.mixtures.weights.shape == (model.description.shape.states, 2)
@@ -376,6 +353,4 @@ def test_a_refined_model_has_mixtures_is_resumable_and_can_be_adapted(
         replace(call, out_dir=tmp_path / "adapted", keep=False),
     )
     own = load_model(str(adapted.folder), device="cpu")
-    assert isinstance(own, ConvNet)
-    assert own.scoring.mixtures is not None
     torch.testing.assert_close(own.scoring.mixtures.means, model.scoring.mixtures.means)

@@ -70,7 +70,6 @@ def model(tmp_path_factory: pytest.TempPathFactory, spoken: Path) -> Path:
 
 def test_each_utterance_is_read_in_its_language(model: Path) -> None:
     aligner = Aligner(str(model))
-    assert aligner.model is not None
     assert (aligner.model.vocab, aligner.model.token_kind) == (("<blank>", *IPA_PHONES), "phones")
     card = (model / "README.md").read_text("utf-8")
     assert "| tokens | 52 phones: a b d dz" in card
@@ -81,9 +80,7 @@ def test_each_utterance_is_read_in_its_language(model: Path) -> None:
     assert "digits ('ia' does not say how they are read)" in left_out[0]
 
 
-def test_a_run_in_several_languages_goes_on_to_the_same_model(
-    model: Path, spoken: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_in_several_languages_goes_on_to_the_same_model(model, spoken, tmp_path, monkeypatch) -> None:
     often = replace(IPA, training=replace(IPA.training, checkpoint_s=-1.0))
     stop_at_saves(monkeypatch, 1)
     with pytest.raises(StoppedError):
@@ -108,7 +105,7 @@ def test_words_are_said_in_the_language_of_the_call_or_of_the_transcript(model: 
         Aligner(str(model), settings=Settings(romanize=True))
 
 
-def test_a_source_says_the_language_of_what_is_scored(model: Path, spoken: Path) -> None:
+def test_a_source_says_the_language_of_what_is_scored_and_aligned(model: Path, spoken: Path) -> None:
     scored = {
         one.id: one
         for one in score_source(open_source(str(spoken / "manifest.jsonl")), WorkerOptions(ScoreTask(), str(model)))
@@ -116,23 +113,17 @@ def test_a_source_says_the_language_of_what_is_scored(model: Path, spoken: Path)
     aligner = Aligner(str(model), settings=Settings(language="de"))
     assert scored["u003"].scored[0].loss == pytest.approx(aligner.score(spoken / "u003.wav", "Salé 3 mola"))
     assert scored["u005"].scored[0].unknown == 1
-
-
-def test_a_corpus_is_aligned_in_the_language_of_each_line(model: Path, spoken: Path) -> None:
     rows = [one for one in open_source(str(spoken / "manifest.jsonl")) if isinstance(one, Utterance)][3:6]
     jobs = [JobState(SimpleNamespace(utterance=row), load_segment(row.audio, 16000)) for row in rows]  # type: ignore[arg-type]
     task = AlignTask(SimpleNamespace())  # type: ignore[arg-type]
     found = task.compute(Aligner(str(model), settings=Settings(match="exact")), jobs, {})
     assert [one.config["language"] for one in found if isinstance(one, Alignment)] == ["de", "es-AR", "ia"]
-    assert isinstance(found[0], Alignment)
     assert found[0].words[1].spoken == "drei"
 
 
 def test_a_model_begins_with_the_weights_of_another_one(model: Path, spoken: Path, tmp_path: Path) -> None:
     ipa = read_start(str(model), tmp_path)
     english = read_start("english", tmp_path)
-    assert ipa is not None
-    assert english is not None
     shape = NetworkShape(64, 4, 7, 24, 32, 32, (1, 2))
     weights = ipa.weights_for(shape, ("<blank>", "c", "é", "七"), "letters", 1)
     again = ipa.weights_for(shape, ("<blank>", "c", "é", "七"), "letters", 1)
@@ -197,7 +188,7 @@ def tokens(aligner: Aligner, sounds: Path, text: str = TEXT) -> list[list[str]]:
     return [[token.token for token in word.tokens] for word in aligner.align(sounds / "u000.wav", text).words]
 
 
-def test_what_a_folder_remembers(letters: Path, phones: Path, tmp_path: Path) -> None:
+def test_what_a_folder_and_its_card_remember(letters: Path, phones: Path, tmp_path: Path) -> None:
     assert folder_settings(str(letters)) == FolderSettings("de")
     assert folder_settings(str(phones)) == FolderSettings("de", str(phones / "lexicon.txt"))
     assert 'language = "de"\n' in (letters / "model.toml").read_text("utf-8")
@@ -206,6 +197,13 @@ def test_what_a_folder_remembers(letters: Path, phones: Path, tmp_path: Path) ->
     assert "language" not in (plain / "model.toml").read_text("utf-8")
     for name in (None, "english", "hf:a/b", str(plain), str(tmp_path), str(tmp_path / "absent"), "a\0b"):
         assert folder_settings(name) == FolderSettings()
+    for folder in (letters, phones):
+        card = (folder / "README.md").read_text("utf-8")
+        assert "    ctc-align AUDIO TRANSCRIPT --model DIR\n" in card
+        assert "transcripts are read in `de` (`--language`)" in card
+        assert "--lexicon DIR" not in card
+        assert "--config" not in card
+    assert "words are looked up in `lexicon.txt`" in (phones / "README.md").read_text("utf-8")
 
 
 def test_a_language_that_is_no_text_is_refused(letters: Path, tmp_path: Path) -> None:
@@ -217,7 +215,7 @@ def test_a_language_that_is_no_text_is_refused(letters: Path, tmp_path: Path) ->
         Aligner(str(wrong))
 
 
-def test_the_models_language_unless_the_user_says_another(letters: Path, sounds: Path) -> None:
+def test_the_models_language_else_english_unless_the_user_says_another(letters, sounds, tmp_path) -> None:
     aligner = Aligner(str(letters), device="cpu")
     alignment = aligner.align(sounds / "u000.wav", TEXT)
     assert [word.spoken for word in alignment.words] == ["mola", "zwei"]
@@ -227,9 +225,6 @@ def test_the_models_language_unless_the_user_says_another(letters: Path, sounds:
     for language, said in (("en", "two"), ("fr", "deux")):
         own = Aligner(str(letters), device="cpu", settings=Settings(language=language))
         assert spoken_words(own, sounds) == ["mola", said]
-
-
-def test_without_a_model_that_says_one_it_is_english(tmp_path: Path, sounds: Path) -> None:
     assert [word.spoken for word in words_of("2", Settings()).words] == ["two"]
     assert [word.spoken for word in Aligner(None).split("2", "two").words] == ["two"]
     folder = tiny_folder(tmp_path / "m", ("<blank>", *"amolwt"))
@@ -246,7 +241,9 @@ def test_the_models_lexicon_unless_the_user_gives_another(phones: Path, sounds: 
     assert alignment.unknown == len("soti")
 
 
-def test_a_lexicon_beside_a_model_of_letters_is_not_its_own(letters: Path, sounds: Path, tmp_path: Path) -> None:
+def test_lexicons_beside_letters_and_emissions_of_another_vocabulary_are_not_the_models(
+    letters: Path, sounds: Path, tmp_path: Path, phones: Path
+) -> None:
     model = tmp_path / "m"
     shutil.copytree(letters, model)
     (model / "lexicon.txt").write_text("mola\tP1 P2\n", "utf-8")
@@ -254,9 +251,6 @@ def test_a_lexicon_beside_a_model_of_letters_is_not_its_own(letters: Path, sound
     with_it, without = (Aligner(str(folder), device="cpu") for folder in (model, letters))
     assert tokens(with_it, sounds) == tokens(without, sounds)
     assert with_it.score(sounds / "u000.wav", TEXT) == without.score(sounds / "u000.wav", TEXT)
-
-
-def test_emissions_of_another_vocabulary_are_not_the_lexicons(phones: Path) -> None:
     from made_models import planted, spelt
 
     alignment = Aligner(str(phones), device="cpu").align(planted(spelt("mola")), "mola")
@@ -274,16 +268,6 @@ def test_adapting_inherits(letters: Path, phones: Path, sounds: Path, tmp_path: 
     other = options(sounds, tmp_path / "other")
     adapt(Adaptation(language="nl", training=training), str(letters), other)
     assert folder_settings(str(other.out_dir)).language == "nl"
-
-
-def test_the_card_asks_for_nothing(letters: Path, phones: Path) -> None:
-    for folder in (letters, phones):
-        card = (folder / "README.md").read_text("utf-8")
-        assert "    ctc-align AUDIO TRANSCRIPT --model DIR\n" in card
-        assert "transcripts are read in `de` (`--language`)" in card
-        assert "--lexicon DIR" not in card
-        assert "--config" not in card
-    assert "words are looked up in `lexicon.txt`" in (phones / "README.md").read_text("utf-8")
 
 
 def test_align_refuses_what_is_not_spoken_in_the_models_language(letters: Path, sounds: Path, tmp_path: Path) -> None:

@@ -73,9 +73,6 @@ def test_words_stand_at_their_times_with_the_spread_of_their_edges():
     colours = {tuple(np.round(colour, 2)) for axes in (first, second) for colour in axes.collections[0].get_facecolor()}
     assert len(colours) == 3, "of three confidences"
     assert any("1 of 4 words not in the recording" in text.get_text() for text in figure.texts)
-
-
-def test_times_of_the_recording_are_drawn_as_those_of_the_utterance():
     moved = replace(ALIGNMENT, offset_s=100.0, config={"times": "recording"}).to_dict()
     assert moved["words"][0]["start_s"] == 100.5
     assert lines_and_bands(alignment_figure(moved, None).axes[0], 0)[0] == [0.5, 1.0, 1.5]
@@ -122,7 +119,7 @@ def test_silence_and_nothing_have_a_spectrogram(samples):
     assert np.isfinite(levels_db).all()
 
 
-def test_hostile_labels_are_drawn_as_text():
+def test_hostile_labels_and_characters_that_no_font_has(caplog):
     hostile = replace(ALIGNMENT, utterance="\udcff\n\x00", words=(word("a\x1b\n]]>--><script>", 0.0, 1.0),))
     figure = alignment_figure(hostile.to_dict(), None)
     assert texts(figure)[0] == "a\ufffd ]]>--><script>"
@@ -130,9 +127,6 @@ def test_hostile_labels_are_drawn_as_text():
 
     tree = ElementTree.fromstring(rendered_figure(figure, "svg"))
     assert not [element for element in tree.iter() if element.tag.endswith("script")]
-
-
-def test_characters_that_no_font_has_are_told(caplog):
     strange = replace(ALIGNMENT, words=(word("\U000f1234", 0.0, 1.0), word("привет", 1.0, 2.0)))
     with caplog.at_level(logging.WARNING, "ctc_align"):
         figure = alignment_figure(strange.to_dict(), None)
@@ -254,11 +248,13 @@ def test_no_text_becomes_markup_and_all_of_it_is_read_back() -> None:
     assert not re.search(r"[<>&\u2028\u2029]", hostile.texts["page-data"])
 
 
-def test_a_page_without_sound_is_small_and_names_no_other_file() -> None:
+def test_pages_without_sound_and_links(tmp_path) -> None:
     html = page({}, name="a", sound=None)
     assert len(html.encode()) < 400_000
     script = "".join(re.findall(r"<(?:script|link|img|iframe|audio|source)\b[^>]*>", html))
     assert re.findall(r"(?:src|href)=\"(?!data:)", script) == []
+    assert relative_href(tmp_path / "a" / "b c#?.ogg", tmp_path / "pages") == "../a/b%20c%23%3F.ogg"
+    assert relative_href("javascript:x().ogg", ".") == "javascript%3Ax%28%29.ogg"
 
 
 @pytest.mark.parametrize("rate", [8000, 11025, 16000, 44100])
@@ -308,8 +304,3 @@ def test_a_file_is_inside_as_it_is_only_where_it_is_the_utterance(tmp_path, kind
     length_s = stretch.get("duration_s", 2.0)
     info = soundfile.info(io.BytesIO(sound.encoded))
     assert info.duration == pytest.approx(length_s, abs=0.002 if kind != "MP3" else 0.1)
-
-
-def test_links_are_relative_and_never_schemes(tmp_path) -> None:
-    assert relative_href(tmp_path / "a" / "b c#?.ogg", tmp_path / "pages") == "../a/b%20c%23%3F.ogg"
-    assert relative_href("javascript:x().ogg", ".") == "javascript%3Ax%28%29.ogg"
