@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from made_letters import make_letters
+from made_corpus import make_letters
 from made_models import tiny_folder
 
 CONFIG = """

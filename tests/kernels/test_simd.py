@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 import os
 import subprocess
@@ -43,31 +44,34 @@ def numbers(kind: str, count: int, seed: int = 0) -> Array:
     return np.where(rng.random(count) < 0.5, rng.choice(ends, count), usual).astype(KINDS[kind])
 
 
-def on_vectors(function: Callable[..., Any], operands: int) -> Callable[..., None]:
-    """`function` of one or two vectors, over arrays."""
-    load, store = simd.load, simd.store
+def run_both(run: Callable[..., None], outs: tuple[Array, ...], *given: Array) -> tuple[Array, ...]:
+    """Run a function compiled and on numpy's arrays, which must write the same bits into `outs`; return these."""
+    met, right = (tuple(out.copy() for out in outs) for _ in range(2))
+    with np.errstate(all="ignore"):
+        njit(run)(*met, *given)
+        run(*right, *given)
+    assert all(same(one, other) for one, other in zip(met, right))
+    return met
+
+
+def over_vectors(name: str, operands: int) -> Callable[..., None]:
+    """An operation of one or two vectors, over arrays; an operator is its own name."""
+    function = getattr(operator, name) if hasattr(operator, name) else getattr(simd, name)
 
     def one(out, a):
         for i in range(0, a.shape[0], WIDTH):
-            store(out, i, function(load(a, i)))
+            simd.store(out, i, function(simd.load(a, i)))
 
     def two(out, a, b):
         for i in range(0, a.shape[0], WIDTH):
-            store(out, i, function(load(a, i), load(b, i)))
+            simd.store(out, i, function(simd.load(a, i), simd.load(b, i)))
 
     return {1: one, 2: two}[operands]
 
 
-def both(name: str, kind: Any, *given: Array) -> tuple[Array, Array]:
-    """What an operation makes of arrays, compiled and by numpy; an operator is its own name."""
-    results = []
-    for build in (njit, lambda function: function):
-        function = getattr(operator, name) if hasattr(operator, name) else getattr(simd, name)
-        out = np.full(len(given[0]), 77, kind)
-        with np.errstate(all="ignore"):
-            build(on_vectors(function, len(given)))(out, *given)
-        results.append(out)
-    return results[0], results[1]
+def made_by(name: str, kind: Any, *given: Array) -> Array:
+    (met,) = run_both(over_vectors(name, len(given)), (np.full(len(given[0]), 77, kind),), *given)
+    return met
 
 
 @pytest.mark.parametrize(
@@ -84,70 +88,49 @@ def both(name: str, kind: Any, *given: Array) -> tuple[Array, Array]:
 )
 def test_operations(name: str, kind: str, out: str, operands: int) -> None:
     given = numbers(kind, 4096), numbers(kind, 4096, 1)
-    met, right = both(name, KINDS[out], *given[:operands])
-    assert same(met, right)
-    assert not same(met, given[0])
+    assert not same(made_by(name, KINDS[out], *given[:operands]), given[0])
 
 
 def test_what_is_wide_is_widened_to_itself() -> None:
-    assert same(both("widened", np.float64, numbers("f64", 4 * WIDTH))[0], numbers("f64", 4 * WIDTH))
+    assert same(made_by("widened", np.float64, numbers("f64", 4 * WIDTH)), numbers("f64", 4 * WIDTH))
 
 
 def test_whole_of() -> None:
-    """Towards zero; of what no int32 is nothing is asked."""
+    """Towards zero; numbers beyond int32 are not tested."""
     x = np.concatenate([np.arange(-64, 64) / 4, [2.0**31 - 128, -(2.0**31), -(2.0**27), -0.0] * 4])
-    met, right = both("whole_of", np.int32, x.astype(np.float32))
-    assert same(met, right)
-    assert met[:4].tolist() == [-16, -15, -15, -15]
+    assert made_by("whole_of", np.int32, x.astype(np.float32))[:4].tolist() == [-16, -15, -15, -15]
 
 
 @pytest.mark.parametrize("name", ["shifted_left", "shifted_right"])
 def test_shifts(name: str) -> None:
-    def shifts() -> Callable[..., None]:
-        shifted, load, store = getattr(simd, name), simd.load, simd.store
+    shifted = getattr(simd, name)
 
-        def run(out, a):
-            for by in range(32):
-                for i in range(0, a.shape[0], WIDTH):
-                    store(out, by * a.shape[0] + i, shifted(load(a, i), by))
-
-        return run
+    def run(out, a):
+        for by in range(32):
+            for i in range(0, a.shape[0], WIDTH):
+                simd.store(out, by * a.shape[0] + i, shifted(simd.load(a, i), by))
 
     given = numbers("i32", 256)
-    met, right = np.zeros((2, 32 * 256), np.int32)
-    njit(shifts())(met, given)
-    shifts()(right, given)
-    assert same(met, right)
-    assert same(right, np.concatenate([(given << by if name == "shifted_left" else given >> by) for by in range(32)]))
+    (met,) = run_both(run, (np.zeros(32 * 256, np.int32),), given)
+    assert same(met, np.concatenate([(given << by if name == "shifted_left" else given >> by) for by in range(32)]))
 
 
-def masks() -> Callable[..., None]:
-    load, store, greater, choose = simd.load, simd.store, simd.greater, simd.choose
-    bits_of, mask_of = simd.bits_of, simd.mask_of
-
-    def run(a, b, chosen, bits, either, again):
-        for i in range(0, a.shape[0], WIDTH):
-            x, y = load(a, i), load(b, i)
-            more, less = greater(x, y), greater(y, x)
-            store(chosen, i, choose(more, x, y))
-            bits[i // WIDTH] = bits_of(more)
-            either[i // WIDTH] = bits_of(more | less)
-            again[i // WIDTH] = bits_of(mask_of(bits[i // WIDTH]) & mask_of(np.uint16(0xF0F3 % 2**WIDTH)))
-
-    return run
+def compare(chosen, bits, either, again, a, b):
+    for i in range(0, a.shape[0], WIDTH):
+        x, y = simd.load(a, i), simd.load(b, i)
+        more, less = simd.greater(x, y), simd.greater(y, x)
+        simd.store(chosen, i, simd.choose(more, x, y))
+        bits[i // WIDTH] = simd.bits_of(more)
+        either[i // WIDTH] = simd.bits_of(more | less)
+        again[i // WIDTH] = simd.bits_of(simd.mask_of(bits[i // WIDTH]) & simd.mask_of(np.uint16(0xF0F3 % 2**WIDTH)))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_comparisons(kind: str) -> None:
-    """What is not a number is not greater and is chosen where it stands second; lanes are bits, the first lowest."""
+    """NaN is not greater, and is chosen as the second operand; lanes are bits, the first lowest."""
     a, b = numbers(kind, 4096), numbers(kind, 4096, 1)
-    runs = []
-    for run in (njit(masks()), masks()):
-        out = np.zeros_like(a), *(np.zeros(len(a) // WIDTH, np.uint16) for _ in range(3))
-        run(a, b, *out)
-        runs.append(out)
-    assert all(same(met, right) for met, right in zip(*runs))
-    chosen, bits, either, again = runs[0]
+    outs = np.zeros_like(a), *(np.zeros(len(a) // WIDTH, np.uint16) for _ in range(3))
+    chosen, bits, either, again = run_both(compare, outs, a, b)
     assert same(chosen, np.where(a > b, a, b))
     more, less = ((one > other).reshape(-1, WIDTH) for one, other in ((a, b), (b, a)))
     assert bits.tolist() == (more << np.arange(WIDTH)).sum(1).tolist()
@@ -155,135 +138,93 @@ def test_comparisons(kind: str) -> None:
     assert again.tolist() == (bits & 0xF0F3 % 2**WIDTH).tolist()
 
 
+def every_mask(bits, lanes):
+    for k in range(bits.shape[0]):
+        mask = simd.mask_of(np.uint16(k))
+        bits[k] = simd.bits_of(mask)
+        simd.store(lanes, k * WIDTH, simd.choose(mask, simd.splat(np.int32(1)), simd.splat(np.int32(0))))
+
+
 def test_masks_are_their_bits() -> None:
-    def every() -> Callable[..., None]:
-        bits_of, mask_of, choose, splat, store = simd.bits_of, simd.mask_of, simd.choose, simd.splat, simd.store
-
-        def run(bits, lanes):
-            for k in range(bits.shape[0]):
-                mask = mask_of(np.uint16(k))
-                bits[k] = bits_of(mask)
-                store(lanes, k * WIDTH, choose(mask, splat(np.int32(1)), splat(np.int32(0))))
-
-        return run
-
-    every_mask = np.arange(2**WIDTH)
+    """Compiled: all of them; by numpy the first 256."""
+    masks = np.arange(2**WIDTH)
     bits, lanes = np.zeros(2**WIDTH, np.uint16), np.zeros(2**WIDTH * WIDTH, np.int32)
-    njit(every())(bits, lanes)
-    assert same(bits, every_mask.astype(np.uint16))
-    assert same(lanes, (every_mask[:, None] >> np.arange(WIDTH) & 1).astype(np.int32).reshape(-1))
-    by_numpy = np.zeros_like(bits), np.zeros_like(lanes)
-    every()(by_numpy[0][:512], by_numpy[1])
-    assert same(by_numpy[0][:512], bits[:512])
-    assert same(by_numpy[1][: 512 * WIDTH], lanes[: 512 * WIDTH])
+    run_both(every_mask, (bits[:256], lanes[: 256 * WIDTH]))
+    njit(every_mask)(bits, lanes)
+    assert same(bits, masks.astype(np.uint16))
+    assert same(lanes, (masks[:, None] >> np.arange(WIDTH) & 1).astype(np.int32).reshape(-1))
 
 
-def places() -> Callable[..., None]:
-    get, put, load, store, splat, count = simd.get, simd.put, simd.load, simd.store, simd.splat, simd.count
-
-    def run(a, out, counted):
-        store(out, 5, load(a, 3))
-        put(out, 30, get(a, 0))
-        store(out, 37, splat(a[1]))
-        store(counted, 1, count(a.shape[0]))
-
-    return run
+def move_around(out, counted, a):
+    simd.store(out, 5, simd.load(a, 3))
+    simd.put(out, 30, simd.get(a, 0))
+    simd.store(out, 37, simd.splat(a[1]))
+    simd.store(counted, 1, simd.count(a.shape[0]))
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_places(kind: str) -> None:
+def test_loads_and_stores_at_any_index(kind: str) -> None:
     """Anywhere in memory, and nothing beside it."""
-    a, runs = numbers(kind, 100), []
-    for run in (njit(places()), places()):
-        out, counted = np.full(64, 77, KINDS[kind]), np.full(WIDTH + 2, 77, np.int32)
-        run(a, out, counted)
-        runs.append((out, counted))
-    assert all(same(met, right) for met, right in zip(*runs))
+    a = numbers(kind, 100)
+    out, counted = run_both(move_around, (np.full(64, 77, KINDS[kind]), np.full(WIDTH + 2, 77, np.int32)), a)
     right = np.full(64, 77, KINDS[kind])
     right[5 : 5 + WIDTH], right[30], right[37 : 37 + WIDTH] = a[3 : 3 + WIDTH], a[0], a[1]
-    assert same(runs[0][0], right)
-    assert runs[0][1].tolist() == [77, *range(100, 100 + WIDTH), 77]
+    assert same(out, right)
+    assert counted.tolist() == [77, *range(100, 100 + WIDTH), 77]
+
+
+def gather(out, tile, rows):
+    simd.gather_transposed(tile, rows, 3, out, 5, 40)
+
+
+def turn(out, x):
+    simd.transpose_into(x, 7, 21, out, 33)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_transposes(kind: str) -> None:
-    def run_both(name: str, build: Callable[..., Callable[..., None]], out: Array, *given: Any) -> Array:
-        met, right = out.copy(), out.copy()
-        njit(build(getattr(simd, name)))(met, *given)
-        build(getattr(simd, name))(right, *given)
-        assert same(met, right)
-        return met
-
-    def gather(operation: Any) -> Callable[..., None]:
-        def run(out, tile, rows):
-            operation(tile, rows, 3, out, 5, 40)
-
-        return run
-
-    def turn(operation: Any) -> Callable[..., None]:
-        def run(out, x):
-            operation(x, 7, 21, out, 33)
-
-        return run
-
-    rng = np.random.default_rng(2)
-    tile, rows = numbers(kind, 20 * WIDTH), rng.integers(0, 20, 24).astype(np.int32)
-    out = np.full(5 + WIDTH * 40, 77, KINDS[kind])
-    met = run_both("gather_transposed", gather, out, tile, rows)
-    right = out.copy()
+    tile, rows = numbers(kind, 20 * WIDTH), np.random.default_rng(2).integers(0, 20, 24).astype(np.int32)
+    right = np.full(5 + WIDTH * 40, 77, KINDS[kind])
+    (met,) = run_both(gather, (right,), tile, rows)
     right[5:].reshape(WIDTH, 40)[:, :WIDTH] = tile.reshape(20, WIDTH)[rows[3 : 3 + WIDTH]].T
     assert same(met, right)
-    x, out = numbers(kind, 7 + 21 * WIDTH), np.full(33 + WIDTH**2 + 5, 77, KINDS[kind])
-    met = run_both("transpose_into", turn, out, x)
-    right = out.copy()
+    x, right = numbers(kind, 7 + 21 * WIDTH), np.full(33 + WIDTH**2 + 5, 77, KINDS[kind])
+    (met,) = run_both(turn, (right,), x)
     right[33 : 33 + WIDTH**2] = x[7:].reshape(WIDTH, 21)[:, :WIDTH].T.reshape(-1)
     assert same(met, right)
+
+
+def add_up(tile, values, rows):
+    simd.add_transposed(values, 4, 24, rows, 2, tile)
 
 
 @pytest.mark.parametrize("kind", FLOATS)
 def test_sums_of_transposes(kind: str) -> None:
     """Lanes of one row are added one after the other, so that sums round in one way only."""
-
-    def add(operation: Any) -> Callable[..., None]:
-        def run(tile, values, rows):
-            operation(values, 4, 24, rows, 2, tile)
-
-        return run
-
     rng = np.random.default_rng(3)
     values, rows = rng.normal(size=4 + 24 * WIDTH).astype(KINDS[kind]), rng.integers(0, 5, 20).astype(np.int32)
-    met = rng.normal(size=5 * WIDTH).astype(KINDS[kind])
-    right, plain = met.copy(), met.copy().reshape(5, WIDTH)
-    njit(add(simd.add_transposed))(met, values, rows)
-    add(simd.add_transposed)(right, values, rows)
-    for i in range(WIDTH):
-        for k in range(WIDTH):
-            plain[rows[2 + i], k] += values[4 + 24 * k + i]
+    right = rng.normal(size=5 * WIDTH).astype(KINDS[kind])
+    (met,) = run_both(add_up, (right,), values, rows)
+    for i, k in itertools.product(range(WIDTH), range(WIDTH)):
+        right[WIDTH * rows[2 + i] + k] += values[4 + 24 * k + i]
     assert same(met, right)
-    assert same(met, plain.reshape(-1))
+
+
+def read_numbers(out, words):
+    for i in range(words.shape[0]):
+        out[i] = simd.number(words[i])
 
 
 def test_numbers_of_elements_as_they_lie() -> None:
     """All float16 and all bfloat16."""
-
-    def every() -> Callable[..., None]:
-        number = simd.number
-
-        def run(words, out):
-            for i in range(words.shape[0]):
-                out[i] = number(words[i])
-
-        return run
-
     words = np.arange(2**16).astype(np.uint16)
     halves, brains = words.view(np.float16).astype(np.float32), (words.astype(np.uint32) << 16).view(np.float32)
     floats = numbers("f32", 512), numbers("f64", 512)
     for given, right in ((words, halves), (words.view(np.int16), brains), *((x, x) for x in floats)):
-        met, by_numpy = np.zeros_like(right), np.zeros_like(right)
-        njit(every())(given, met)
+        met = np.zeros_like(right)
+        njit(read_numbers)(met, given)
         assert same(met, right)
-        every()(given[::7], by_numpy[: len(given[::7])])
-        assert same(by_numpy[: len(given[::7])], right[::7])
+        assert same(run_both(read_numbers, (np.zeros_like(right[::7]),), given[::7])[0], right[::7])
 
 
 def test_parts_of_numbers_are_done_alike() -> None:

@@ -1,9 +1,9 @@
-"""A corpus of tones: every phone is a chord of its own, so that its edges are known to the sample."""
+"""Corpora of tones: every phone, or letter in no language, is a chord, so that its edges are known to the sample."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +20,13 @@ from ctc_align.training import Watch
 
 RATE = 16000
 WORDS = ("see", "cat", "dog", "no", "fish", "bee", "sun", "tea", "map", "go")
+LETTERS = "aeiolmnsté"
+LETTER_WORDS = ("Salé", "mola", "tési", "nolé", "Ilam", "soti", "léna", "estom", "amé", "onal")
 
 
 @dataclass(frozen=True)
 class Made:
-    """One utterance: its text, and the sample where each phone starts and ends, in order."""
+    """One utterance: its text, its phones or letters, and the sample where each starts and ends, in order."""
 
     path: Path
     text: str
@@ -38,12 +40,22 @@ def make_corpus(folder: Path, utterances: int = 24, dev: int = 4, seed: int = 0,
 
     Phones last 0.07 to 0.14 s, times `slow`; texts have three words.
     """
-    random = np.random.default_rng(seed)
+    random, tokenizer = np.random.default_rng(seed), PhoneTokenizer(("<blank>", *ARPABET_PHONES))
+
+    def noise(samples: int) -> np.ndarray:
+        return 0.0005 * random.standard_normal(samples)
+
+    def chord(phone: int) -> np.ndarray:
+        t = np.arange(slow * int(random.integers(1100, 2200))) / RATE
+        low, high = 200.0 * 1.09**phone, 7000.0 / 1.07 ** ((phone * 17) % 39)
+        return 0.2 * (np.sin(2 * np.pi * low * t) + 0.7 * np.sin(2 * np.pi * high * t)) + noise(len(t))
+
     folder.mkdir(parents=True, exist_ok=True)
     made, lines = [], []
     for i in range(utterances):
         text = " ".join(random.choice(WORDS, 3))
-        one, sound = _say(folder / f"u{i:03}.wav", text, slow, random)
+        words = [[id - 1 for id in word.pronunciations[0].ids] for word in tokenize(split(text), tokenizer)]
+        one, sound = _say(folder / f"u{i:03}.wav", text, words, chord, lambda: noise(int(random.integers(1600, 3200))))
         soundfile.write(one.path, sound, RATE, subtype="PCM_16")
         row = {"audio": one.path.name, "text": text, "duration_s": len(sound) / RATE, "speaker": "tones"}
         lines.append(json.dumps(row))
@@ -53,34 +65,58 @@ def make_corpus(folder: Path, utterances: int = 24, dev: int = 4, seed: int = 0,
     return made
 
 
-def _say(path: Path, text: str, slow: int, random: np.random.Generator) -> tuple[Made, np.ndarray]:
-    pieces: list[np.ndarray] = [_hush(random)]
-    phones: list[int] = []
-    starts: list[int] = []
-    ends: list[int] = []
-    for word in tokenize(split(text), PhoneTokenizer(("<blank>", *ARPABET_PHONES))):
-        for token in word.pronunciations[0].ids:
+def make_letters(
+    folder: Path,
+    utterances: int = 40,
+    seed: int = 0,
+    speakers: Sequence[str] = ("tones",),
+    pitch: float = 1.0,
+    noise: float = 0.0005,
+) -> list[Made]:
+    """Wav files and `manifest.jsonl` under `folder`; texts have three words, letters last 0.07 to 0.14 s.
+
+    `pitch` moves all tones up, `noise` is the level of the hiss below them.
+    """
+    random = np.random.default_rng(seed)
+
+    def chord(letter: int) -> np.ndarray:
+        t = np.arange(int(random.integers(1100, 2200))) / RATE
+        low, high = pitch * 250.0 * 1.25**letter, pitch * 3000.0 / 1.1 ** ((letter * 7) % 10)
+        return 0.15 * np.sin(2 * np.pi * low * t) + 0.1 * np.sin(2 * np.pi * high * t)
+
+    folder.mkdir(parents=True, exist_ok=True)
+    made, lines = [], []
+    for i in range(utterances):
+        words = [str(word) for word in random.choice(LETTER_WORDS, 3)]
+        text = f"{words[0]}, {words[1]} – {words[2]}!"
+        ids = [[LETTERS.index(letter) for letter in word.lower()] for word in words]
+        one, sound = _say(folder / f"u{i:03}.wav", text, ids, chord, lambda: np.zeros(int(random.integers(1600, 3200))))
+        sound = sound + noise * random.standard_normal(len(sound))
+        soundfile.write(one.path, sound, RATE, subtype="PCM_16")
+        lines.append(json.dumps({"audio": one.path.name, "text": text, "speaker": speakers[i % len(speakers)]}))
+        made.append(one)
+    (folder / "manifest.jsonl").write_text("\n".join(lines) + "\n", "utf-8")
+    return made
+
+
+def _say(
+    path: Path,
+    text: str,
+    words: Iterable[Sequence[int]],
+    chord: Callable[[int], np.ndarray],
+    pause: Callable[[], np.ndarray],
+) -> tuple[Made, np.ndarray]:
+    """Return an utterance and its samples: a chord for each phone or letter, a pause around each word."""
+    pieces: list[np.ndarray] = [pause()]
+    phones, starts, ends = [], [], []  # type: list[int], list[int], list[int]
+    for word in words:
+        for phone in word:
             starts.append(sum(map(len, pieces)))
-            pieces.append(_chord(token - 1, slow * int(random.integers(1100, 2200)), random))
+            pieces.append(chord(phone))
             ends.append(sum(map(len, pieces)))
-            phones.append(token - 1)
-        pieces.append(_hush(random))
+            phones.append(phone)
+        pieces.append(pause())
     return Made(path, text, tuple(phones), tuple(starts), tuple(ends)), np.concatenate(pieces)
-
-
-def _chord(phone: int, samples: int, random: np.random.Generator) -> np.ndarray:
-    t = np.arange(samples) / RATE
-    low, high = 200.0 * 1.09**phone, 7000.0 / 1.07 ** ((phone * 17) % 39)
-    tones = np.sin(2 * np.pi * low * t) + 0.7 * np.sin(2 * np.pi * high * t)
-    return 0.2 * tones + _noise(samples, random)
-
-
-def _hush(random: np.random.Generator) -> np.ndarray:
-    return _noise(int(random.integers(1600, 3200)), random)
-
-
-def _noise(samples: int, random: np.random.Generator) -> np.ndarray:
-    return 0.0005 * random.standard_normal(samples)
 
 
 def utterances_of(folder: Path) -> list[Utterance]:

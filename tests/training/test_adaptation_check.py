@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from made_letters import make_letters
+from made_corpus import make_letters
 from made_models import tiny_folder
 from small_training import options
 

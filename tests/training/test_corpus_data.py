@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 import soundfile
 import torch
-from made_corpus import make_corpus, utterances_of
-from made_letters import make_letters
+from made_corpus import make_corpus, make_letters, utterances_of
 from sample_alignments import aligned, make_alignment
 
 from ctc_align.audio.loading import load_audio, load_segment

@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from made_corpus import Lines, Made, frames, make_corpus, utterances_of
-from made_letters import make_letters
+from made_corpus import Lines, Made, frames, make_corpus, make_letters, utterances_of
 from made_sounds import babble
 from small_training import SMALL, options
 

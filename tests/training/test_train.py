@@ -12,8 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from made_corpus import Lines, Made, make_corpus
-from made_letters import LETTERS, Said, make_letters
+from made_corpus import LETTERS, Lines, Made, make_corpus, make_letters
 from small_training import SMALL, StoppedError, model_files, options, stop_at_saves
 
 from ctc_align.alignment.aligner import Aligner
@@ -39,19 +38,19 @@ QUICK = replace(SMALL, training=replace(SMALL.training, epochs=2, dropout=0.2, a
 
 
 @pytest.fixture(scope="module")
-def spoken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Said]]:
+def spoken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Made]]:
     folder = tmp_path_factory.mktemp("letters")
     return folder, make_letters(folder, 50)
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory, spoken: tuple[Path, list[Said]]) -> Path:
+def model(tmp_path_factory: pytest.TempPathFactory, spoken: tuple[Path, list[Made]]) -> Path:
     folder = tmp_path_factory.mktemp("model")
     train(SMALL, options(spoken[0], folder / "tones", command="ctc-align train letters"))
     return folder / "tones"
 
 
-def edges(model: Path, said: list[Said]) -> np.ndarray:
+def edges(model: Path, said: list[Made]) -> np.ndarray:
     """Errors of all letters' edges, in seconds."""
     aligner = Aligner(str(model), device="cpu")
     errors: list[float] = []
@@ -153,7 +152,7 @@ def test_a_run_that_was_stopped_goes_on_and_gives_the_same_model(spoken, tmp_pat
 
 
 @pytest.mark.long
-def test_a_folder_is_another_runs(spoken: tuple[Path, list[Said]], model: Path, tmp_path: Path) -> None:
+def test_a_folder_is_another_runs(spoken: tuple[Path, list[Made]], model: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"there is a model already \(model\.toml\); give --force"):
         train(SMALL, options(spoken[0], model))
     out = tmp_path / "m"
@@ -236,7 +235,7 @@ def test_phones_of_a_lexicon(tmp_path: Path) -> None:
     """Words that it lacks are told; of two pronunciations the one that sounds is taken; it lies beside the model."""
     said = make_letters(tmp_path, 40)
     lexicon = tmp_path / "tones.dict"
-    from made_letters import WORDS
+    from made_corpus import WORDS
 
     lines = [f"{word.lower()}\t{' '.join('P' + letter for letter in word.lower())}" for word in WORDS[1:]]
     lines.insert(0, "mola\t0.9\tPm Pé Pl Pé")

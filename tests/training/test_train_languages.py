@@ -11,8 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from inline_corpus import inline_alignment  # noqa: F401 (a fixture)
-from made_corpus import Lines
-from made_letters import WORDS, make_letters
+from made_corpus import WORDS, Lines, make_letters
 from made_models import tiny_folder
 from safetensors.torch import load_file
 from small_training import SMALL, StoppedError, model_files, options, stop_at_saves
