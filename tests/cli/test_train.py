@@ -1,12 +1,191 @@
-"""ctc-align train and ctc-align adapt."""
+"""ctc-align calibrate, on the demo's own edges 30 ms late, so that what it must find is known; train and adapt."""
 
 from __future__ import annotations
 
+import re
+import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import soundfile
 from made_corpus import make_letters
 from made_models import tiny_folder
+
+from ctc_align.alignment.aligner import Aligner
+from ctc_align.config import Settings
+from ctc_align.files import Alignment
+from ctc_align.models.calibration import read_calibration
+from ctc_align.training import calibration_fitting, edge_learning
+
+DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"
+LATE_S = 0.03
+NUMBER = re.compile(r"[+-]?\d+\.\d+")
+
+
+@pytest.fixture(scope="module")
+def aligned() -> Alignment:
+    return Aligner("english", device="cpu").align(DEMO / "demo.flac", (DEMO / "demo.txt").read_text("utf-8"))
+
+
+def label(folder: Path, aligned: Alignment, late_s: float = LATE_S) -> None:
+    """A recording, its transcript and its TextGrid, edges `late_s` after where the model draws them."""
+    from made_alignments import textgrid
+
+    folder.mkdir(parents=True)
+    samples, rate = soundfile.read(DEMO / "demo.flac")
+    soundfile.write(folder / "demo.wav", samples, rate)
+    (folder / "demo.txt").write_text((DEMO / "demo.txt").read_text("utf-8"), "utf-8")
+    words = [
+        (word.text, word.start_s + late_s, word.end_s + late_s)
+        for word in aligned.words
+        if word.start_s is not None and word.end_s is not None
+    ]
+    textgrid(folder / "demo.TextGrid", ("words", words))
+
+
+def test_one_speaker_says_nothing_of_others(cli, tmp_path: Path, aligned: Alignment) -> None:
+    label(tmp_path / "labels" / "anna", aligned)
+    result = cli("calibrate", "english", tmp_path / "labels", "--out-dir", tmp_path / "out", code=0)
+    assert "1 utterance of one speaker only: no held-out test was possible" in result.stdout
+    assert "constants  " not in result.stdout
+    assert "AUC" not in result.stdout
+    known = read_calibration(tmp_path / "out" / "calibration.toml")
+    assert known.source == "labels, 1 labelled file"
+    assert max(known.offsets_ms.values()) > 10
+
+
+def test_what_the_model_draws_has_no_error_against_itself_and_constants_do_no_better(
+    cli, tmp_path: Path, aligned: Alignment
+) -> None:
+    for speaker in ("anna", "bert"):
+        label(tmp_path / "labels" / speaker, aligned, late_s=0.0)
+    made = tmp_path / "labels" / "anna" / "demo.TextGrid"
+    made.rename(made.with_name("demo.hand.TextGrid"))  # the person's own; a run has made another since
+    made.write_text("made again", "utf-8")
+    result = cli("calibrate", "english", tmp_path / "labels", "--out-dir", tmp_path / "out")
+    row = next(line for line in result.stdout.splitlines() if "as they were  " in line)
+    assert NUMBER.findall(row) == ["0.0", "+0.0", "100.0"]
+    assert "no better than the uncalibrated model" in result.stderr
+
+
+def test_speakers_are_left_out_in_turn_and_bad_files_named(cli, tmp_path: Path, aligned: Alignment) -> None:
+    for speaker in ("anna", "bert", "carl"):
+        label(tmp_path / "labels" / speaker, aligned)
+    (tmp_path / "labels" / "anna" / "other.TextGrid").write_text("no TextGrid", "utf-8")
+    (tmp_path / "labels" / "anna" / "other.wav").write_bytes((tmp_path / "labels" / "anna" / "demo.wav").read_bytes())
+    (tmp_path / "labels" / "bert" / "lonely.TextGrid").write_bytes(
+        (tmp_path / "labels" / "bert" / "demo.TextGrid").read_bytes()
+    )
+    result = cli("calibrate", "english", tmp_path / "labels", "--out-dir", tmp_path / "out", code=1)
+    assert "3 utterances, each left out in turn" in result.stdout
+    rows = {line.split("  ")[0].strip(): NUMBER.findall(line) for line in result.stdout.splitlines() if line.strip()}
+    assert float(rows["constants"][0]) < 8 < 20 < float(rows["as they were"][0])
+    assert abs(float(rows["constants"][1])) < 5
+    assert -35 < float(rows["as they were"][1]) < -25, "the labels are late, so the model is early"
+    assert "no better" not in result.stderr
+    assert float(rows["constants"][3]) > 0.85
+    faults = [line for line in result.stderr.splitlines() if "TextGrid" in line]
+    assert len(faults) == 2
+    assert any("other.TextGrid" in line for line in faults)
+    assert any("lonely" in line and "no recording" in line for line in faults)
+
+
+def correct(folder: Path, aligned: Alignment, late_s: float = LATE_S) -> None:
+    """A recording and its JSON, all words but every fourth by hand, `late_s` late; the others are far from right."""
+    folder.mkdir(parents=True)
+    shutil.copy(DEMO / "demo.flac", folder / "demo.flac")
+    words = []
+    for number, word in enumerate(aligned.words):
+        assert word.start_s is not None
+        assert word.end_s is not None
+        start_s, end_s = word.start_s + late_s, word.end_s + late_s
+        if number % 4:
+            words.append(replace(word, start_s=start_s, end_s=end_s, tokens=(), by="hand"))
+        else:
+            words.append(replace(word, start_s=end_s - 0.02, end_s=end_s - 0.01, tokens=()))
+    replace(aligned, words=tuple(words), audio="gone/demo.flac").save(folder / "demo.json")
+
+
+def test_words_by_hand_in_json_are_labels_and_no_others(cli, tmp_path: Path, aligned: Alignment) -> None:
+    for speaker in ("anna", "bert"):
+        correct(tmp_path / "labels" / speaker, aligned)
+        (tmp_path / "labels" / speaker / "demo.TextGrid").write_text("what was aligned before", "utf-8")
+    label(tmp_path / "labels" / "carl", aligned)
+    grid = tmp_path / "labels" / "carl" / "demo.TextGrid"
+    grid.rename(grid.with_name("demo.aligned.TextGrid"))
+    aligned.save(tmp_path / "labels" / "carl" / "untouched.json")
+    (tmp_path / "labels" / "summary.json").write_text("{}", "utf-8")
+    result = cli("calibrate", "english", tmp_path / "labels", "--out-dir", tmp_path / "out", code=0)
+    assert "3 utterances, each left out in turn" in result.stdout
+    rows = {line.split("  ")[0].strip(): NUMBER.findall(line) for line in result.stdout.splitlines() if line.strip()}
+    assert float(rows["constants"][0]) < 8 < 20 < float(rows["as they were"][0])
+    assert float(rows["constants"][3]) > 0.85
+    (tmp_path / "labels" / "bert" / "demo.flac").unlink()
+    spoilt = tmp_path / "labels" / "anna" / "demo.json"
+    spoilt.write_text(spoilt.read_text("utf-8").replace('"text": "finds"', '"text": "find"'), "utf-8")
+    result = cli("calibrate", "english", tmp_path / "labels", "--out-dir", tmp_path / "out", "--force", code=1)
+    assert "demo.json: word 3 'find' (" in result.stderr
+    assert "there is no recording for" in result.stderr
+
+
+@pytest.mark.long
+def test_from_eight_files_on_edges_are_learnt_and_a_folder_is_taken(
+    cli, tmp_path: Path, aligned: Alignment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("FEWEST_STEPS", "MOST_STEPS"):
+        monkeypatch.setattr(edge_learning, name, 20)
+    out = tmp_path / "out"
+    for k in range(7):
+        label(tmp_path / "labels" / "ab"[k % 2] / str(k), aligned)
+    (out / "edges.safetensors").parent.mkdir()
+    (out / "edges.safetensors").write_bytes(b"of another time")
+    call = ("calibrate", "english", tmp_path / "labels", "--out-dir", out)
+    assert "edges.safetensors: exists already; give --force" in cli(*call, code=2).error
+    assert "constants only: learning edges needs at least 8 labelled files" in cli(*call, "--force", code=0).stdout
+    assert not (out / "edges.safetensors").exists()
+    label(tmp_path / "labels" / "b" / "8", aligned)
+    monkeypatch.setattr(calibration_fitting, "_better", lambda learnt, after: learnt and learnt.network)
+    result = cli(*call, "--force", code=0)
+    assert "learnt edges   " in result.stdout
+    assert "mean error when learnt from" in result.stdout
+    assert result.stderr.splitlines()[-1] == f"wrote {out / 'calibration.toml'} and {out / 'edges.safetensors'}"
+    text = (DEMO / "demo.txt").read_text("utf-8")
+    constants = Aligner("english", settings=Settings(calibration=str(out / "calibration.toml")))
+    learnt = Aligner("english", settings=Settings(calibration=str(out)))
+    assert constants.edge_network is None
+    assert learnt.edge_network is not None
+    found = learnt.align(DEMO / "demo.flac", text)
+    assert found.words != constants.align(DEMO / "demo.flac", text).words
+    assert learnt.align(learnt.emissions(DEMO / "demo.flac"), text).words == found.words
+    assert learnt.align_batch([(DEMO / "demo.flac", text)] * 2)[1].words == found.words
+
+
+def test_a_folder_without_constants_is_refused(cli, tmp_path: Path) -> None:
+    result = cli(
+        DEMO / "demo.flac", DEMO / "demo.txt", "--calibration", tmp_path, "--out-dir", tmp_path / "out", code=2
+    )
+    assert "expected a folder that ctc-align calibrate wrote, got one without calibration.toml" in result.error
+
+
+def test_nothing_is_learnt_from_labels_of_another_recording(cli, tmp_path: Path, aligned: Alignment) -> None:
+    for speaker, late_s in (("anna", 0.01), ("bert", 2.0)):
+        label(tmp_path / "labels" / speaker, aligned, late_s=late_s)
+    result = cli("calibrate", "english", tmp_path / "labels", "--out-dir", tmp_path / "out", code=1)
+    assert "bert/demo: these labels are ignored: all times are off by about the same, -" in result.stderr
+    assert read_calibration(tmp_path / "out" / "calibration.toml").source == "labels, 1 labelled file"
+    result = cli("calibrate", "english", tmp_path / "labels" / "bert", "--out-dir", tmp_path / "none", code=1)
+    assert "no utterance could be used: " in result.error
+    assert not (tmp_path / "none").exists()
+
+
+def test_nothing_that_can_be_used_is_an_error(cli, tmp_path: Path) -> None:
+    (tmp_path / "labels").mkdir()
+    (tmp_path / "labels" / "a.TextGrid").write_text("no TextGrid", "utf-8")
+    result = cli("calibrate", "english", tmp_path / "labels", "--out-dir", tmp_path / "out", code=1)
+    assert "no file can be used" in result.error
+    assert not (tmp_path / "out" / "calibration.toml").exists()
+
 
 CONFIG = """
 fewest = 3

@@ -1,12 +1,14 @@
-"""The API: good and bad requests of a real server on a loopback port; batches, places, cancellation."""
+"""The API: good and bad requests of a real server on a loopback port; batches, places, cancellation, many clients."""
 
 from __future__ import annotations
 
 import io
 import json
 import re
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import jsonschema
 import numpy as np
@@ -14,6 +16,7 @@ import pytest
 import soundfile
 from local_server import Answer, LocalServer, Parts, form, local_server, pair, until, wav
 
+from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
 from ctc_align.files import json_schema
 from ctc_align.serve.jobs import JobQueue, ModelWorker, ServerLimits
@@ -305,3 +308,47 @@ def test_the_end_of_the_server_ends_what_waits() -> None:
         server.aligner.gate.set()
     assert not place.exists()
     assert not server.server.worker.is_alive()
+
+
+DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"
+CLIENTS = 50
+MOST_GROWTH_MB = 500
+
+
+def request_of(client: int) -> Parts:
+    """Return a recording and a text that no other client has."""
+    samples, rate = soundfile.read(DEMO / "demo.flac", dtype="float32")
+    file = io.BytesIO()
+    soundfile.write(file, samples[: len(samples) - client * rate // 20], rate, format="FLAC")
+    text = f"Client {client}: " + (DEMO / "demo.txt").read_text("utf-8")
+    return [("audio", f"client{client}.flac", file.getvalue()), ("text", None, text.encode())]
+
+
+@pytest.mark.long
+def test_fifty_clients_at_once_get_what_each_would_get_alone(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource")
+    requests = [request_of(client) for client in range(CLIENTS)]
+    with local_server(aligner=Aligner()) as server:
+        assert server.post("/align", requests[0]).status == 200
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        start = threading.Barrier(CLIENTS)
+
+        def ask(parts: Parts) -> Answer:
+            start.wait()
+            return server.post("/align", parts)
+
+        with ThreadPoolExecutor(CLIENTS) as pool:
+            answers = list(pool.map(ask, requests))
+        grown_mb = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
+        counts = server.server.queue.counts()
+    assert [answer.status for answer in answers] == [200] * CLIENTS
+    assert [answer.json["text"].split(":")[0] for answer in answers] == [f"Client {i}" for i in range(CLIENTS)]
+    assert counts["largest_batch"] > 5
+    assert counts["batches"] < CLIENTS / 2
+    assert grown_mb < MOST_GROWTH_MB
+    alone = Aligner()
+    for client in range(0, CLIENTS, 10):
+        path = tmp_path / f"client{client}.flac"
+        path.write_bytes(requests[client][0][2])
+        expected = alone.align(path, requests[client][1][2].decode()).to_dict()
+        assert {**answers[client].json, "audio": ""} == {**expected, "audio": ""}

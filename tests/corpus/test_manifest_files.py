@@ -1,6 +1,11 @@
+"""Manifests, tables and cuts: what a line gives, and how a line that is of no use is refused."""
+
 from __future__ import annotations
 
+import copy
+import csv
 import gzip
+import io
 import json
 import logging
 import os
@@ -10,10 +15,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from made_sources import jsonl, read, write
 
 from ctc_align.corpus.sources import open_source, with_channel
-from ctc_align.corpus.sources.manifest_files import COLUMNS, KEYS
+from ctc_align.corpus.sources.manifest_files import COLUMNS, KEYS, TableRows
 from ctc_align.corpus.state.resume import Fingerprints
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import UsageError
@@ -304,3 +311,299 @@ def test_a_language_that_nothing_knows_is_told_and_the_line_stays(
         found, refused = read(root / "m.jsonl")
     assert ([one.language for one in found], refused) == ([""], [])
     assert [("Klingonisch" in line, "no language were given" in line) for line in caplog.messages] == [(True, True)]
+
+
+def table(tmp_path, text, name="t.csv"):
+    return write(tmp_path, {name: text}) / name
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("mark", ["", "\ufeff"])
+@pytest.mark.parametrize("separator", [",", "\t", ";"])
+def test_all_columns(tmp_path, separator, mark, end):
+    rows = [
+        ["Speaker", "text", " AUDIO ", "utterance", "start", "end", "note", "channel"],
+        ["anna", "One two", "wavs/a b.wav", "u 1", "0.5", "2", "x", "2"],
+        ["", "drei", "/abs/é.flac", "", "", "", "", ""],
+    ]
+    path = table(tmp_path, mark + end.join(separator.join(row) for row in rows) + end)
+    found, refused = read(path)
+    assert refused == []
+    first = Utterance("u 1", "u 1", f"{tmp_path}/wavs/a b.wav", "One two", "t.csv, line 2")
+    assert found == [
+        replace(first, offset_s=0.5, duration_s=1.5, speaker="anna", channel=2),
+        Utterance("é", "é", "/abs/é.flac", "drei", "t.csv, line 3"),
+    ]
+    source = open_source(path)
+    assert (source.kind, source.files) == ("table", (str(path),))
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "audio_filepath,duration,text",
+        "path,duration,sentence",
+        "wav_filename,duration,transcript",
+        "wav,duration,wrd",
+        "File_Name,Duration_S,Transcription",
+    ],
+)
+def test_names_that_corpora_give_their_columns(tmp_path, header):
+    (utterance,), _ = read(table(tmp_path, f"{header}\na.wav,1.5,one\n"))
+    assert (utterance.audio, utterance.duration_s, utterance.text) == (f"{tmp_path}/a.wav", 1.5, "one")
+
+
+def test_common_voice(tmp_path):
+    rows = 'client_id\tpath\tsentence\tup_votes\n8f\tcv_1.mp3\t"Hello," she said.\t2\n8f\tcv_2.mp3\tSo "what?\t2\n'
+    write(tmp_path, {"clips/cv_1.mp3": "", "cv_2.mp3": "", "clips/cv_2.mp3": ""})
+    found, refused = read(table(tmp_path, rows + '9a\tcv_3.mp3\t"Never closed\t1\n9b\tcv_4.mp3\tlast\t1\n', "v.tsv"))
+    assert refused == []
+    assert [(utterance.id, utterance.text, utterance.speaker) for utterance in found] == [
+        ("cv_1", '"Hello," she said.', "8f"),
+        ("cv_2", 'So "what?', "8f"),
+        ("cv_3", '"Never closed', "9a"),
+        ("cv_4", "last", "9b"),
+    ]
+    assert [utterance.audio[len(str(tmp_path)) :] for utterance in found] == [
+        *("/clips/cv_1.mp3", "/cv_2.mp3", "/cv_3.mp3", "/cv_4.mp3")
+    ]
+
+
+def test_quotes(tmp_path):
+    rows = 'audio,text\na.wav,"One, ""two"""\n"b,c.wav","line one\n\nline two"\nd.wav,5" nails\n'
+    found, refused = read(table(tmp_path, rows))
+    assert refused == []
+    assert [(utterance.id, utterance.text, utterance.origin) for utterance in found] == [
+        ("a", 'One, "two"', "t.csv, line 2"),
+        ("b,c", "line one\n\nline two", "t.csv, line 3"),
+        ("d", '5" nails', "t.csv, line 6"),
+    ]
+
+
+def test_a_quote_that_is_never_closed_costs_its_own_line_only(tmp_path):
+    many = "".join(f"{number}.wav,word\n" for number in range(1000))
+    rows = f'audio,text\na.wav,"never closed\n{many}b.wav,"bad" quote\n{many}c.wav,"open'
+    found, refused = read(table(tmp_path, rows))
+    assert len(found) == 2000
+    assert [item.origin for item in refused] == ["t.csv, line 2", "t.csv, line 1003", "t.csv, line 2004"]
+    assert all("expected a row of CSV" in item.reason for item in refused)
+
+
+CELLS = st.text(st.sampled_from("ab ,;\t\"'é\n") | st.characters(exclude_categories=["Cs", "Cc"]), max_size=8)
+WORDS = CELLS.map(lambda cell: f"w{cell}w")
+
+
+@given(st.lists(st.tuples(WORDS, CELLS, WORDS), min_size=1, max_size=6), st.sampled_from(",;\t"), st.booleans())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+def test_what_the_csv_module_writes_is_read(tmp_path, rows, separator, is_quoted):
+    """Lines within tab-separated cells excepted: there a quote may be a letter."""
+    if separator == "\t":
+        rows = [tuple(cell.replace("\n", " ") for cell in row) for row in rows]
+    file = io.StringIO()
+    quoting = csv.QUOTE_ALL if is_quoted else csv.QUOTE_MINIMAL
+    writer = csv.writer(file, delimiter=separator, quoting=quoting, lineterminator="\n")
+    writer.writerow(["utterance", "audio", "note", "text"])
+    for number, (audio, note, text) in enumerate(rows):
+        writer.writerow([f"u{number}", audio, note, text])
+    found, refused = read(table(tmp_path, file.getvalue()))
+    assert refused == []
+    expected = [(f"u{number}", f"{tmp_path}/{audio}", text) for number, (audio, _, text) in enumerate(rows)]
+    assert [(utterance.id, utterance.audio, utterance.text) for utterance in found] == expected
+
+
+BAD_ROWS = [
+    (",text", "empty one"),
+    ("x.wav,", "empty"),
+    ("x.wav,one,,,,,,more", "8 columns, but the header has 7"),
+    ("x.wav,one,,abc", "number of seconds"),
+    ("x.wav,one,,nan", "number of seconds"),
+    ("x.wav,one,,-1", "0 or more"),
+    ("x.wav,one,,1_0", "number of seconds"),
+    ("x.wav,one,,2,1", "after the start"),
+    ("x.wav,one,,,,0", "more than 0"),
+    ("x.wav,one,,,,1e999", "more than 0"),
+    ("x.wav,one,,,,,0", "counted from 1"),
+    ("x.wav,one,,,,,left", "counted from 1"),
+    ("http://x/x.wav,one", "nothing is fetched"),
+    ("x\0.wav,one", "NUL"),
+    ("x.wav", "empty"),
+    (b"x.wav,\xe4", "UTF-8"),
+    ("x.wav,one,first", "line 2 has it already"),
+]
+
+
+@pytest.mark.parametrize(("row", "reason"), BAD_ROWS)
+def test_a_bad_row_is_refused_and_the_next_is_read(tmp_path, row, reason):
+    row = row if isinstance(row, bytes) else row.encode()
+    content = b"audio,text,id,start,end,duration,channel\na.wav,one,first\n" + row + b"\n\nb.wav,two,last,,,,\n"
+    found, refused = read(table(tmp_path, content))
+    assert [utterance.id for utterance in found] == ["first", "last"]
+    assert [item.origin for item in refused] == ["t.csv, line 3"]
+    assert reason in refused[0].reason
+
+
+def test_gzip(tmp_path):
+    path = write(tmp_path, {"t.tsv.gz": gzip.compress(b"path\tsentence\na.mp3\tone\n")}) / "t.tsv.gz"
+    assert [utterance.text for utterance in read(path)[0]] == ["one"]
+
+
+def test_a_header_alone_is_an_empty_corpus(tmp_path):
+    with pytest.raises(UsageError, match="empty"):
+        open_source(table(tmp_path, "audio,text\n"))
+
+
+@pytest.mark.parametrize("kind", [None, "table"])
+@pytest.mark.parametrize("text", ["a.wav,one\n", "audio,words\na.wav,one\n", "name|text\n", "text\nx\n"])
+def test_a_header_that_is_none_is_a_wrong_call(tmp_path, text, kind):
+    with pytest.raises(UsageError) as caught:
+        open_source(table(tmp_path, text), kind)
+    assert "header" in str(caught.value)
+    assert text.split("\n")[0] in str(caught.value)
+
+
+def test_stray_quotes_are_not_looked_at_again_and_again(tmp_path, monkeypatch):
+    count, parsed = 2000, 0
+    rows = [f'{number}.wav,"open {number}\n' if number % 3 else "x.wav,y\n" for number in range(count)]
+    parse = TableRows.cells
+
+    def counted(self, text):
+        nonlocal parsed
+        parsed += 1
+        return parse(self, text)
+
+    monkeypatch.setattr(TableRows, "cells", counted)
+    found, refused = read(table(tmp_path, "audio,text\n" + "".join(rows)))
+    assert len(found) + len(refused) == count
+    assert len(found) >= count // 3
+    assert parsed < 2 * 2 * count + 10
+
+
+SUPERVISION = {"id": "sup-1", "start": 0.0, "duration": 4.2, "channel": 0, "text": "One.", "speaker": "a"}
+RECORDING = {"id": "rec", "sampling_rate": 16000, "num_samples": 160000, "duration": 10.0, "channel_ids": [0]}
+RECORDING["sources"] = [{"type": "file", "channels": [0], "source": "wavs/rec 1.flac"}]
+CUT = {"id": "cut-1", "type": "MonoCut", "start": 0, "duration": 10.0, "channel": 0, "recording": RECORDING}
+CUT["supervisions"] = [SUPERVISION]
+
+
+def changed(path: str = "", value: object = None, **cut: object) -> dict:
+    """CUT with the value at "supervisions.0.text" or the like put in the place of what is there."""
+    result = copy.deepcopy(CUT) | cut
+    if path:
+        *way, last = [int(key) if key.isdigit() else key for key in path.split(".")]
+        inner = result
+        for key in way:
+            inner = inner[key]
+        inner[last] = value
+    return result
+
+
+def cuts(tmp_path, *rows):
+    return write(tmp_path, {"cuts.jsonl": jsonl(*rows)}) / "cuts.jsonl"
+
+
+def test_a_cut(tmp_path):
+    path = cuts(tmp_path, CUT)
+    found, refused = read(path)
+    assert refused == []
+    audio = f"{tmp_path}/wavs/rec 1.flac"
+    assert found == [Utterance("sup-1", "sup-1", audio, "One.", "cuts.jsonl, line 1", duration_s=4.2, speaker="a")]
+    source = open_source(path)
+    assert (source.kind, source.files) == ("lhotse", (str(path),))
+    write(tmp_path, {"cuts.jsonl.gz": gzip.compress(path.read_bytes())})
+    assert read(tmp_path / "cuts.jsonl.gz", "lhotse")[0][0].text == "One."
+
+
+def test_several_supervisions_are_several_utterances(tmp_path):
+    first = CUT["supervisions"][0]
+    several = [first, first | {"id": "sup-2", "start": 1.1, "duration": 0.2, "text": "Two."}]
+    several += [{"start": -0.5, "duration": 1, "text": "before the cut"}, {"start": 2, "duration": 1, "text": ""}]
+    found, refused = read(cuts(tmp_path, changed(start=2.2, supervisions=several)))
+    assert [(utterance.id, utterance.offset_s, utterance.duration_s) for utterance in found] == [
+        ("sup-1", 2.2, 4.2),
+        ("sup-2", 3.3, 0.2),
+        ("cut-1", 1.7, 1.0),
+    ]
+    assert [(item.id, item.origin) for item in refused] == [("cut-1-2", "cuts.jsonl, line 1, supervision 4")]
+
+
+def test_channels(tmp_path):
+    stereo = [{"type": "file", "channels": [0, 1], "source": "a.wav"}]
+    two = [{"type": "file", "channels": [0], "source": "l.wav"}, {"type": "file", "channels": [1], "source": "r.wav"}]
+    rows = [changed("recording.sources", stereo, channel=0), changed("recording.sources", stereo, type="MultiCut")]
+    rows[0]["supervisions"][0]["channel"] = 1
+    rows[1]["supervisions"][0] |= {"channel": [0, 1], "id": "both"}
+    rows.append(changed("recording.sources", two))
+    rows[2]["supervisions"][0] |= {"channel": 1, "id": "right"}
+    rows.append(changed("recording.sources", two))
+    rows[3]["supervisions"][0] |= {"channel": [0, 1], "id": "parted"}
+    found, refused = read(cuts(tmp_path, *rows))
+    assert [(utterance.id, utterance.audio[len(str(tmp_path)) :], utterance.channel) for utterance in found] == [
+        ("sup-1", "/a.wav", 2),
+        ("both", "/a.wav", None),
+        ("right", "/r.wav", None),
+    ]
+    assert [item.id for item in refused] == ["parted"]
+
+
+BAD_CUTS = [
+    (changed("recording.sources.0.type", "command"), "nothing is run or fetched"),
+    (changed("recording.sources.0.type", "url"), "nothing is run or fetched"),
+    (changed("recording.sources.0.source", "https://x/a.wav"), "nothing is fetched"),
+    (changed("recording.sources.0.source", ["a.wav"]), "a list"),
+    (changed("recording.sources", []), "list of sources"),
+    (changed("recording.sources", ["a.wav"]), "list of sources"),
+    (changed("recording.transforms", [{"name": "Speed", "kwargs": {"factor": 1.1}}]), "transforms"),
+    (changed(recording=None), "recording"),
+    (changed(type="MixedCut", tracks=[]), "MixedCut"),
+    (changed(type="PaddingCut"), "PaddingCut"),
+    (changed(type="Other"), "Other"),
+    (changed(supervisions=[]), "no transcript"),
+    (changed(supervisions=None), "no transcript"),
+    (changed(supervisions=["x"]), "got a string"),
+    (changed("supervisions.0.text", None), "text"),
+    (changed("supervisions.0.text", " "), "empty"),
+    (changed("supervisions.0.text", 5), "got a number"),
+    (changed("supervisions.0.duration", 0), "more than 0"),
+    (changed("supervisions.0.duration", "3"), "number of seconds, got '3'"),
+    (changed("supervisions.0.start", -5), "inside its recording"),
+    (changed("supervisions.0.start", 8), "inside its recording"),
+    (changed("supervisions.0.start", float("nan")), "NaN"),
+    (changed(start=-1), "0 or more"),
+    (changed(start="0"), "number of seconds"),
+    (changed("supervisions.0.channel", "left"), "numbers from 0"),
+    (changed("supervisions.0.id", ""), "an id"),
+    (changed(id=["x"]), "got a list"),
+]
+
+
+@pytest.mark.parametrize(("row", "reason"), BAD_CUTS)
+def test_what_is_no_utterance_is_refused_and_the_next_is_read(tmp_path, row, reason):
+    good = [changed("supervisions.0.id", name) for name in ("first", "last")]
+    found, refused = read(cuts(tmp_path, good[0], row, good[1]))
+    assert [utterance.id for utterance in found] == ["first", "last"]
+    assert [item.origin for item in refused] == ["cuts.jsonl, line 2"]
+    assert reason in refused[0].reason
+
+
+def test_rounding_is_forgiven(tmp_path):
+    rows = [changed("supervisions.0", {"id": "a", "start": -0.004, "duration": 2.0, "text": "x"})]
+    rows.append(changed("supervisions.0", {"id": "b", "start": 5.0, "duration": 5.004, "text": "x"}))
+    found, refused = read(cuts(tmp_path, *rows))
+    assert refused == []
+    assert [(utterance.offset_s, utterance.duration_s) for utterance in found] == [(0.0, 1.996), (5.0, 5.0)]
+
+
+def test_duplicates_name_both_lines(tmp_path):
+    found, refused = read(cuts(tmp_path, CUT, CUT))
+    assert len(found) == 1
+    assert "cuts.jsonl, line 1 has it already" in refused[0].reason
+
+
+def test_cuts_and_manifests_are_told_apart(tmp_path):
+    row = {"audio": "a.wav", "text": "one", "recording": "r1", "type": "read"}
+    path = write(tmp_path, {"m.jsonl": jsonl(row), "c.jsonl": jsonl(CUT)})
+    assert open_source(path / "m.jsonl").kind == "manifest"
+    with pytest.raises(UsageError, match="give --source manifest"):
+        open_source(path / "m.jsonl", "lhotse")
+    with pytest.raises(UsageError, match="give --source lhotse"):
+        open_source(path / "c.jsonl", "manifest")
