@@ -215,8 +215,8 @@ LONG_FUNCTION = "def function():\n" + "    pass\n" * rules.MAX_FUNCTION_LINES
         (
             rules.loose_newlines,
             {},
-            {"a.py": "open(a, 'x', encoding='utf-8')\n"},
-            "ctc_align/a.py:1: open(a, 'x', encoding='utf-8')",
+            {"a.py": "open(a, 'x', encoding='a')\n"},
+            "ctc_align/a.py:1: open(a, 'x', encoding='a')",
         ),
         (
             rules.loose_printing,

@@ -46,22 +46,17 @@ def files_in(folder: str) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in Path(folder).rglob("*.*")}
 
 
-@pytest.mark.parametrize("name", TRANSCRIPTS)
-def test_what_is_converted_is_what_aligning_writes(cli, here, fake_aligner, name) -> None:
+OPTIONS = ["--times", "recording", "--labels", "written", "--highlight-words", "--tiers", "sentences,words"]
+
+
+@pytest.mark.parametrize(("name", "options"), [*((name, []) for name in TRANSCRIPTS), ("talk.srt", OPTIONS)])
+def test_what_is_converted_is_what_aligning_writes(cli, here, fake_aligner, name, options) -> None:
     content = TRANSCRIPTS[name]
     Path(name).write_bytes(content if isinstance(content, bytes) else content.encode())
     formats = ",".join(format for format in FORMATS if format != "smil" or name == "talk.epub")
-    for options in (
-        [],
-        ["--times", "recording", "--labels", "written", "--highlight-words", "--tiers", "sentences,words"],
-    ):
-        for folder in ("a", "b"):
-            shutil.rmtree(folder, ignore_errors=True)
-        assert cli("talk.wav", name, "--format", formats, "-o", "a", *options).code == 0
-        result = cli("convert", "a/talk.json", "--format", formats, "-o", "b")
-        assert (result.code, result.stdout) == (0, "")
-        assert files_in("b") == files_in("a")
-        Path("talk.json").unlink(missing_ok=True)
+    assert cli("talk.wav", name, "--format", formats, "-o", "a", *options).code == 0
+    assert cli("convert", "a/talk.json", "--format", formats, "-o", "b", code=0).stdout == ""
+    assert files_in("b") == files_in("a")
 
 
 def test_options_of_the_call_win_and_are_in_the_json(cli, here, fake_aligner) -> None:
@@ -94,26 +89,6 @@ def test_folders_and_several_files(cli, here, fake_aligner) -> None:
     result = cli("convert", "run", "--format", "csv", "-o", "out", code=1)
     assert "run/two/two.json: not a whole alignment" in result.stderr
     assert "one/one.csv" in files_in("out")
-
-
-def test_wrong_calls(cli, here, fake_aligner) -> None:
-    assert cli("talk.wav", "talk.txt", "-o", "a").code == 0
-    Path("other.json").write_text('{"segments": []}')
-    cases = {
-        "a/talk.json": "--format: expected the formats to write, such as srt,vtt; got none",
-        "a/talk.json --format srt,wav": "expected formats out of json",
-        "a/talk.ctm --format srt": "expected JSON of an alignment, got a CTM file; did you mean a/talk.json?",
-        "other.json --format srt": 'expected an alignment of format "ctc-align/1", got other JSON',
-        "none.json --format srt": "expected JSON of an alignment, got no such file",
-        "a/talk.json --format srt,vtt --stdout": "--stdout takes exactly one format",
-        "a/talk.json --format smil": "--format smil needs an EPUB book as transcript; the transcript of a/talk.json",
-        "a/talk.json --format html --audio none.wav": "--audio none.wav: expected a recording",
-        "a/talk.json --format ctm -o a": "a/talk.ctm: exists already",
-    }
-    for call, message in cases.items():
-        result = cli("convert", *call.split())
-        assert result.code in (1, 2), call
-        assert message in result.stderr, (call, result.stderr)
 
 
 def test_inputs_stay_and_lost_recordings_are_said(cli, here, fake_aligner) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import shutil
 from pathlib import Path
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 from made_books import made_zip
 from made_sounds import babble
+from sample_alignments import aligned, make_alignment
 
 HEADER = '"ooTextFile"\n"TextGrid"\n0\n1\n<exists>\n1\n'
 TEXTGRID = HEADER + '"IntervalTier" "words" 0 1 1 0 1 "a"\n'
@@ -47,6 +49,23 @@ FILES = {
 }
 LONG = "a" * 300
 LOG_PROBS = "scores.npy --vocab vocab.txt --frame-shift 0.02"
+MADE = make_alignment((aligned("Hello", 0.1, 0.4, 0, "ab"),), 1.0, audio="../talk.wav").to_dict()
+ALIGNMENTS: dict[str, dict[str, object]] = {
+    "talk": {},
+    "moved": {"audio": "elsewhere/demo.flac"},
+    "setting": {"config": {"edges": "bent"}},
+    "probs": {"model": "log-probs"},
+    "nowhere": {"audio": ""},
+    "piped": {"audio": "-"},
+}
+FILES |= {f"made/{name}.json": json.dumps({**MADE, **fields}).encode() for name, fields in ALIGNMENTS.items()}
+FILES |= {
+    "made/talk.TextGrid": TEXTGRID.encode(),
+    "made/talk.ctm": b";; a loss 1\na 1 0 1 x 0.9\n",
+    "made/talk.eaf": FILES["broken.eaf"],
+}
+FILES |= {"made/talk.srt": FILES["broken.srt"], "made/talk.svg": b"<?xml version='1.0'?>\n<svg/>"}
+FILES["made/other.json"] = b'{"segments": []}'
 NO_MODEL = "model nonesuch: no such model or folder; there is english"
 
 MISTAKES = [
@@ -85,7 +104,7 @@ MISTAKES = [
     ("talk.wav paper.txt", 2, "paper.txt: expected a transcript", "got a PDF document; save its text", "pdftotext"),
     ("score talk.wav letter.txt", 2, "letter.txt: expected a transcript", "got an RTF document; save its text"),
     ("talk.wav page.html", 2, "page.html: expected a transcript", "got an HTML page; open it in a browser"),
-    ("talk.wav broken.TextGrid", 1, "broken.TextGrid:7: not a TextGrid that can be read: expected a tier class"),
+    ("talk.wav broken.TextGrid", 1, "broken.TextGrid:6: not a TextGrid that can be read: expected a tier class"),
     ("talk.wav silent.TextGrid", 1, "expected a tier with text between two times", "(words)", "write the sentences"),
     ("talk.wav broken.eaf", 1, "broken.eaf:1: not an ELAN file that can be read: no element found"),
     (
@@ -242,6 +261,44 @@ MISTAKES = [
     ("models list", 2, "expected `ctc-align models`, `ctc-align models show NAME` or `ctc-align models languages`"),
     ("models show", 2, "ctc-align models show NAME"),
     ("models show ''", 2, "ctc-align models show NAME"),
+    ("view none.json", 2, "no such file"),
+    ("view made", 2, "got a folder; name files in it: made/*.json"),
+    ("view talk.wav", 2, "expected JSON of an alignment, got a sound or video file; ctc-align writes it"),
+    ("view made/talk.TextGrid", 2, "got a TextGrid; did you mean made/talk.json?"),
+    ("view made/talk.ctm", 2, "got a CTM file; did you mean"),
+    ("view made/talk.eaf", 2, "got an ELAN file; did you mean"),
+    ("view made/talk.srt", 2, "got subtitles; did you mean"),
+    ("view page.html", 2, "got an HTML page; ctc-align"),
+    ("view made/talk.svg", 2, "got a picture (SVG); did you mean"),
+    ("view made/talk.json -o talk.txt", 2, "expected a folder for the outputs, but talk.txt is a file"),
+    ("view made/talk.json folder/../made/talk.json", 2, "two of these would be talk.html"),
+    ("view made/talk.json --audio none.wav", 2, "nothing is there"),
+    ("view made/talk.json --theme pink", 2, "--theme: expected auto, light or dark, got 'pink'"),
+    ("view made/talk.json --audio short.wav", 1, "short.wav"),
+    ("realign none.json", 2, "none.json: expected JSON of an alignment, got no such file"),
+    ("realign made", 2, "got a folder; name files in it"),
+    ("realign made/moved.json --audio none.wav", 2, "none.wav: expected a recording or a folder of"),
+    ("realign made/talk.json made/moved.json --audio talk.wav", 2, "one recording for 2 alignments: give their folder"),
+    ("realign made/moved.json --audio made", 2, "'elsewhere/demo.flac' is not in"),
+    ("realign made/setting.json --audio talk.wav", 2, "setting.json: config.edges: expected 'auto' or 'spikes'"),
+    ("realign made/probs.json --audio talk.wav", 2, "from log-probs: give them with --audio FILE, --vocab and"),
+    ("realign made/nowhere.json", 2, "this alignment names no recording; give it with --audio"),
+    ("realign made/piped.json", 2, "this alignment names no recording; give it with --audio"),
+    ("realign made/nowhere.json --audio made", 2, "its recording 'nowhere' is not in"),
+    ("realign made/talk.json --format smil", 2, "--format smil needs an EPUB book as transcript; the transcript"),
+    ("convert made/talk.json", 2, "--format: expected the formats to write, such as srt,vtt; got none"),
+    ("convert made/talk.json --format srt,wav", 2, "expected formats out of json"),
+    ("convert made/talk.ctm --format srt", 2, "got a CTM file; did you mean made/talk.json?"),
+    ("convert made/other.json --format srt", 1, 'expected an alignment of format "ctc-align/1", got other JSON'),
+    ("convert none.json --format srt", 2, "expected JSON of an alignment, got no such file"),
+    ("convert made/talk.json --format srt,vtt --stdout", 2, "--stdout takes exactly one format"),
+    (
+        "convert made/talk.json --format smil",
+        2,
+        "smil needs an EPUB book as transcript; the transcript of made/talk.json",
+    ),
+    ("convert made/talk.json --format html --audio none.wav", 2, "--audio none.wav: expected a recording"),
+    ("convert made/talk.json --format ctm -o made", 2, "made/talk.ctm: exists already"),
     ("bench --format xml", 2, "--format: expected table or json, got 'xml'"),
     ("bench --device tpu", 2, "device: expected auto, cpu, cuda, cuda:N or mps, got 'tpu'"),
     ("demo --out-dir talk.txt", 2, "talk.txt: expected a folder for the outputs, but talk.txt is a file"),
@@ -258,6 +315,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Path(name).write_bytes(data)
     Path("folder").mkdir()
     soundfile.write("talk.wav", babble(1.0), 16000)
+    soundfile.write("short.wav", babble(0.5), 16000)
     for name in ("my talk.wav", "done.wav"):
         shutil.copy("talk.wav", name)
     np.save("scores.npy", np.zeros((5, 3), np.float32))

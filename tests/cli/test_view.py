@@ -1,17 +1,21 @@
-"""ctc-align view, and pages that the commands that align write."""
+"""ctc-align view and ctc-align realign, and pages that the commands that align write."""
 
 from __future__ import annotations
 
 import base64
 import json
 import re
+import shutil
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import soundfile
 from sample_alignments import aligned, make_alignment
 
+from ctc_align.alignment.aligner import Aligner
+from ctc_align.config import Settings
 from ctc_align.files import read_alignment
 from ctc_align.view import page
 
@@ -111,38 +115,6 @@ def test_sound_that_is_too_much_lies_beside_the_page(cli, talk, monkeypatch) -> 
     assert Path("pages/talk.ogg").read_bytes() == b"of somebody else"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["nothing.json"], "no such file"),
-        (["out"], "got a folder; name files in it: out/*.json"),
-        (["sounds/talk.wav"], "expected JSON of an alignment, got a sound or video file; ctc-align writes it"),
-        (["out/talk.TextGrid"], "got a TextGrid; did you mean out/talk.json?"),
-        (["out/talk.ctm"], "got a CTM file; did you mean"),
-        (["out/talk.eaf"], "got an ELAN file; did you mean"),
-        (["out/talk.srt"], "got subtitles; did you mean"),
-        (["page.html"], "got an HTML page; ctc-align"),
-        (["out/talk.svg"], "got a picture (SVG); did you mean"),
-        (["out/talk.json", "-o", "out/talk.ctm"], "expected a folder for the outputs, but out/talk.ctm is a file"),
-        (["out/talk.json", "sounds/../out/talk.json"], "two of these would be talk.html"),
-        (["out/talk.json", "--audio", "nowhere.wav"], "nothing is there"),
-        (["out/talk.json", "--theme", "pink"], "--theme: expected auto, light or dark, got 'pink'"),
-        (["out/talk.json", "--audio", "short.wav"], "short.wav"),
-    ],
-    ids=lambda value: value if isinstance(value, str) else "",
-)
-def test_mistakes_are_said_and_nothing_is_written(cli, talk, arguments, said) -> None:
-    for extension in ("TextGrid", "ctm", "eaf", "srt"):
-        read_alignment("out/talk.json").save(f"out/talk.{extension}")
-    Path("page.html").write_text("<!doctype html>\n<p>page")
-    Path("out/talk.svg").write_text("<?xml version='1.0'?>\n<svg/>")
-    soundfile.write("short.wav", np.random.default_rng(0).normal(0, 0.1, 16000), 16000)
-    result = cli("view", *arguments)
-    assert result.code == (1 if "short.wav" in said else 2)
-    assert said in result.error
-    assert not Path("talk.html").exists()
-
-
 def test_align_and_corpus_write_pages(cli, fake_aligner, here, monkeypatch) -> None:
     soundfile.write("talk.wav", np.random.default_rng(0).normal(0, 0.1, 32000), 16000)
     assert cli("talk.wav", "talk.txt", "--format", "json,html").code == 0
@@ -185,3 +157,119 @@ def test_sound_in_memory_is_inside_the_page(tmp_path) -> None:
     alignment.save(tmp_path / "a.html", sound=Audio(samples, 16000))
     assert data_of(tmp_path / "a.html")["sound"].startswith(b"OggS")
     assert page.MOST_EMBEDDED_BYTES == 20_000_000
+
+
+DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo, aligned with settings of its own, and `mended.json`: one of its words longer, by hand."""
+    place = tmp_path_factory.mktemp("realign")
+    shutil.copy(DEMO / "demo.flac", place / "demo.flac")
+    settings = Settings(edges="occupancy", labels="written")
+    aligned = Aligner("english", device="cpu", settings=settings).align(
+        place / "demo.flac", (DEMO / "demo.txt").read_text("utf-8")
+    )
+    aligned.save(place / "demo.json")
+    data = json.loads((place / "demo.json").read_text("utf-8"))
+    data["audio"] = "elsewhere/demo.flac"
+    data["config"]["later"] = "what a later version knows"
+    word = data["words"][3]
+    word |= {"end_s": round(word["end_s"] - 0.01, 5), "tokens": [], "by": "hand"}
+    (place / "mended.json").write_text(json.dumps(data), "utf-8")
+    return place
+
+
+def test_it_writes_beside_with_the_settings_of_the_file(cli, folder: Path, tmp_path: Path) -> None:
+    before = (folder / "mended.json").read_bytes()
+    result = cli("realign", folder / "mended.json", "--format", "json,ctm", "--out-dir", tmp_path)
+    assert (result.code, result.stdout) == (0, "")
+    assert "is it the same recording" not in result.stderr
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "mended.aligned.ctm",
+        "mended.aligned.json",
+        "mended.aligned.tokens.ctm",
+    ]
+    was, again = read_alignment(folder / "mended.json"), read_alignment(tmp_path / "mended.aligned.json")
+    assert (again.config["edges"], again.config["labels"]) == ("occupancy", "written")
+    assert (again.words[3].start_s, again.words[3].end_s) == (was.words[3].start_s, was.words[3].end_s)
+    assert again.words[3].tokens
+    assert again.words[4].start_s is not None
+    assert again.audio == str(folder / "demo.flac"), "found beside the file"
+    assert (folder / "mended.json").read_bytes() == before
+    result = cli("realign", folder / "mended.json", "--edges", "spikes", "--out-dir", tmp_path, "--force", "-q")
+    assert read_alignment(tmp_path / "mended.aligned.json").config["edges"] == "spikes"
+    assert "exists already" in cli("realign", folder / "mended.json", "--out-dir", tmp_path, code=2).stderr
+
+
+def test_a_textgrid_corrected_in_praat_becomes_a_table(cli, folder: Path, tmp_path: Path) -> None:
+    data = json.loads((folder / "demo.json").read_text("utf-8"))
+    data["words"][2]["by"] = "hand"
+    (tmp_path / "demo.json").write_text(json.dumps(data), "utf-8")
+    aligned = read_alignment(folder / "demo.json")
+    aligned.save(tmp_path / "demo.TextGrid")
+    third = aligned.words[2]
+    grid = (tmp_path / "demo.TextGrid").read_text("utf-8")
+    moved_s = round(third.start_s + 0.012, 5)
+    (tmp_path / "demo.TextGrid").write_text(grid.replace(f" {third.start_s:g}\n", f" {moved_s:g}\n"), "utf-8")
+    out = tmp_path / "out"
+    arguments = ("--hand", tmp_path, "--audio", folder, "--format", "csv,json", "--out-dir", out)
+    result = cli("realign", tmp_path / "demo.json", *arguments, code=0)
+    assert (
+        f"demo.TextGrid: {len(aligned.words)} hand-corrected words, 2 moved (1 of them also corrected in "
+        in result.stderr
+    )
+    again = read_alignment(out / "demo.aligned.json")
+    assert (again.words[2].start_s, again.words[1].end_s) == (moved_s, moved_s)
+    assert [(word.start_s, word.end_s) for word in again.words[3:]] == [
+        (word.start_s, word.end_s) for word in aligned.words[3:]
+    ]
+    assert f",{moved_s:.3f}," in (out / "demo.aligned.csv").read_text("utf-8")
+    refused = cli(
+        "realign", tmp_path / "demo.json", folder / "mended.json", "--hand", tmp_path / "demo.TextGrid", code=2
+    )
+    assert "one TextGrid for 2 alignments: give their folder" in refused.stderr
+
+
+def test_an_output_never_takes_the_place_of_an_input(cli, folder: Path, tmp_path: Path) -> None:
+    source = tmp_path / "a.json"
+    shutil.copy(folder / "mended.json", source)
+    shutil.copy(folder / "mended.json", tmp_path / "a.aligned.json")
+    audio = ("--audio", folder / "demo.flac", "--out-dir", tmp_path, "--force")
+    assert cli("realign", tmp_path / "a.aligned.json", *audio).code == 0
+    assert (tmp_path / "a.aligned.json").read_bytes() == source.read_bytes()
+    assert (tmp_path / "a.aligned.aligned.json").is_file()
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    both = cli(
+        "realign", source, tmp_path / "a.aligned.json", "--audio", folder, "--out-dir", tmp_path, "--force", code=2
+    )
+    assert f"{source} and {tmp_path / 'a.aligned.json'} would both be written to" in both.stderr
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def broken(data: dict[str, Any]) -> None:
+    data["words"][3] |= {"end_s": data["words"][3]["start_s"] + 0.02, "tokens": []}
+
+
+def test_of_several_files_those_that_fail_are_named(cli, folder: Path, tmp_path: Path) -> None:
+    data = json.loads((folder / "mended.json").read_text("utf-8"))
+    broken(data)
+    (tmp_path / "short.json").write_text(json.dumps(data), "utf-8")
+    data["words"][3]["text"] = "other"
+    (tmp_path / "other.json").write_text(json.dumps(data), "utf-8")
+    summary = tmp_path / "summary.json"  # a pattern such as OUT/*.json names it, too
+    summary.write_text('{"format": "ctc-align-corpus/1", "utterances": 3}')
+    part, export = tmp_path / "summary.0-of-2.json", tmp_path / "short.whisper.json"
+    part.write_bytes(summary.read_bytes())
+    export.write_text('{"text": "short"}')
+    files = [tmp_path / "short.json", tmp_path / "other.json", summary, part, export, folder / "mended.json"]
+    result = cli("realign", *files, "--audio", folder, "--out-dir", tmp_path / "out", code=1)
+    errors = [line for line in result.stderr.splitlines() if "error" in line]
+    assert len(errors) == 2
+    assert "short.json: demo: 'where' (" in errors[0]
+    assert "has no room for its sounds" in errors[0]
+    assert "other.json: word 4 'other' (" in errors[1]
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["mended.aligned.json"]
+    result = cli("realign", summary, part, "--out-dir", tmp_path / "out")
+    assert (result.code, result.stderr.count("expected an alignment of format")) == (1, 2)

@@ -246,16 +246,22 @@ def test_what_is_no_file_is_no_journal(tmp_path):
     assert list(journal_paths(tmp_path)) == [tmp_path / "journal.jsonl"]
 
 
+def flipped(row: bytes, place: int) -> bytes:
+    data = bytearray(row)
+    data[place] ^= 1
+    return bytes(data)
+
+
 @over_rows(
     ("damage", "told", "unsure"),
     [
-        ("flip", "line 4: its checksum does not match", "012"),
-        ("flip the line end", "line 4: its checksum does not match|line 4: not a line", "012"),
-        ("delete", r"line 4: expected line 4 of this journal, got line 5", "012"),
-        ("duplicate", r"line 5: expected line 5 of this journal, got line 4", "0123"),
-        ("swap", r"line 5: expected line 6 of this journal, got line 4", "0124"),
-        ("lose the checksum", "line 4: not a line of a journal", "012"),
-        ("lose the end", None, ""),
+        (lambda r: [*r[:3], flipped(r[3], 30), *r[4:]], "line 4: its checksum does not match", "012"),
+        (lambda r: [*r[:3], flipped(r[3], -1), *r[4:]], "line 4: its checksum does|line 4: not a line", "012"),
+        (lambda r: [*r[:3], *r[4:]], r"line 4: expected line 4 of this journal, got line 5", "012"),
+        (lambda r: [*r[:4], *r[3:]], r"line 5: expected line 5 of this journal, got line 4", "0123"),
+        (lambda r: [*r[:3], r[4], r[3], *r[5:]], r"line 5: expected line 6 of this journal, got line 4", "0124"),
+        (lambda r: [*r[:3], r[3].partition(b', "crc"')[0] + b"}\n", *r[4:]], "line 4: not a line of a journal", "012"),
+        (lambda r: [*r[:9], r[9][:-1]], None, ""),
     ],
 )
 def test_a_line_that_is_damaged_or_lost_is_told_and_those_before_it_are_unsure(
@@ -264,22 +270,7 @@ def test_a_line_that_is_damaged_or_lost_is_told_and_those_before_it_are_unsure(
     """u0 to u9, a line each: the lines before a lost one may not be the last of theirs."""
     folder = tmp_path_factory.mktemp("journal")
     path = written(folder / "journal.jsonl", *(line(f"u{i}") for i in range(10)))
-    rows = path.read_bytes().splitlines(keepends=True)
-    if damage.startswith("flip"):
-        place = 30 if damage == "flip" else -1
-        data = bytearray(rows[3])
-        data[place] ^= 1
-        rows[3] = bytes(data)
-    elif damage == "delete":
-        del rows[3]
-    elif damage == "duplicate":  # as an old line would be
-        rows.insert(4, rows[3])
-    elif damage == "swap":
-        rows[3], rows[4] = rows[4], rows[3]
-    elif damage == "lose the checksum":
-        rows[3] = rows[3][: rows[3].index(b', "crc"')] + b"}\n"
-    else:
-        rows[9] = rows[9][:-1]
+    rows = damage(path.read_bytes().splitlines(keepends=True))
     path.write_bytes(b"".join(rows))
     caplog.clear()
     outcomes = Outcomes([path])

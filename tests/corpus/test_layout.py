@@ -231,25 +231,6 @@ def test_labels_and_times_are_heeded(audio, tmp_path, layout):
         assert words.intervals[1].label == "One,"
 
 
-@pytest.mark.parametrize("layout", ["files", "shards"])
-def test_what_failed_or_changed_is_put_into_a_finished_group(audio, tmp_path, layout):
-    utterances = made_utterances(audio)
-    run(settings_of(tmp_path / "whole", layout), utterances)
-    settings = settings_of(tmp_path / "parts", layout)
-    run(settings, utterances, failing=["r1/u5", "r0/u0"])
-    assert contents(tmp_path / "parts") != contents(tmp_path / "whole")
-    assert run(settings, utterances, again=["r1/u5", "r0/u0"]) == ["r0/u0", "r1/u5"]
-    assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
-    run(settings, utterances, again=["r2/u9"], seed=3)
-    changed = {
-        name for name, data in contents(tmp_path / "parts").items() if contents(tmp_path / "whole")[name] != data
-    }
-    group = {"files": {"r2.TextGrid", "r2/u9.json", "r2/u9.ctm", "r2/u9.tokens.ctm"}}.get(
-        layout, {f"alignments-00002.{extension}" for extension in ("jsonl.gz", "ctm", "tokens.ctm")}
-    )
-    assert changed == group | {"manifest.nemo.jsonl", "manifest.lhotse.jsonl.gz"}
-
-
 def test_a_group_in_which_all_fail_has_no_files(audio, tmp_path):
     utterances = made_utterances(audio, 4)
     settings = settings_of(tmp_path, "shards")

@@ -17,8 +17,6 @@ from ctc_align.corpus.sources.utterance_ids import (
     HashIndex,
     TakenError,
     UsedIds,
-    hash31,
-    hash64,
     output_of,
 )
 
@@ -213,10 +211,3 @@ def test_an_index_is_a_dictionary(pairs):
             index.put(key, value)
             expected[key] = value
     assert {key: index.get(key) for key in expected} == expected
-
-
-def test_the_two_hashes_are_of_their_size_and_not_one_another():
-    names = [b"%d" % number for number in range(1000)]
-    assert all(0 <= hash64(name) < 2**64 and 0 <= hash31(name) < 2**31 for name in names)
-    assert not any(hash64(name) % 2**31 == hash31(name) for name in names)
-    assert len(set(map(hash31, names))) == 1000
