@@ -108,8 +108,9 @@ def _aligned(
     sound = samples.astype(np.float32), RATE
     labelled = LabelledUtterance(drawn.recording, drawn.speaker, sound, recording.text, drawn.words)
     utterance = spoken_utterance(aligner, labelled, keep_sound=True)
-    settings = aligner.inputs(utterance.emissions, recording.text).edge_settings
-    [edges] = batching.run([place_edges(utterance.emissions, utterance.tokens, utterance.spikes, settings)])
+    inputs = aligner.inputs(utterance.emissions, recording.text)
+    drawn_by = inputs.calibration, inputs.settings, inputs.backend
+    [edges] = batching.run([place_edges(utterance.emissions, utterance.tokens, utterance.spikes, *drawn_by)])
     return utterance, edges
 
 

@@ -19,8 +19,8 @@ from operator import itemgetter
 import numpy as np
 
 from ctc_align import units
-from ctc_align.alignment.confidence import Confidences, confidences
-from ctc_align.alignment.ctc_path import CtcPath, Spans, best_ctc_path, ctc_loss
+from ctc_align.alignment.confidence import confidences
+from ctc_align.alignment.ctc_path import Spans, best_ctc_path, ctc_loss
 from ctc_align.alignment.edges import duration_of, place_edges, seconds_at, share_out_wildcards
 from ctc_align.alignment.fit import assess_fit, mostly_likely
 from ctc_align.alignment.inputs import UtteranceInputs
@@ -64,14 +64,16 @@ class TokenizedWords:
         words: in their order.
         word_tokens: all pronunciations of each word.
         tokens: of those that fit best; a separator inside a word belongs to no word.
-        path: CTC's best one.
+        spikes: their frames on CTC's best path.
+        score: the log-probability of that path.
         loss: CTC's, over all paths; nan where it was not asked for.
     """
 
     words: Words
     word_tokens: Sequence[WordTokens]
     tokens: Tokens
-    path: CtcPath
+    spikes: Spans
+    score: float
     loss: float = float("nan")
 
 
@@ -84,7 +86,6 @@ class PlacedWords:
         loss, score: CTC's, of all aligned tokens in the order of time, over the whole recording; infinite where they
             have no path through all of it.
         ids: of these tokens, with separators between words.
-        backend: that found the paths.
         assessed: whether a confidence network has assessed the words.
     """
 
@@ -92,7 +93,6 @@ class PlacedWords:
     loss: float
     score: float
     ids: Sequence[int]
-    backend: str
     assessed: bool
 
 
@@ -127,7 +127,7 @@ def align_whole(inputs: UtteranceInputs, word_tokens: list[WordTokens]) -> Kerne
     chosen = yield from choose_tokens(inputs, word_tokens)
     inputs.progress.begin("edges")
     words, assessed = yield from place_words(inputs, chosen)
-    return PlacedWords(words, chosen.loss, chosen.path.score, chosen.tokens.ids, chosen.path.backend, assessed)
+    return PlacedWords(words, chosen.loss, chosen.score, chosen.tokens.ids, assessed)
 
 
 def choose_tokens(inputs: UtteranceInputs, word_tokens: list[WordTokens] | None = None) -> KernelSteps[TokenizedWords]:
@@ -139,8 +139,8 @@ def choose_tokens(inputs: UtteranceInputs, word_tokens: list[WordTokens] | None 
             emissions, words, word_tokens, inputs.tokenizer.separator, inputs.backend
         )
     tokenized = yield from choose_pronounced_tokens(inputs, words, word_tokens)
-    ids, path = tokenized.tokens.ids, tokenized.path
-    loss = yield from ctc_loss(emissions.log_probs, ids, emissions.blank, path, inputs.backend)
+    ids, blank = tokenized.tokens.ids, emissions.blank
+    loss = yield from ctc_loss(emissions.log_probs, ids, blank, tokenized.score, inputs.backend)
     return replace(tokenized, loss=loss)
 
 
@@ -149,10 +149,10 @@ def choose_pronounced_tokens(
 ) -> KernelSteps[TokenizedWords]:
     """Choose the pronunciations that the audio prefers. Raises InputError if they do not fit into the emissions."""
     separator = inputs.tokenizer.separator
-    tokens, path = yield from choose_pronunciations(inputs.emissions, word_tokens, separator, inputs.backend)
+    tokens, spikes, score = yield from choose_pronunciations(inputs.emissions, word_tokens, separator, inputs.backend)
     # A word of two spoken parts holds a separator, which is not a sound of it.
     owners = tuple(-1 if token == separator else word for token, word in zip(tokens.ids, tokens.words))
-    return TokenizedWords(words, word_tokens, replace(tokens, words=owners), path)
+    return TokenizedWords(words, word_tokens, replace(tokens, words=owners), spikes, score)
 
 
 def place_words(
@@ -161,19 +161,21 @@ def place_words(
     """Return the words with times and confidences, and whether a confidence network has assessed them."""
     emissions = inputs.emissions
     tokens, spikes, edges = yield from place_tokens(inputs, tokenized)
-    confidence = confidences(emissions, tokens, spikes, edges, inputs.calibration, inputs.confidence_network)
+    of_tokens, of_words, assessed = confidences(
+        emissions, tokens, spikes, edges, inputs.calibration, inputs.confidence_network
+    )
     edges = yield from adjust_edges(inputs, tokens, edges)
-    return aligned_words(tokenized.words, tokens, edges, confidence, emissions), confidence.assessed
+    return aligned_words(tokenized.words, tokens, edges, of_tokens, of_words, emissions), assessed
 
 
 def place_tokens(inputs: UtteranceInputs, tokenized: TokenizedWords) -> KernelSteps[tuple[Tokens, Spans, Spans]]:
     """Return the tokens with wildcards for the letters that the vocabulary lacks, their spikes, and their edges."""
-    emissions, tokens, spikes = inputs.emissions, tokenized.tokens, tokenized.path.spans
+    emissions, tokens, spikes = inputs.emissions, tokenized.tokens, tokenized.spikes
     if inputs.settings.unknown == "wildcard":
         tokens, spikes = yield from place_wildcards(
             emissions, tokens, spikes, tokenized.word_tokens, inputs.tokenizer.separator, inputs.backend
         )
-    edges = yield from place_edges(emissions, tokens, spikes, inputs.edge_settings)
+    edges = yield from place_edges(emissions, tokens, spikes, inputs.calibration, inputs.settings, inputs.backend)
     return tokens, spikes, share_out_wildcards(edges, tokens)
 
 
@@ -197,7 +199,7 @@ def build_alignment(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], 
         audio=inputs.audio,
         duration_s=duration_of(inputs.emissions),
         model=inputs.model,
-        backend=placed.backend,
+        backend=inputs.backend,
         frame_shift_s=inputs.emissions.frame_shift_s,
         loss=placed.loss,
         score=placed.score,
@@ -221,15 +223,18 @@ def build_alignment(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], 
 
 
 def aligned_words(
-    words: Words, tokens: Tokens, edges: Spans, confidence: Confidences, emissions: Emissions
+    words: Words,
+    tokens: Tokens,
+    edges: Spans,
+    of_tokens: Sequence[float],
+    of_words: Sequence[float],
+    emissions: Emissions,
 ) -> tuple[AlignedWord, ...]:
-    """Return every word of the transcript, in order, with the times and confidences of its tokens."""
+    """Return every word of the transcript, in order, with the times of its tokens and the confidences of both."""
     # Tokens are in the order of their words; those between words belong to none.
-    owned = (
-        (w, token) for w, token in zip(tokens.words, _timed_tokens(tokens, edges, confidence, emissions)) if w >= 0
-    )
+    owned = ((w, token) for w, token in zip(tokens.words, _timed_tokens(tokens, edges, of_tokens, emissions)) if w >= 0)
     by_word = groupby(owned, key=itemgetter(0))
-    of_word = iter(confidence.words)
+    of_word = iter(of_words)
     next_word, next_tokens = next(by_word, (-1, iter(())))
     aligned = []
     for w, word in enumerate(words.words):
@@ -267,7 +272,7 @@ def word_without_times(word: Word, tokens: WordTokens | None = None) -> AlignedW
 
 
 def _timed_tokens(
-    tokens: Tokens, edges: Spans, confidence: Confidences, emissions: Emissions
+    tokens: Tokens, edges: Spans, confidence: Sequence[float], emissions: Emissions
 ) -> Iterator[AlignedToken]:
     shift_s, begin_s, duration_s = emissions.frame_shift_s, emissions.first_frame_s, duration_of(emissions)
     spreads: Iterator[tuple[float, float]] | Iterator[tuple[None, None]] = repeat((None, None))
@@ -275,7 +280,7 @@ def _timed_tokens(
         ms = units.seconds_to_ms(shift_s)
         spreads = zip((edges.start_sd * ms).round(2).tolist(), (edges.end_sd * ms).round(2).tolist())
     for label, start, end, sure, sd in zip(
-        tokens.labels, _one_by_one(edges.start), _one_by_one(edges.end), confidence.tokens, spreads
+        tokens.labels, _one_by_one(edges.start), _one_by_one(edges.end), confidence, spreads
     ):
         start_s, end_s = seconds_at(start, shift_s, begin_s), seconds_at(end, shift_s, begin_s)
         yield AlignedToken(label, max(start_s, 0.0), min(end_s, duration_s), sure, *sd)
@@ -296,16 +301,15 @@ def align_islands(
     found: dict[int, AlignedWord] = {}
     ids: list[int] = []
     separator = inputs.tokenizer.separator
-    assessed, backend = False, inputs.backend
+    assessed = False
     for number, island in enumerate(islands, start=1):
         inputs.progress.begin(f"edges, part {number} of {len(islands)}")
         part, tokens, positions = _part_of_island(inputs, word_tokens, island)
         try:
             tokenized = yield from choose_pronounced_tokens(part, part.words, tokens)
-            aligned, assessed_here = yield from place_words(part, tokenized)
+            aligned, assessed = yield from place_words(part, tokenized)
         except InputError:  # more sounds than fit there, or no path: something else is said there
             continue
-        assessed, backend = assessed_here, tokenized.path.backend
         words = [aligned[position] for position in positions]
         if assessed and len(islands) > 1 and not mostly_likely(words):
             continue  # the search has found it by chance
@@ -314,7 +318,7 @@ def align_islands(
         ids += tokenized.tokens.ids
         found.update(zip(island.words.tolist(), words))
     loss, score = yield from losses(inputs, ids)
-    return PlacedWords(_in_text_order(inputs.words, word_tokens, found), loss, score, ids, backend, assessed)
+    return PlacedWords(_in_text_order(inputs.words, word_tokens, found), loss, score, ids, assessed)
 
 
 def _part_of_island(
@@ -350,10 +354,10 @@ def losses(inputs: UtteranceInputs, ids: Sequence[int]) -> KernelSteps[tuple[flo
     """Return the loss and the best path's score of tokens over the whole recording; infinite without a path."""
     log_probs, blank = inputs.emissions.log_probs, inputs.emissions.blank
     try:
-        path = yield from best_ctc_path(log_probs, ids, blank, backend=inputs.backend)
+        _, score = yield from best_ctc_path(log_probs, ids, blank, backend=inputs.backend)
     except InputError:
         return float("inf"), float("-inf")
-    return (yield from ctc_loss(log_probs, ids, blank, path, inputs.backend)), path.score
+    return (yield from ctc_loss(log_probs, ids, blank, score, inputs.backend)), score
 
 
 def _in_text_order(

@@ -35,7 +35,7 @@ from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.files import Alignment
 from ctc_align.files.json_files import is_fixed
-from ctc_align.kernels import batching
+from ctc_align.kernels import backend_of, batching
 from ctc_align.kernels.batching import KernelSteps
 from ctc_align.models import AUTO
 from ctc_align.models.calibration import Calibration, file_in, read_calibration
@@ -438,7 +438,7 @@ class Aligner:
             tokenizer,
             calibration.at(emissions.frame_shift_s, emissions.vocab),
             settings,
-            self.backend,
+            backend_of(emissions.log_probs) if self.backend == "auto" else self.backend,
             self.model.confidence_network if self.model and has_model_vocab else None,
             self._edge_network if has_model_vocab else None,
             report or StepProgress(),

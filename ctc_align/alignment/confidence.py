@@ -50,18 +50,6 @@ SPEECH_NATS, SILENCE_NATS = 2.0, -1.0
 """A frame is surely speech, or silence, where the best sound is better than silence by more, or by less."""
 
 
-@dataclass(frozen=True)
-class Confidences:
-    """Confidences in [0, 1] of each token (L,), and of each word that has tokens, in order.
-
-    `assessed` if a confidence network has said whether the words are there at all, or there is no time for them.
-    """
-
-    tokens: Sequence[float]
-    words: Sequence[float]
-    assessed: bool = False
-
-
 def confidences(
     emissions: Emissions,
     tokens: Tokens,
@@ -69,7 +57,7 @@ def confidences(
     edges: Spans,
     calibration: Calibration,
     network: ConfidenceNetwork | None = None,
-) -> Confidences:
+) -> tuple[list[float], list[float], bool]:
     """Return confidences by the network or the calibration where edges have spreads, else by the spikes alone.
 
     Args:
@@ -79,6 +67,10 @@ def confidences(
         edges: where they begin and end.
         calibration: the model's.
         network: the model's, if it has one.
+
+    Returns:
+        Confidences in [0, 1] of each token (L,), and of each word that has tokens, in order; and whether the words are
+        assessed: a confidence network has said whether they are there at all, or there is no time for them.
     """
     spoken, begins = word_begins(tokens)
     lacking = np.asarray(tokens.ids) == WILDCARD
@@ -100,7 +92,7 @@ def confidences(
         of_token, known = of_token * TOO_DENSE, known * TOO_DENSE
     if fits is None or (network is None and not calibration.word_confidence):
         of_word = np.array(geometric_means(np.where(lacking, 1.0, of_token)[spoken], begins.tolist()))
-        return Confidences(of_token.tolist(), (of_word * known).tolist(), assessed=dense)
+        return of_token.tolist(), (of_word * known).tolist(), dense
     if calibration.token_confidence:
         of_token[spoken] = probability(fits.features(np.arange(len(spoken) + 1)), calibration.token_confidence)
         of_token[lacking] = 0.0
@@ -115,7 +107,7 @@ def confidences(
         of_word = probability(of_sounds, calibration.word_confidence) * here
     of_token[spoken] *= np.repeat(here, lengths)
     # More digits would be noise of single precision.
-    return Confidences(of_token.round(4).tolist(), (of_word * known).round(4).tolist(), assessed=network is not None)
+    return of_token.round(4).tolist(), (of_word * known).round(4).tolist(), network is not None
 
 
 def geometric_means(confidence: np.ndarray, begins: Sequence[int]) -> list[float]:

@@ -54,15 +54,6 @@ class Spans:
         return replace(self, start=self.start + frames, end=self.end + frames)
 
 
-@dataclass(frozen=True)
-class CtcPath:
-    """The best CTC path: the frames of its tokens, its log-probability, and the backend that found it."""
-
-    spans: Spans
-    score: float
-    backend: str
-
-
 def spoken_indices(tokens: Tokens) -> np.ndarray:
     """Return the indices of the tokens that belong to words: all but separators."""
     return np.flatnonzero(np.asarray(tokens.words) >= 0)
@@ -85,8 +76,8 @@ def best_ctc_path(
     *,
     wildcard: torch.Tensor | None = None,
     backend: str = "auto",
-) -> KernelSteps[CtcPath]:
-    """Find the best CTC path.
+) -> KernelSteps[tuple[Spans, float]]:
+    """Find the best CTC path; return the frames of its tokens, its spikes, and its log-probability.
 
     Args:
         log_probs: (T, C).
@@ -99,7 +90,7 @@ def best_ctc_path(
         TooShortError: the tokens, and the blanks between equal ones, are more than T.
         EmissionsError: every path has probability zero.
     """
-    states, score, ran = yield BestPath(log_probs, CtcTargets(ids, blank), wildcard, backend=backend)
+    states, score, _ = yield BestPath(log_probs, CtcTargets(ids, blank), wildcard, backend=backend)
     if score == float("-inf"):
         needed = lattice.ctc([np.asarray(ids, np.int64)], blank).min_frames.item()
         if needed > len(log_probs):
@@ -114,12 +105,12 @@ def best_ctc_path(
     # The states of CTC are blank, token 0, blank, token 1, … blank.
     token_of_state = np.full(2 * len(ids) + 1, -1, np.int64)
     token_of_state[1::2] = np.arange(len(ids))
-    return CtcPath(token_spans(states, token_of_state, len(ids)), score, ran)
+    return token_spans(states, token_of_state, len(ids)), score
 
 
 def best_word_path(
     emissions: Emissions, tokens: Tokens, *, wildcard: torch.Tensor | None = None, backend: str = "auto"
-) -> KernelSteps[CtcPath]:
+) -> KernelSteps[tuple[Spans, float]]:
     """Find the best CTC path; for a model with segmentation states, one that does not tear words apart.
 
     To CTC a second of blanks is as likely inside a word as outside. In long pauses with noise, and where something is
@@ -132,15 +123,15 @@ def best_word_path(
         tokens: what is said.
         wildcard, backend: as for `best_ctc_path`.
 
-    Raises: as `best_ctc_path`.
+    Returns and raises: as `best_ctc_path`.
     """
     log_probs, blank = emissions.log_probs, emissions.blank
-    path = yield from best_ctc_path(log_probs, tokens.ids, blank, wildcard=wildcard, backend=backend)
+    spikes, score = yield from best_ctc_path(log_probs, tokens.ids, blank, wildcard=wildcard, backend=backend)
     ids, owner = np.asarray(tokens.ids, np.int64), np.asarray(tokens.words)
     inside = (owner[1:] == owner[:-1]) & (owner[1:] >= 0)
-    torn = (inside & (path.spans.start[1:] - path.spans.end[:-1] > GAP_FRAMES)).any()
+    torn = (inside & (spikes.start[1:] - spikes.end[:-1] > GAP_FRAMES)).any()
     if emissions.states is None or not torn:
-        return path
+        return spikes, score
     # Blanks inside words emit a class of their own: the wildcard's scores, where no token needs these, else a new one.
     costly, inner_blank = log_probs[:, blank] - GAP_COST, lattice.WILDCARD
     if lattice.WILDCARD in tokens.ids:
@@ -166,10 +157,10 @@ def best_word_path(
     spans = None
     if len(log_probs) * len(ids) > MOST_CELLS:
         word_starts = np.flatnonzero((np.diff(owner, prepend=-2) != 0) & (owner >= 0))
-        spans = yield from _in_windows(part, path.spans, word_starts, len(log_probs))
+        spans = yield from _in_windows(part, spikes, word_starts, len(log_probs))
     if spans is None:
         spans = yield from part(0, len(log_probs), 0, len(ids))
-    return path if spans is None else replace(path, spans=spans)
+    return spikes if spans is None else spans, score
 
 
 def _in_windows(
@@ -244,9 +235,9 @@ def token_spans(states: np.ndarray, token_of_state: np.ndarray, tokens: int) -> 
 
 
 def ctc_loss(
-    log_probs: torch.Tensor, ids: Sequence[int], blank: int, path: CtcPath, backend: str
+    log_probs: torch.Tensor, ids: Sequence[int], blank: int, best_score: float, backend: str
 ) -> KernelSteps[float]:
-    """Return the exact CTC loss -log p(ids | audio), natural log, over all paths; `path` is the best of them."""
+    """Return the exact CTC loss -log p(ids | audio), natural log, over all paths; the best has `best_score`."""
     score = yield Forward(log_probs, CtcTargets(ids, blank), backend=backend)
     # One path is never likelier than all together; where it is the only one, rounding may say so.
-    return min(-score, -path.score)
+    return min(-score, -best_score)

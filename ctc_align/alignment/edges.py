@@ -17,6 +17,7 @@ from ctc_align import units
 from ctc_align.alignment.ctc_path import Spans, best_ctc_path, runs_of, spoken_indices
 from ctc_align.alignment.segmentation import SpokenTokens, segment, segmented_sounds, soft_edges
 from ctc_align.alignment.wildcard import scores_of
+from ctc_align.config import Settings
 from ctc_align.errors import InputError
 from ctc_align.kernels.batching import KernelSteps
 from ctc_align.lattice import WILDCARD
@@ -32,57 +33,45 @@ LONG, LONGER, SHORT = 1.5, 2.25, 0.5
 setting `shortest_pause_s`."""
 
 
-@dataclass(frozen=True)
-class EdgeSettings:
-    """How edges are drawn, as far as settings and calibration decide it.
+def edge_method(method: str, calibration: Calibration, *, segmented: bool) -> str:
+    """Return the method for a model with or without a segmentation; never "auto".
 
-    Attributes:
-        method: the setting `edges`; what it means depends on whether the model has a segmentation:
+    `method` is the setting `edges`; what it means depends on whether the model has a segmentation:
 
-            | method     | with segmentation                    | without                                              |
-            |------------|--------------------------------------|------------------------------------------------------|
-            | spikes     | frames of CTC's best path            | frames of CTC's best path                            |
-            | occupancy  | medians over all segmentations       | medians over all paths of CTC                        |
-            | calibrated | best segmentation + offsets          | best path of CTC with the cost of blanks + offsets   |
-            | refined    | medians over segmentations + offsets | as calibrated                                        |
-            | auto       | as refined                           | calibrated if CTC is calibrated, else spikes         |
+        | method     | with segmentation                    | without                                              |
+        |------------|--------------------------------------|------------------------------------------------------|
+        | spikes     | frames of CTC's best path            | frames of CTC's best path                            |
+        | occupancy  | medians over all segmentations       | medians over all paths of CTC                        |
+        | calibrated | best segmentation + offsets          | best path of CTC with the cost of blanks + offsets   |
+        | refined    | medians over segmentations + offsets | as calibrated                                        |
+        | auto       | as refined                           | calibrated if CTC is calibrated, else spikes         |
 
-            With "refined" and "auto" a network, if there is one, then refines the edges from the audio (`may_refine`).
-
-        calibration: the model's.
-        band_s, shortest_pause_s: see `Settings`.
-        backend: of the kernels.
+    With "refined" and "auto" a network, if there is one, then refines the edges from the audio (`may_refine`).
     """
+    if method == "auto":
+        return "refined" if segmented else "calibrated" if calibration.draws else "spikes"
+    return "calibrated" if method == "refined" and not segmented else method
 
-    method: str
-    calibration: Calibration
-    band_s: float
-    shortest_pause_s: float
-    backend: str
 
-    def resolved(self, *, segmented: bool) -> str:
-        """Return the method for a model with or without a segmentation; never "auto"."""
-        if self.method == "auto":
-            return "refined" if segmented else "calibrated" if self.calibration.draws else "spikes"
-        return "calibrated" if self.method == "refined" and not segmented else self.method
+def edges_warning(
+    method: str, calibration: Calibration, network: EdgeNetwork | None, emissions: Emissions, whose: str
+) -> str:
+    """Return a warning if the method is not possible, with the edges used instead; "" if it is possible.
 
-    def missing(self, whose: str, network: EdgeNetwork | None, emissions: Emissions) -> str:
-        """Return a warning if the method is not possible, with the edges used instead; "" if it is possible.
-
-        `whose` names the model or calibration that lacks something.
-        """
-        calibration, segmented = self.calibration, emissions.states is not None
-        if self.method == "refined" and not refines_edges(self.method, network, emissions):
-            lacking = f"{whose}: no network for edges" if network is None else "there is no audio"
-            drawn = "medians over all paths"
-        elif self.method == "calibrated" and not (calibration.offsets_ms if segmented else calibration.draws):
-            lacking = f"{whose}: no calibration of edges; make one with ctc-align calibrate"
-            drawn = "the edges of the best path"
-        else:
-            return ""
-        if not segmented:
-            drawn = "calibrated spikes of CTC" if calibration.draws else "spikes of CTC"
-        return f"--edges {self.method} is not possible here ({lacking}): using {drawn}"
+    `whose` names the model or calibration that lacks something.
+    """
+    segmented = emissions.states is not None
+    if method == "refined" and not refines_edges(method, network, emissions):
+        lacking = f"{whose}: no network for edges" if network is None else "there is no audio"
+        drawn = "medians over all paths"
+    elif method == "calibrated" and not (calibration.offsets_ms if segmented else calibration.draws):
+        lacking = f"{whose}: no calibration of edges; make one with ctc-align calibrate"
+        drawn = "the edges of the best path"
+    else:
+        return ""
+    if not segmented:
+        drawn = "calibrated spikes of CTC" if calibration.draws else "spikes of CTC"
+    return f"--edges {method} is not possible here ({lacking}): using {drawn}"
 
 
 def may_refine(method: str, network: EdgeNetwork | None) -> bool:
@@ -95,25 +84,29 @@ def refines_edges(method: str, network: EdgeNetwork | None, emissions: Emissions
     return may_refine(method, network) and emissions.sound is not None
 
 
-def place_edges(emissions: Emissions, tokens: Tokens, spikes: Spans, settings: EdgeSettings) -> KernelSteps[Spans]:
+def place_edges(
+    emissions: Emissions, tokens: Tokens, spikes: Spans, calibration: Calibration, settings: Settings, backend: str
+) -> KernelSteps[Spans]:
     """Return where the tokens of an utterance begin and end, between frames.
 
     Args:
         emissions: of the utterance.
         tokens: what is said, wildcards and separators included.
         spikes: where CTC's best path has them.
-        settings: how to draw.
+        calibration: the model's.
+        settings: of the caller: `edges`, `band_s` and `shortest_pause_s`.
+        backend: see `ctc_align.kernels`.
     """
     segmented = emissions.states is not None
-    method, calibration = settings.resolved(segmented=segmented), settings.calibration
+    method = edge_method(settings.edges, calibration, segmented=segmented)
     segments = None
     if segmented and method != "spikes":
         band_frames = max(1, units.seconds_to_frames(settings.band_s, emissions.frame_shift_s))
-        segments = yield from segment(emissions, tokens, spikes, band_frames, settings.backend)
+        segments = yield from segment(emissions, tokens, spikes, band_frames, backend)
     medians = None
     # Where a segmentation does not fit there are only spikes.
     if method in ("occupancy", "refined") and segmented == (segments is not None):
-        medians = yield from _medians(emissions, tokens, segments or spikes, settings)
+        medians = yield from _medians(emissions, tokens, segments or spikes, calibration.scale, backend)
     if method in ("spikes", "occupancy"):
         calibration = replace(calibration, offsets_ms={})
     if segments is not None:
@@ -122,39 +115,37 @@ def place_edges(emissions: Emissions, tokens: Tokens, spikes: Spans, settings: E
     if segmented:
         calibration = Calibration(ipa=calibration.ipa)  # its constants are those of segments
     elif method == "calibrated" and calibration.blank_cost:
-        spikes = yield from _spikes_with_costly_blanks(emissions, tokens, spikes, settings)
+        spikes = yield from _spikes_with_costly_blanks(emissions, tokens, spikes, calibration.blank_cost, backend)
     gap_frames = calibration.spike_gap_s / emissions.frame_shift_s if method == "calibrated" else 0.0
     return correct_edges(spikes, medians, tokens, calibration, frames_in(emissions), PauseRule(gap_frames, spikes=True))
 
 
-def _medians(emissions: Emissions, tokens: Tokens, spans: Spans, settings: EdgeSettings) -> KernelSteps[Spans]:
-    """Return medians over all paths, of the tokens that belong to words."""
+def _medians(emissions: Emissions, tokens: Tokens, spans: Spans, scale: float, backend: str) -> KernelSteps[Spans]:
+    """Return medians over all paths, of the tokens that belong to words; `scale` is a factor of the states' scores."""
     if emissions.states is not None:
         _, sounds = segmented_sounds(emissions, tokens, spans)
-        return (yield from soft_edges(sounds, settings.calibration.scale, settings.backend))
+        return (yield from soft_edges(sounds, scale, backend))
     # Scores of CTC are used as they are: its peaks leave no edge to draw more softly.
     words, wildcard = np.asarray(tokens.words), scores_of(emissions) if WILDCARD in tokens.ids else None
     sounds = SpokenTokens(
         emissions.log_probs, np.asarray(tokens.ids), words, spans, blank=emissions.blank, wildcard=wildcard
     )
-    medians = yield from soft_edges(sounds, 1.0, settings.backend)
+    medians = yield from soft_edges(sounds, 1.0, backend)
     return medians.of(spoken_indices(tokens))
 
 
 def _spikes_with_costly_blanks(
-    emissions: Emissions, tokens: Tokens, spikes: Spans, settings: EdgeSettings
+    emissions: Emissions, tokens: Tokens, spikes: Spans, blank_cost: float, backend: str
 ) -> KernelSteps[Spans]:
-    """Return CTC's best path where each frame of blank costs what the calibration says; `spikes` if none fits."""
+    """Return CTC's best path where each frame of blank costs `blank_cost` nats; `spikes` if none fits."""
     log_probs = emissions.log_probs.clone()
-    log_probs[:, emissions.blank] -= settings.calibration.blank_cost
+    log_probs[:, emissions.blank] -= blank_cost
     wildcard = scores_of(emissions) if WILDCARD in tokens.ids else None
     try:
-        path = yield from best_ctc_path(
-            log_probs, tokens.ids, emissions.blank, wildcard=wildcard, backend=settings.backend
-        )
+        costly, _ = yield from best_ctc_path(log_probs, tokens.ids, emissions.blank, wildcard=wildcard, backend=backend)
     except InputError:
         return spikes
-    return path.spans
+    return costly
 
 
 def correct_edges(

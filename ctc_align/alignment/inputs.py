@@ -12,7 +12,7 @@ from typing import ClassVar, NoReturn, TypedDict
 import torch
 
 from ctc_align import units
-from ctc_align.alignment.edges import EdgeSettings, duration_of, refines_edges
+from ctc_align.alignment.edges import duration_of, edges_warning, refines_edges
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, EmissionsError, LexiconError, UsageError
 from ctc_align.kernels.batching import KernelSteps
@@ -136,7 +136,7 @@ class UtteranceInputs:
         tokenizer: of the emissions' vocabulary.
         calibration: of the model.
         settings: of the caller.
-        backend: of the kernels.
+        backend: of the kernels: the one that runs, never "auto".
         confidence_network, edge_network: of the model, if it has them.
         progress: of the alignment.
     """
@@ -155,20 +155,14 @@ class UtteranceInputs:
     progress: StepProgress = field(default_factory=StepProgress)
 
     @property
-    def edge_settings(self) -> EdgeSettings:
-        """How the edges are drawn."""
-        settings = self.settings
-        return EdgeSettings(settings.edges, self.calibration, settings.band_s, settings.shortest_pause_s, self.backend)
-
-    @property
     def refines_edges(self) -> bool:
         """True if the network draws the edges finely."""
         return refines_edges(self.settings.edges, self.edge_network, self.emissions)
 
     def warn_of_edges(self) -> None:
         """Log a warning if the edges that the settings ask for are not possible."""
-        whose = self.settings.calibration or self.model
-        if warning := self.edge_settings.missing(whose, self.edge_network, self.emissions):
+        method, whose = self.settings.edges, self.settings.calibration or self.model
+        if warning := edges_warning(method, self.calibration, self.edge_network, self.emissions, whose):
             logger.warning("%s", warning)
 
 

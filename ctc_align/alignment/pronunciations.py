@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from ctc_align import lattice
-from ctc_align.alignment.ctc_path import NEAR_FRAMES, CtcPath, Spans, best_word_path, spoken_indices, token_spans
+from ctc_align.alignment.ctc_path import NEAR_FRAMES, Spans, best_word_path, spoken_indices, token_spans
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, EmissionsError, InputError, TranscriptError
 from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, KernelSteps
@@ -78,8 +78,9 @@ def check_word_tokens(word_tokens: Sequence[WordTokens], emissions: Emissions, s
 
 def choose_pronunciations(
     emissions: Emissions, word_tokens: Sequence[WordTokens], separator: int | None, backend: str = "auto"
-) -> KernelSteps[tuple[Tokens, CtcPath]]:
-    """Choose the pronunciation of each word that the audio prefers; return the tokens and their `best_word_path`.
+) -> KernelSteps[tuple[Tokens, Spans, float]]:
+    """Choose the pronunciation of each word that the audio prefers; return the tokens and their `best_word_path`, as
+    its spikes and its score.
 
     Every word starts with its first pronunciation. All pronunciations of a word that has several are scored by CTC over
     the frames between the neighbouring words' spikes, and the best one is used (the earlier one on a tie).
@@ -95,21 +96,21 @@ def choose_pronunciations(
         EmissionsError: every path has probability zero.
     """
 
-    def path_of(choice: list[int]) -> KernelSteps[tuple[Tokens, CtcPath]]:
+    def path_of(choice: list[int]) -> KernelSteps[tuple[Tokens, Spans, float]]:
         tokens = join(word_tokens, choice, separator)
-        return tokens, (yield from best_word_path(emissions, tokens, backend=backend))
+        return tokens, *(yield from best_word_path(emissions, tokens, backend=backend))
 
     choice = [0] * len(word_tokens)
     try:
-        tokens, path = yield from path_of(choice)
+        tokens, spikes, score = yield from path_of(choice)
     except InputError:
         lengths = [[len(said.ids) for said in word.pronunciations] for word in word_tokens]
         shortest = [int(np.argmin(each)) if each else 0 for each in lengths]
         if shortest == choice:
             raise
         choice = shortest
-        tokens, path = yield from path_of(choice)
-    windows = list(_windows(len(emissions.log_probs), word_tokens, tokens, path))
+        tokens, spikes, score = yield from path_of(choice)
+    windows = list(_windows(len(emissions.log_probs), word_tokens, tokens, spikes))
     scores = yield [
         Forward(emissions.log_probs[low:high], CtcTargets(said.ids, emissions.blank), backend=backend)
         for word, low, high in windows
@@ -118,22 +119,22 @@ def choose_pronunciations(
     better, each_score = list(choice), iter(scores)
     for word, _, _ in windows:
         best = float("-inf")
-        for number, score in zip(range(len(word_tokens[word].pronunciations)), each_score):
-            if score > best:
-                best, better[word] = score, number
+        for number, of_one in zip(range(len(word_tokens[word].pronunciations)), each_score):
+            if of_one > best:
+                best, better[word] = of_one, number
     if better != choice:
         with suppress(InputError):  # what is better word by word may not fit as a whole
-            tokens, path = yield from path_of(better)
-    return tokens, path
+            tokens, spikes, score = yield from path_of(better)
+    return tokens, spikes, score
 
 
 def _windows(
-    frames: int, word_tokens: Sequence[WordTokens], tokens: Tokens, path: CtcPath
+    frames: int, word_tokens: Sequence[WordTokens], tokens: Tokens, spikes: Spans
 ) -> Iterator[tuple[int, int, int]]:
     """Yield each word with several pronunciations, and the frames [low, high) over which these are scored."""
     owner = np.asarray(tokens.words, np.int64)
     begins = np.flatnonzero(np.diff(owner, prepend=-2)).tolist()
-    first, last = path.spans.start.tolist(), path.spans.end.tolist()
+    first, last = spikes.start.tolist(), spikes.end.tolist()
     for start, end in zip(begins, [*begins[1:], len(owner)]):
         word = tokens.words[start]
         if word < 0 or len(word_tokens[word].pronunciations) < 2:

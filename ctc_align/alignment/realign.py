@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from os import PathLike
 
 import numpy as np
@@ -31,7 +31,7 @@ from ctc_align.alignment.align_utterance import (
 )
 from ctc_align.alignment.confidence import confidences
 from ctc_align.alignment.ctc_path import Spans, best_ctc_path, spoken_indices
-from ctc_align.alignment.edges import duration_of, in_order, shortest_pause
+from ctc_align.alignment.edges import duration_of, edge_method, in_order, shortest_pause
 from ctc_align.alignment.fit import mostly_likely
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.islands import Island, find_islands
@@ -44,7 +44,6 @@ from ctc_align.files import Alignment
 from ctc_align.files.json_files import SLACK_S, fixed_name, is_fixed
 from ctc_align.kernels.batching import KernelSteps
 from ctc_align.lattice import WILDCARD
-from ctc_align.models.calibration import Calibration
 from ctc_align.text import require_words, words_of
 from ctc_align.text.sounds import phones_together
 from ctc_align.types import (
@@ -173,7 +172,7 @@ class _Realignment:
         self.pieces: dict[int, PlacedTokens] = {}
         self.words: dict[int, AlignedWord] = {}
         self.ids: dict[int, Sequence[int]] = {}
-        self.assessed, self.backend = False, inputs.backend
+        self.assessed = False
         vocab, blank = inputs.emissions.vocab, inputs.emissions.blank
         self.known_ids = {label: index for index, label in enumerate(vocab) if index != blank}
         for word in word_tokens:
@@ -225,8 +224,10 @@ class _Realignment:
         tokens = Tokens(tuple(ids), tuple(token.token for token in word.tokens), (stretch.first,) * len(ids))
         wildcard = scores_of(part) if WILDCARD in ids else None
         try:
-            path = yield from best_ctc_path(part.log_probs, ids, part.blank, wildcard=wildcard, backend=inputs.backend)
-            spikes, self.backend = path.spans.shifted(first), path.backend
+            spikes, _ = yield from best_ctc_path(
+                part.log_probs, ids, part.blank, wildcard=wildcard, backend=inputs.backend
+            )
+            spikes = spikes.shifted(first)
         except InputError:  # shorter than CTC needs: a person has seen that it is there
             middle = np.floor((edges.start + edges.end) / 2).astype(np.int64)
             middle = np.clip(middle, 0, len(inputs.emissions.log_probs) - 1)
@@ -311,7 +312,6 @@ class _Realignment:
         part = self._part(words, low, high)
         tokenized = yield from choose_pronounced_tokens(part, part.words, tokens)
         row, spikes, edges = yield from place_tokens(part, tokenized)
-        self.backend = tokenized.path.backend
         of_stretch = [k for k, word in enumerate(tokenized.tokens.words) if lead <= word < lead + count]
         if of_stretch:
             self.ids[stretch.first] = tokenized.tokens.ids[of_stretch[0] : of_stretch[-1] + 1]
@@ -373,7 +373,7 @@ class _Realignment:
         words = words_in_room(placed.words, stretch.room_s, self.inputs.emissions.frame_shift_s)
         self.words |= {stretch.first + index: word for index, word in enumerate(words) if word.status == ALIGNED}
         self.ids[stretch.first] = placed.ids
-        self.assessed, self.backend = placed.assessed, placed.backend
+        self.assessed = placed.assessed
 
     def joined(self) -> KernelSteps[PlacedWords]:
         """Return all words with confidences and fine edges, and the losses of those that are aligned."""
@@ -386,27 +386,32 @@ class _Realignment:
         for _, of_part in sorted(self.ids.items()):
             ids += of_part if separator is None or not ids else (separator, *of_part)
         loss, score = yield from losses(self.inputs, ids)
-        return PlacedWords(with_fixed(words, self.corrected), loss, score, ids, self.backend, self.assessed)
+        return PlacedWords(with_fixed(words, self.corrected), loss, score, ids, self.assessed)
 
     def _with_fine_edges(self, words: Sequence[AlignedWord]) -> KernelSteps[list[AlignedWord]]:
         """Return the words, those of the pieces with their times and confidences."""
         inputs, emissions, calibration = self.inputs, self.inputs.emissions, self.inputs.calibration
-        settings, segmented = inputs.edge_settings, emissions.states is not None
+        method, segmented = inputs.settings.edges, emissions.states is not None
         pieces = [self.pieces[first] for first in sorted(self.pieces)]
-        row = TokenRow.joined(pieces, has_spreads=segmented or settings.method == "occupancy")
+        tokens, spikes, edges = in_a_row(pieces, has_spreads=segmented or method == "occupancy")
         if segmented:
-            shortest = row.shortest_pauses(settings.shortest_pause_s / emissions.frame_shift_s, calibration)
+            usual_frames = inputs.settings.shortest_pause_s / emissions.frame_shift_s
+            kinds = calibration.kinds(tokens.labels)
+            shortest = usual_frames * np.array([1.0, *(shortest_pause(*pair) for pair in pairwise(kinds))])
         else:
-            gap_s = calibration.spike_gap_s if settings.resolved(segmented=False) == "calibrated" else 0.0
-            shortest = np.full(len(row.tokens.ids), gap_s / emissions.frame_shift_s)
-        edges = row.settled(row.edges, shortest, by_path=True)
-        confidence = confidences(emissions, row.tokens, row.spikes, edges, calibration, inputs.confidence_network)
-        self.assessed |= confidence.assessed
+            is_calibrated = edge_method(method, calibration, segmented=False) == "calibrated"
+            gap_s = calibration.spike_gap_s if is_calibrated else 0.0
+            shortest = np.full(len(tokens.ids), gap_s / emissions.frame_shift_s)
+        edges = settled(pieces, edges, shortest, by_path=True)
+        of_tokens, of_words, assessed = confidences(
+            emissions, tokens, spikes, edges, calibration, inputs.confidence_network
+        )
+        self.assessed |= assessed
         if inputs.refines_edges:
-            edges = yield from adjust_edges(inputs, row.tokens, edges)
-            closed = np.full(len(row.tokens.ids), CLOSED_S / emissions.frame_shift_s)
-            edges = row.settled(edges, closed, by_path=False)
-        timed = aligned_words(inputs.words, row.tokens, edges, confidence, emissions)
+            edges = yield from adjust_edges(inputs, tokens, edges)
+            closed = np.full(len(tokens.ids), CLOSED_S / emissions.frame_shift_s)
+            edges = settled(pieces, edges, closed, by_path=False)
+        timed = aligned_words(inputs.words, tokens, edges, of_tokens, of_words, emissions)
         return [new if new.status == ALIGNED else old for new, old in zip(timed, words)]
 
 
@@ -433,74 +438,63 @@ def edges_in_frames(tokens: Sequence[AlignedToken], emissions: Emissions) -> Spa
     return Spans(start, np.array([frames_of(token.end_s, emissions) for token in tokens]))
 
 
-@dataclass(frozen=True)
-class TokenRow:
-    """All tokens that are placed, in the order of the transcript and of time; `piece` (L,) is the piece of each."""
+def in_a_row(pieces: Sequence[PlacedTokens], *, has_spreads: bool) -> tuple[Tokens, Spans, Spans]:
+    """Return the tokens of pieces, at least one, in a row, their spikes and their edges.
 
-    pieces: Sequence[PlacedTokens]
-    tokens: Tokens
-    spikes: Spans
-    edges: Spans
-    piece: np.ndarray
-
-    @classmethod
-    def joined(cls, pieces: Sequence[PlacedTokens], *, has_spreads: bool) -> TokenRow:
-        """Return pieces, at least one, in a row; `has_spreads` says whether edges of this model may have any."""
-        counts = [len(piece.tokens.ids) for piece in pieces]
-        edges = Spans(*(np.concatenate([getattr(each.edges, name) for each in pieces]) for name in ("start", "end")))
-        if has_spreads and all(piece.fixed or piece.edges.start_sd is not None for piece in pieces):
-            start_sd, end_sd = (
-                np.concatenate(
-                    [
-                        np.full(count, HAND_SD_FRAMES) if piece.fixed else getattr(piece.edges, name)
-                        for piece, count in zip(pieces, counts)
-                    ]
-                )
-                for name in ("start_sd", "end_sd")
+    `has_spreads` says whether edges of this model may have any.
+    """
+    starts_and_ends = ("start", "end")
+    edges = Spans(*(np.concatenate([getattr(each.edges, name) for each in pieces]) for name in starts_and_ends))
+    if has_spreads and all(piece.fixed or piece.edges.start_sd is not None for piece in pieces):
+        start_sd, end_sd = (
+            np.concatenate(
+                [
+                    np.full(len(piece.tokens.ids), HAND_SD_FRAMES) if piece.fixed else getattr(piece.edges, name)
+                    for piece in pieces
+                ]
             )
-            edges = replace(edges, start_sd=start_sd, end_sd=end_sd)
-        tokens = Tokens(
-            tuple(index for piece in pieces for index in piece.tokens.ids),
-            tuple(label for piece in pieces for label in piece.tokens.labels),
-            tuple(word for piece in pieces for word in piece.tokens.words),
+            for name in ("start_sd", "end_sd")
         )
-        spikes = Spans(*(np.concatenate([getattr(each.spikes, name) for each in pieces]) for name in ("start", "end")))
-        return cls(pieces, tokens, spikes, edges, np.repeat(np.arange(len(pieces)), counts))
+        edges = replace(edges, start_sd=start_sd, end_sd=end_sd)
+    tokens = Tokens(
+        tuple(index for piece in pieces for index in piece.tokens.ids),
+        tuple(label for piece in pieces for label in piece.tokens.labels),
+        tuple(word for piece in pieces for word in piece.tokens.words),
+    )
+    spikes = Spans(*(np.concatenate([getattr(each.spikes, name) for each in pieces]) for name in starts_and_ends))
+    return tokens, spikes, edges
 
-    def shortest_pauses(self, usual_frames: float, calibration: Calibration) -> np.ndarray:
-        """Return the least frames of a pause before each token (L,), by the sounds around it."""
-        kinds = calibration.kinds(self.tokens.labels)
-        return usual_frames * np.array([1.0, *(shortest_pause(*pair) for pair in pairwise(kinds))])
 
-    def settled(self, edges: Spans, shortest_frames: np.ndarray, *, by_path: bool) -> Spans:
-        """Return edges with the fixed ones as they were, and the others in order between them.
+def settled(pieces: Sequence[PlacedTokens], edges: Spans, shortest_frames: np.ndarray, *, by_path: bool) -> Spans:
+    """Return edges with the fixed ones as they were, and the others in order between them.
 
-        Where there is no pause between a fixed edge and its neighbour, they share the edge.
+    Where there is no pause between a fixed edge and its neighbour, they share the edge.
 
-        Args:
-            edges: of all tokens, in frames.
-            shortest_frames: (L,) the least length of a pause before each.
-            by_path: whether there is no pause, too, where the pieces say so.
-        """
-        start, end = edges.start.copy(), edges.end.copy()
-        cuts = [0, *(np.flatnonzero(np.diff(self.piece)) + 1).tolist(), len(start)]
-        runs = [(self.pieces[self.piece[low]], low, high) for low, high in pairwise(cuts)]
-        for piece, low, high in runs:
-            if piece.fixed:
-                start[low:high], end[low:high] = self.edges.start[low:high], self.edges.end[low:high]
-        for piece, low, high in runs:
-            if piece.fixed:
-                continue
-            begin, finish = piece.room
-            no_pause = [by_path and pause is False for pause in piece.pauses]
-            touches = low and abs(end[low - 1] - begin) < _SAME_FRAMES
-            if touches and (no_pause[0] or start[low] - begin < shortest_frames[low]):
-                start[low] = begin
-            touches = high < len(start) and abs(start[high] - finish) < _SAME_FRAMES
-            if touches and (no_pause[1] or finish - end[high - 1] < shortest_frames[high]):
-                end[high - 1] = finish
-            start[low:high], end[low:high] = _in_room(start[low:high], end[low:high], begin, finish)
-        return replace(edges, start=start, end=end)
+    Args:
+        pieces: in a row.
+        edges: of all their tokens, in frames.
+        shortest_frames: (L,) the least length of a pause before each.
+        by_path: whether there is no pause, too, where the pieces say so.
+    """
+    start, end = edges.start.copy(), edges.end.copy()
+    cuts = accumulate((len(piece.tokens.ids) for piece in pieces), initial=0)
+    runs = [(piece, low, high) for piece, (low, high) in zip(pieces, pairwise(cuts))]
+    for piece, low, high in runs:
+        if piece.fixed:
+            start[low:high], end[low:high] = piece.edges.start, piece.edges.end
+    for piece, low, high in runs:
+        if piece.fixed:
+            continue
+        begin, finish = piece.room
+        no_pause = [by_path and pause is False for pause in piece.pauses]
+        touches = low and abs(end[low - 1] - begin) < _SAME_FRAMES
+        if touches and (no_pause[0] or start[low] - begin < shortest_frames[low]):
+            start[low] = begin
+        touches = high < len(start) and abs(start[high] - finish) < _SAME_FRAMES
+        if touches and (no_pause[1] or finish - end[high - 1] < shortest_frames[high]):
+            end[high - 1] = finish
+        start[low:high], end[low:high] = _in_room(start[low:high], end[low:high], begin, finish)
+    return replace(edges, start=start, end=end)
 
 
 def _in_room(start: np.ndarray, end: np.ndarray, begin: float, finish: float) -> tuple[np.ndarray, np.ndarray]:

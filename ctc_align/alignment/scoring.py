@@ -97,11 +97,11 @@ def score_transcript(
     except InputError as error:
         return replace(scored, error=type(error)(str(error).removeprefix("transcript: ")))
     try:
-        tokens, path = yield from choose_pronunciations(emissions, word_tokens, tokenizer.separator, backend)
+        tokens, spikes, score = yield from choose_pronunciations(emissions, word_tokens, tokenizer.separator, backend)
     except InputError as error:
         return replace(scored, loss=math.inf, error=error)
-    loss = yield from ctc_loss(emissions.log_probs, tokens.ids, emissions.blank, path, backend)
-    local_loss = _local_loss(emissions, tokens, path.spans)
+    loss = yield from ctc_loss(emissions.log_probs, tokens.ids, emissions.blank, score, backend)
+    local_loss = _local_loss(emissions, tokens, spikes)
     return replace(scored, tokens=len(tokens.ids), loss=loss, local_loss=local_loss)
 
 

@@ -145,10 +145,10 @@ def place_wildcards(
         return tokens, spikes
     scores = scores_of(emissions)
     try:
-        path = yield from best_word_path(emissions, row, wildcard=scores, backend=backend)
+        on_path, _ = yield from best_word_path(emissions, row, wildcard=scores, backend=backend)
     except InputError:
         return tokens, spikes
-    return row, widened(path.spans, row, emissions, scores)
+    return row, widened(on_path, row, emissions, scores)
 
 
 def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: torch.Tensor) -> Spans:

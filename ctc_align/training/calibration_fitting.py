@@ -15,8 +15,9 @@ from ctc_align.alignment.align_utterance import choose_tokens
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.confidence import RIGHT_MS
 from ctc_align.alignment.ctc_path import Spans
-from ctc_align.alignment.edges import EdgeSettings, place_edges
+from ctc_align.alignment.edges import place_edges
 from ctc_align.alignment.refined_edges import SIGMA
+from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, InputError
 from ctc_align.evaluate import Evaluation, evaluate_intervals
 from ctc_align.evaluate.pairing import pair_intervals
@@ -199,11 +200,15 @@ class _HeldOut:
 
 @dataclass(frozen=True, eq=False)
 class PlacedUtterances:
-    """The utterances, the group of each (U,) that is left out together, and their words by each candidate constants."""
+    """The utterances, the group of each (U,) that is left out together, and their words by each candidate constants.
+
+    `settings` and `backend` are those with which edges are drawn; the candidates' have no offsets.
+    """
 
     utterances: Sequence[SpokenUtterance]
     folds: np.ndarray
-    settings: Sequence[EdgeSettings]
+    settings: Settings
+    backend: str
     candidates: Sequence[Candidate]
     failed: Sequence[str]
 
@@ -224,15 +229,20 @@ class PlacedUtterances:
         first = utterances[0].emissions
         segmented = first.states is not None
         plain = Calibration().at(first.frame_shift_s, first.vocab)
-        utterances = _without_strangers(utterances, _candidate_settings(aligner, plain, segmented=segmented)[0], failed)
+        settings = replace(aligner.settings, edges="occupancy" if segmented else "calibrated")
+        first_plain = _candidate_constants(plain, segmented=segmented)[0]
+        edges = _placed(utterances, first_plain, settings, aligner.backend)
+        utterances = _without_strangers(utterances, edges, failed)
         counted = "1 labelled file" if len(utterances) == 1 else f"{len(utterances)} labelled files"
         known = replace(plain, source=f"{source}, {counted}" if source else counted)
-        settings = _candidate_settings(aligner, known, segmented=segmented)
-        candidates = [_paired(utterances, each) for each in settings]
+        candidates = [
+            _paired(utterances, each, _placed(utterances, each, settings, aligner.backend))
+            for each in _candidate_constants(known, segmented=segmented)
+        ]
         if len(candidates[0][1].errors_ms) < FEWEST_EDGES:
             raise InputError(f"expected at least {FEWEST_EDGES} labelled edges that pair with words, got fewer")
         folds = folds_of([each.labelled.speaker for each in utterances])
-        return PlacedUtterances(utterances, folds, settings, candidates, failed)
+        return PlacedUtterances(utterances, folds, settings, aligner.backend, candidates, failed)
 
     @property
     def segmented(self) -> bool:
@@ -241,12 +251,11 @@ class PlacedUtterances:
 
     def edges_with(self, learnt: np.ndarray, indices: np.ndarray | None = None) -> list[Spans]:
         """Return the edges of all utterances, or those at `indices`, with constants from those `learnt` from (U,)."""
-        choice = best_of(self.candidates, learnt)
-        plain, words, phones = self.candidates[choice]
+        plain, words, phones = self.candidates[best_of(self.candidates, learnt)]
         known = replace(plain, offsets_ms=offsets_of(words, phones, learnt))
-        method = "refined" if self.segmented else "calibrated"
+        settings = replace(self.settings, edges="refined" if self.segmented else "calibrated")
         chosen = self.utterances if indices is None else [self.utterances[k] for k in indices]
-        return _placed(chosen, replace(self.settings[choice], method=method, calibration=known))
+        return _placed(chosen, known, settings, self.backend)
 
     def held_out(self) -> _HeldOut:
         """Return errors of words that are placed with constants from other folds."""
@@ -279,18 +288,22 @@ def spoken_utterance(aligner: Aligner, labelled: LabelledUtterance, *, keep_soun
         inputs.emissions,
         inputs.words.words,
         chosen.tokens,
-        chosen.path.spans,
+        chosen.spikes,
         inputs.tokenizer.separator,
     )
 
 
-def _placed(utterances: Sequence[SpokenUtterance], settings: EdgeSettings) -> list[Spans]:
+def _placed(
+    utterances: Sequence[SpokenUtterance], calibration: Calibration, settings: Settings, backend: str
+) -> list[Spans]:
     """Return the edges of all utterances."""
-    return batching.run([place_edges(each.emissions, each.tokens, each.spikes, settings) for each in utterances])
+    return batching.run(
+        [place_edges(each.emissions, each.tokens, each.spikes, calibration, settings, backend) for each in utterances]
+    )
 
 
 def _without_strangers(
-    utterances: Sequence[SpokenUtterance], settings: EdgeSettings, failed: list[str]
+    utterances: Sequence[SpokenUtterance], placed: Sequence[Spans], failed: list[str]
 ) -> list[SpokenUtterance]:
     """Return the utterances whose labels fit their recordings, and add the others to `failed`.
 
@@ -300,7 +313,7 @@ def _without_strangers(
         InputError: no labels fit.
     """
     fitting = []
-    for utterance, edges in zip(utterances, _placed(utterances, settings)):
+    for utterance, edges in zip(utterances, placed):
         labelled = utterance.labelled
         labels = [label for label in labelled.words if label.label.strip()]
         pairing = pair_intervals(utterance.word_intervals(edges), labels)
@@ -312,25 +325,20 @@ def _without_strangers(
     return fitting
 
 
-def _candidate_settings(aligner: Aligner, known: Calibration, *, segmented: bool) -> list[EdgeSettings]:
-    """Return settings of edges without offsets, for each candidate of the constants."""
+def _candidate_constants(known: Calibration, *, segmented: bool) -> list[Calibration]:
+    """Return the candidates of the constants, without offsets."""
     if segmented:
-        plains = [replace(known, scale=scale) for scale in SCALES]
-    else:
-        plains = [replace(known, blank_cost=cost, spike_gap_s=gap) for gap in SPIKE_GAPS_S for cost in BLANK_COSTS]
-    settings, method = aligner.settings, "occupancy" if segmented else "calibrated"
-    return [
-        EdgeSettings(method, plain, settings.band_s, settings.shortest_pause_s, aligner.backend) for plain in plains
-    ]
+        return [replace(known, scale=scale) for scale in SCALES]
+    return [replace(known, blank_cost=cost, spike_gap_s=gap) for gap in SPIKE_GAPS_S for cost in BLANK_COSTS]
 
 
-def _paired(utterances: Sequence[SpokenUtterance], settings: EdgeSettings) -> Candidate:
+def _paired(utterances: Sequence[SpokenUtterance], plain: Calibration, placed: Sequence[Spans]) -> Candidate:
     """Return constants and the edges of words and phones that are placed with them."""
     words, phones = PairedEdges(), PairedEdges()
-    for number, (utterance, edges) in enumerate(zip(utterances, _placed(utterances, settings))):
+    for number, (utterance, edges) in enumerate(zip(utterances, placed)):
         words.add_words(number, utterance, edges)
         phones.add_phones(number, utterance, edges)
-    return settings.calibration, words, phones
+    return plain, words, phones
 
 
 def _with_confidence(
@@ -375,7 +383,8 @@ def _presence(aligner: Aligner, given: PlacedUtterances, best: int) -> tuple[tup
             utterance = spoken_utterance(aligner, replace(original, text=text))
         except CtcAlignError:
             continue
-        features = utterance.features(_placed([utterance], given.settings[best])[0], utterance.begins)
+        (edges,) = _placed([utterance], given.candidates[best][0], given.settings, given.backend)
+        features = utterance.features(edges, utterance.begins)
         if features is not None:
             rows.append(features)
             there.append(utterance.owners != at)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from made_edges import made_utterance, roughly, untrained
 
 from ctc_align.alignment.ctc_path import Spans, best_ctc_path
-from ctc_align.alignment.edges import SHORTEST_FRAMES, EdgeSettings, PauseRule, correct_edges, place_edges
+from ctc_align.alignment.edges import SHORTEST_FRAMES, PauseRule, correct_edges, place_edges
 from ctc_align.alignment.refined_edges import (
     HELD_S,
     LEAST_SCORE,
@@ -27,6 +27,7 @@ from ctc_align.alignment.refined_edges import (
     refine_edges,
     sound_scores,
 )
+from ctc_align.config import Settings
 from ctc_align.errors import ConfigError
 from ctc_align.kernels import batching
 from ctc_align.lattice import WILDCARD
@@ -124,13 +125,13 @@ def test_spikes_grow_where_blanks_cost(blank_cost: float, frames: int) -> None:
     log_probs[:, 1] = -1.0 - (torch.arange(21) - 10).abs()
     row = tokens(["AH"])
     emissions = Emissions(log_probs, ("<blank>", "AH", "T"), 0.01)
-    spikes = batching.run([best_ctc_path(log_probs, row.ids, 0)])[0].spans
+    spikes = batching.run([best_ctc_path(log_probs, row.ids, 0)])[0][0]
     known = Calibration(blank_cost=blank_cost)
     for how in ("auto", "calibrated") if blank_cost else ("calibrated",):
-        (drawn,) = batching.run([place_edges(emissions, row, spikes, EdgeSettings(how, known, 1.0, 0.04, "auto"))])
+        (drawn,) = batching.run([place_edges(emissions, row, spikes, known, Settings(edges=how), "auto")])
         assert drawn.end[0] - drawn.start[0] == frames
         assert drawn.start[0] + drawn.end[0] == 21
-    (plain,) = batching.run([place_edges(emissions, row, spikes, EdgeSettings("spikes", known, 1.0, 0.04, "auto"))])
+    (plain,) = batching.run([place_edges(emissions, row, spikes, known, Settings(edges="spikes"), "auto")])
     assert (plain.start[0], plain.end[0]) == (10, 11)
 
 

@@ -15,7 +15,7 @@ import ctc_align
 from ctc_align.alignment import ctc_path, pronunciations
 from ctc_align.alignment.align_utterance import choose_tokens
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.alignment.ctc_path import CtcPath, best_ctc_path, best_word_path
+from ctc_align.alignment.ctc_path import Spans, best_ctc_path, best_word_path
 from ctc_align.alignment.pronunciations import choose_pronunciations, leave_out_unspoken
 from ctc_align.cli.notes import alignment_notes
 from ctc_align.errors import EmissionsError, TooShortError
@@ -27,22 +27,22 @@ from ctc_align.types import ALIGNED, UNSPOKEN, Emissions, Pronunciation, Tokens,
 VOCAB = ("", *"abcdef")
 
 
-def best_path(*arguments: object, **options: object) -> CtcPath:
+def best_path(*arguments: object, **options: object) -> tuple[Spans, float]:
     return batching.run([best_ctc_path(*arguments, **options)])[0]  # type: ignore[arg-type]
 
 
-def word_path(x: torch.Tensor, tokens: Tokens, blank: int, **options: object) -> CtcPath:
+def word_path(x: torch.Tensor, tokens: Tokens, blank: int, **options: object) -> tuple[Spans, float]:
     vocab = VOCAB[: x.shape[1]]
     emissions = Emissions(x, vocab, 0.01, blank, states=torch.zeros(len(x), 1))
     return batching.run([best_word_path(emissions, tokens, **options)])[0]  # type: ignore[arg-type]
 
 
-def starts(path: CtcPath) -> list[int]:
-    return path.spans.start.tolist()
+def starts(path: tuple[Spans, float]) -> list[int]:
+    return path[0].start.tolist()
 
 
-def choose(x: torch.Tensor, words: list[WordTokens], separator: int | None = None) -> tuple[Tokens, CtcPath]:
-    return batching.run([choose_pronunciations(Emissions(x, VOCAB, 0.01), words, separator)])[0]
+def choose(x: torch.Tensor, words: list[WordTokens], separator: int | None = None) -> tuple[Tokens, Spans]:
+    return batching.run([choose_pronunciations(Emissions(x, VOCAB, 0.01), words, separator)])[0][:2]
 
 
 def loss(x: torch.Tensor, target: tuple[int, ...], blank: int, backend: str = "auto") -> float:
@@ -69,11 +69,10 @@ def collapse(labels: tuple[int, ...], blank: int) -> tuple[int, ...]:
 
 def test_planted_spikes_are_found() -> None:
     path = ["", "a", "a", "", "b", "", "", "b", "c", ""]
-    spikes = best_path(planted(path, VOCAB).log_probs, ids("abbc"), 0)
-    assert spikes.spans.start.tolist() == [1, 4, 7, 8]
-    assert spikes.spans.end.tolist() == [3, 5, 8, 9]
-    assert spikes.score == pytest.approx(10 * np.log(0.9), rel=1e-6)
-    assert spikes.backend == "cpu"
+    spikes, score = best_path(planted(path, VOCAB).log_probs, ids("abbc"), 0)
+    assert spikes.start.tolist() == [1, 4, 7, 8]
+    assert spikes.end.tolist() == [3, 5, 8, 9]
+    assert score == pytest.approx(10 * np.log(0.9), rel=1e-6)
 
 
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
@@ -84,14 +83,14 @@ def test_loss_and_score_are_those_of_all_paths_written_out(target, blank, backen
     x = scores(5, 4, seed=7, step=step)
     paths = [path for path in itertools.product(range(4), repeat=5) if collapse(path, blank) == target]
     each = torch.stack([sum((x[t, k] for t, k in enumerate(path)), torch.zeros(())) for path in paths])
-    assert best_path(x, target, blank, backend=backend).score == pytest.approx(float(each.max()), abs=1e-6)
+    assert best_path(x, target, blank, backend=backend)[1] == pytest.approx(float(each.max()), abs=1e-6)
     assert loss(x, target, blank, backend=backend) == pytest.approx(-float(each.logsumexp(0)), abs=1e-6)
 
 
 def test_paths_that_cannot_be() -> None:
     with pytest.raises(TooShortError, match="3 tokens need at least 5 frames, the audio has 4"):
         best_path(scores(4, 3), (1, 1, 1), 0)
-    assert best_path(scores(5, 3), (1, 1, 1), 0).spans.start.tolist() == [0, 2, 4]
+    assert starts(best_path(scores(5, 3), (1, 1, 1), 0)) == [0, 2, 4]
     assert loss(scores(4, 3), (1, 1, 1), 0) == float("inf")
     x = scores(6, 4)
     x[:, 3] = float("-inf")
@@ -105,7 +104,7 @@ def test_the_pronunciation_that_was_said_is_taken(path: str, chosen: str) -> Non
     tokens, spikes = choose(emissions.log_probs, [said("ab", "ac", "cba"), said("f")])
     assert "".join(tokens.labels) == chosen + "f"
     assert tokens.words == (0,) * len(chosen) + (1,)
-    assert len(spikes.spans.start) == len(chosen) + 1
+    assert len(spikes.start) == len(chosen) + 1
 
 
 def test_each_word_has_its_own_choice_and_on_a_tie_the_first_stays() -> None:
@@ -182,8 +181,8 @@ def test_a_word_is_not_torn_apart(words: tuple[int, ...], scores: tuple[float, f
     plain, whole = best_path(x, tokens.ids, 0), word_path(x, tokens, 0)
     assert starts(plain) == ([5, 150, 220] if scores == (0.2, 0.6) else expected)
     assert starts(whole) == expected
-    assert whole.spans.end.tolist() == [start + 1 for start in expected]
-    assert whole.score == plain.score
+    assert whole[0].end.tolist() == [start + 1 for start in expected]
+    assert whole[1] == plain[1]
 
 
 @pytest.mark.parametrize("blank", [0, 3])
@@ -191,8 +190,8 @@ def test_a_word_that_is_torn_whatever_one_does_still_has_its_spikes(blank: int) 
     x = torch.full((200, 5), float("-inf"))
     x[:, blank] = 0.0
     x[10, 1], x[190, 2] = -0.1, -0.1
-    found = word_path(x, Tokens((1, 2), ("a", "b"), (0, 0)), blank)
-    assert (found.spans.start.tolist(), found.spans.end.tolist()) == ([10, 190], [11, 191])
+    found, _ = word_path(x, Tokens((1, 2), ("a", "b"), (0, 0)), blank)
+    assert (found.start.tolist(), found.end.tolist()) == ([10, 190], [11, 191])
 
 
 # Words that CTC's best path tears apart, in recordings that are too long for a second search of all states.

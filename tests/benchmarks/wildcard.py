@@ -40,7 +40,7 @@ def main(folder: Path) -> None:
         word_tokens = tokenize(split(audio.with_suffix(".txt").read_text("utf-8")), tokenizer)
         tokens = join(word_tokens, [0] * len(word_tokens), tokenizer.separator)
         ids, owner = np.array(tokens.ids), np.array(tokens.words)
-        first = batching.run([best_ctc_path(x, ids.tolist(), blank)])[0].spans.start
+        first = batching.run([best_ctc_path(x, ids.tolist(), blank)])[0][0].start
         for word in range(1, len(word_tokens) - 1, 2):
             own = np.flatnonzero(owner == word)
             others = rng.choice(np.delete(ids, own), len(own))
