@@ -98,12 +98,13 @@ class Interval:
 
 @dataclass(frozen=True)
 class Tier:
-    """A named row of intervals in order of time."""
+    """A named row of intervals in order of time; `speaker` speaks in it, "" if nothing says who."""
 
     name: str
     intervals: tuple[Interval, ...]
     number: int = field(default=0, compare=False)
     """Number in the file as Praat counts, from 1, point tiers included; 0 outside a file."""
+    speaker: str = ""
 
 
 @dataclass(frozen=True)

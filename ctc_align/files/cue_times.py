@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ctc_align.files.sentences import SENTENCE, break_cost, columns, space_between
 from ctc_align.files.writer import is_timed, words_by_time
@@ -222,17 +221,11 @@ def _interpolated(anchors: Sequence[tuple[float, float]], at_s: float) -> float:
     return first + share * (last - first)
 
 
-@dataclass(frozen=True)
-class WordTime:
-    """The time of a word in seconds; `is_alone`: nobody says it, and it is a subtitle with such words only."""
+def word_times(alignment: AlignmentData, words: Sequence[AlignedWord]) -> list[tuple[Span, bool]]:
+    """Return times for words in the order of their times, ascending, and whether each stands alone.
 
-    start_s: float
-    end_s: float
-    is_alone: bool = False
-
-
-def word_times(alignment: AlignmentData, words: Sequence[AlignedWord]) -> list[WordTime]:
-    """Return times for words in the order of their times, ascending."""
+    A word that nobody says stands alone if its subtitle has such words only.
+    """
     spans: list[Span | None] = [(word.start_s or 0.0, word.end_s or 0.0) if is_timed(word) else None for word in words]
     alone = [False] * len(words)
     start = 0
@@ -245,10 +238,9 @@ def word_times(alignment: AlignmentData, words: Sequence[AlignedWord]) -> list[W
         if is_all or any(word.status != UNSPOKEN for word in words[start:end]):
             _fill(spans, words, (start, end), alignment.duration_s)
         else:
-            for at, found in enumerate(_unspoken_times(alignment, words, spans, (start, end)), start):
-                spans[at], alone[at] = (found.start_s, found.end_s), found.is_alone
+            spans[start:end], alone[start:end] = _unspoken_times(alignment, words, spans, (start, end))
         start = end
-    return [WordTime(*(span or (0.0, 0.0)), is_alone) for span, is_alone in zip(spans, alone)]
+    return [(span or (0.0, 0.0), is_alone) for span, is_alone in zip(spans, alone)]
 
 
 def _fill(
@@ -290,8 +282,9 @@ def _gap(spans: Sequence[Span | None], run: tuple[int, int], duration_s: float) 
 
 def _unspoken_times(
     alignment: AlignmentData, words: Sequence[AlignedWord], spans: Sequence[Span | None], run: tuple[int, int]
-) -> list[WordTime]:
-    """Return times for the words [start, end), which nobody says and which have words with times beside them."""
+) -> tuple[list[Span], list[bool]]:
+    """Return times for the words [start, end), which nobody says and which have words with times beside them; and
+    which of them stand alone."""
     start, end = run
     low_s, high_s = _gap(spans, run, alignment.duration_s)
     # the first word of the run that does not stand on the line before it, the last that does not on that after it
@@ -305,11 +298,8 @@ def _unspoken_times(
     shown = _alone(alignment, words[first:last], (low_s, high_s), start > 0, end < len(words))
     if not shown:  # no room: with the words before, or else after them
         first = last = last if start else first
-    return [
-        *[WordTime(low_s, low_s)] * (first - start),
-        *shown,
-        *[WordTime(high_s, high_s)] * (end - last),
-    ]
+    times = [*[(low_s, low_s)] * (first - start), *shown, *[(high_s, high_s)] * (end - last)]
+    return times, [first <= at < last for at in range(start, end)]
 
 
 def _ends_line(alignment: AlignmentData, words: Sequence[AlignedWord], at: int) -> bool:
@@ -323,7 +313,7 @@ def _ends_line(alignment: AlignmentData, words: Sequence[AlignedWord], at: int) 
 
 def _alone(
     alignment: AlignmentData, words: Sequence[AlignedWord], gap: Span, has_before: bool, has_after: bool
-) -> list[WordTime]:
+) -> list[Span]:
     """Return times in a gap for words that stand on separate lines; [] if it is too short for a subtitle.
 
     That of the transcript's subtitle, moved as its neighbours are; else a second after the words before, in the
@@ -344,7 +334,7 @@ def _alone(
     step_s = max(until_s - at_s, 0.0) / sum(weights)
     found = []
     for weight in weights:
-        found.append(WordTime(at_s, at_s + weight * step_s, is_alone=True))
+        found.append((at_s, at_s + weight * step_s))
         at_s += weight * step_s
     return found
 

@@ -106,21 +106,21 @@ def text_pieces(words: Sequence[AlignedWord], alignment: AlignmentData, line_col
     words = [word for run in runs_in_time(shown) for word in run]
     followed_by = _followed_by(words)
     pieces: list[TextPiece] = []
-    for number, (word, span) in enumerate(zip(words, word_times(alignment, words))):
+    for number, (word, ((start_s, end_s), is_alone)) in enumerate(zip(words, word_times(alignment, words))):
         following = words[number + 1] if number + 1 < len(words) else None
         after = space_between(text, word, following)
         cost = break_cost(word.text, after, followed_by[number])
         before = space_between(text, words[number - 1], word) if number else ""
         parts = parts_of_word(without_markup(word.text), line_columns)
-        step_s = (span.end_s - span.start_s) / len(parts)
+        step_s = (end_s - start_s) / len(parts)
         for index, part in enumerate(parts):
             is_last = index + 1 == len(parts)
-            times = (span.start_s + index * step_s, span.end_s if is_last else span.start_s + (index + 1) * step_s)
+            times = (start_s + index * step_s, end_s if is_last else start_s + (index + 1) * step_s)
             cost_here = cost if is_last else 2 * cost + 1
             is_spaced, starts_line = not index and bool(before), not index and "\n" in before
-            speaker = "" if span.is_alone else word.speaker
+            speaker = "" if is_alone else word.speaker
             timed_part = part, is_spaced, *times, cost_here, starts_line, word.char_start
-            pieces.append(TextPiece(*timed_part, speaker, word.status != UNSPOKEN, span.is_alone))
+            pieces.append(TextPiece(*timed_part, speaker, word.status != UNSPOKEN, is_alone))
     return pieces
 
 

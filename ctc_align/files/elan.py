@@ -23,7 +23,6 @@ from ctc_align.files.tiers import (
     SPEAKERS,
     TOKENS,
     WORDS,
-    LabelTier,
     SpokenTier,
     is_document,
     is_silence,
@@ -36,7 +35,7 @@ from ctc_align.files.tiers import (
 from ctc_align.files.writer import RECORDING, TimedLabel, Writer
 from ctc_align.reading import as_whole
 from ctc_align.text.characters import without_controls
-from ctc_align.types import EAF, AlignmentData, Transcript
+from ctc_align.types import EAF, AlignmentData, Interval, Tier, Transcript
 
 _MS_PER_S = 1000
 _MOST_MS = 10**12
@@ -103,7 +102,7 @@ class ElanDocument:
     def names(self) -> tuple[str, ...]:
         return tuple(tier.name for tier in self.tiers)
 
-    def label_tiers(self) -> list[LabelTier]:
+    def label_tiers(self) -> list[Tier]:
         """Return the tiers with the times of their labels, those that others depend on first."""
         times = self._times()
         annotations = {annotation.id: annotation for tier in self.tiers for annotation in tier.annotations}
@@ -121,8 +120,9 @@ class ElanDocument:
         parents = {tier.name: tier.parent for tier in self.tiers}
         for tier in sorted(self.tiers, key=lambda tier: _depth(tier.name, parents)):
             spans = [(span(annotation), annotation.value) for annotation in tier.annotations]
-            labels = tuple((*times_s, value) for times_s, value in spans if times_s and not is_silence(value))
-            tiers.append(LabelTier(tier.name, " ".join(tier.participant.split()) or speaker_of(tier.name), labels))
+            labels = tuple(Interval(*times_s, value) for times_s, value in spans if times_s and not is_silence(value))
+            speaker = " ".join(tier.participant.split()) or speaker_of(tier.name)
+            tiers.append(Tier(tier.name, labels, speaker=speaker))
         return tiers
 
     def _times(self) -> dict[str, float]:

@@ -444,19 +444,13 @@ class _Container(Handlers):
             self.package = attributes.get("full-path", "")
 
 
-@dataclass(frozen=True)
-class _ManifestItem:
-    href: str
-    media_type: str
-    properties: frozenset[str] = field(default_factory=frozenset)
-
-
 class _Package(Handlers):
     """The version, the manifest and the spine of a package document."""
 
     def __init__(self) -> None:
         self.version = ""
-        self._items: dict[str, _ManifestItem] = {}
+        self._pages: dict[str, str | None] = {}
+        """The URL of each item of the manifest by its id; None for what is not a page of text, such as the contents."""
         self._spine: list[tuple[str, str]] = []
         """The id of each page that is read in its turn, and its CFI."""
         self._depth = self._children = self._references = 0
@@ -471,9 +465,9 @@ class _Package(Handlers):
         elif name == "spine":
             self._spine_step = 2 * self._children
         elif name == "item":
-            properties = frozenset(attributes.get("properties", "").split())
-            item = _ManifestItem(attributes.get("href", ""), attributes.get("media-type", ""), properties)
-            self._items.setdefault(attributes.get("id", ""), item)
+            is_contents = "nav" in attributes.get("properties", "").split()
+            is_page = attributes.get("media-type", "") in _PAGES and not is_contents
+            self._pages.setdefault(attributes.get("id", ""), attributes.get("href", "") if is_page else None)
         elif name == "itemref":
             self._references += 1
             if attributes.get("linear", "yes").lower() != "no":
@@ -487,9 +481,8 @@ class _Package(Handlers):
         """Return the pages in their order, without the contents."""
         found = []
         for id, cfi in self._spine:
-            item = self._items.get(id)
-            if item is not None and "nav" not in item.properties and item.media_type in _PAGES:
-                href = unquote(item.href.partition("#")[0])
+            if (url := self._pages.get(id)) is not None:
+                href = unquote(url.partition("#")[0])
                 found.append(SpinePage(id, posixpath.normpath(posixpath.join(folder, href)), cfi))
         return found
 

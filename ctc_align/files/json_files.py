@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TextIO, TypeVar
@@ -52,6 +53,7 @@ from ctc_align.types import (
 
 _DECIMALS = 6
 Item = TypeVar("Item")
+_TimeWriter = Callable[[float | None], float | None]
 SLACK_S = 1e-5
 """Times are rounded to so much."""
 _LONGEST_NAME = 40
@@ -83,7 +85,7 @@ def to_dict(alignment: AlignmentData, style: Style | None = None) -> dict[str, A
 def _object(alignment: AlignmentData, style: Style) -> dict[str, Any]:
     """Return the JSON object with an iterator of its words: those of a long recording never lie in memory together."""
     config = alignment.config if style.times != RECORDING else {**alignment.config, "times": RECORDING}
-    scale = _TimeScale(style.shift_s(alignment), end_units(alignment, style))
+    time_s = partial(_written_s, style.shift_s(alignment), end_units(alignment, style))
     doubt = float(alignment.config.get("min_confidence", 0.0))
     return {
         "format": FORMAT,
@@ -105,25 +107,25 @@ def _object(alignment: AlignmentData, style: Style) -> dict[str, Any]:
         "token_kind": alignment.token_kind,
         "text": alignment.text,
         **({} if alignment.text_offset is None else {"text_offset": alignment.text_offset}),
-        "words": (_word_object(word, scale, doubt) for word in alignment.words),
+        "words": (_word_object(word, time_s, doubt) for word in alignment.words),
         "unexplained": [
-            {"start_s": scale.time_s(start_s), "end_s": scale.time_s(end_s)} for start_s, end_s in alignment.unexplained
+            {"start_s": time_s(start_s), "end_s": time_s(end_s)} for start_s, end_s in alignment.unexplained
         ],
-        "regions": [_region_object(region, scale) for region in alignment.regions],
+        "regions": [_region_object(region, time_s) for region in alignment.regions],
         **({"subtitles": _subtitles_object(alignment.subtitles)} if alignment.subtitles is not None else {}),
         **({"places": [_book_place_object(place) for place in alignment.places]} if alignment.places else {}),
         "config": _plain(config),
     }
 
 
-def _word_object(word: AlignedWord, scale: _TimeScale, doubt: float) -> dict[str, Any]:
+def _word_object(word: AlignedWord, time_s: _TimeWriter, doubt: float) -> dict[str, Any]:
     """Return the object of a word; `doubtful` is there only where it is true."""
     doubtful = word.confidence is not None and word.confidence < doubt
     return {
         "text": word.text,
         "spoken": word.spoken,
-        "start_s": scale.time_s(word.start_s),
-        "end_s": scale.time_s(word.end_s),
+        "start_s": time_s(word.start_s),
+        "end_s": time_s(word.end_s),
         "confidence": _number(word.confidence),
         **_spread(word),
         **({"doubtful": True} if doubtful else {}),
@@ -136,8 +138,8 @@ def _word_object(word: AlignedWord, scale: _TimeScale, doubt: float) -> dict[str
         "tokens": [
             {
                 "token": token.token,
-                "start_s": scale.time_s(token.start_s),
-                "end_s": scale.time_s(token.end_s),
+                "start_s": time_s(token.start_s),
+                "end_s": time_s(token.end_s),
                 "confidence": _number(token.confidence),
                 **_spread(token),
                 **({"by": token.by} if token.by else {}),
@@ -147,11 +149,11 @@ def _word_object(word: AlignedWord, scale: _TimeScale, doubt: float) -> dict[str
     }
 
 
-def _region_object(region: Region, scale: _TimeScale) -> dict[str, Any]:
+def _region_object(region: Region, time_s: _TimeWriter) -> dict[str, Any]:
     return {
         "kind": region.kind,
-        "start_s": scale.time_s(region.start_s),
-        "end_s": scale.time_s(region.end_s),
+        "start_s": time_s(region.start_s),
+        "end_s": time_s(region.end_s),
         "char_start": region.char_start,
         "char_end": region.char_end,
         "reason": region.reason,
@@ -180,18 +182,12 @@ def _spread(edged: AlignedWord | AlignedToken) -> dict[str, float]:
     return {key: round(sd, 2) for key, sd in both.items() if finite(sd) is not None and sd is not None}
 
 
-@dataclass(frozen=True)
-class _TimeScale:
-    """The offset that is added to the times of an utterance, and the end of its audio."""
-
-    shift_s: float
-    last_unit: int
-
-    def time_s(self, seconds: float | None) -> float | None:
-        if finite(seconds) is None or seconds is None:
-            return None
-        first_unit = math.ceil(self.shift_s * UNITS_PER_S - 1e-4)
-        return max(time_units(seconds + self.shift_s, self.last_unit), first_unit) / UNITS_PER_S
+def _written_s(shift_s: float, last_unit: int, seconds: float | None) -> float | None:
+    """Return a time as it is written: moved by the utterance's offset, in whole units up to the end of its audio."""
+    if finite(seconds) is None or seconds is None:
+        return None
+    first_unit = math.ceil(shift_s * UNITS_PER_S - 1e-4)
+    return max(time_units(seconds + shift_s, last_unit), first_unit) / UNITS_PER_S
 
 
 def _number(value: float | None) -> float | None:
@@ -482,7 +478,10 @@ def _cue(cue: Fields) -> SourceCue:
 
 
 def _book_place(place: Fields) -> BookPlace:
-    return BookPlace(*_characters(place), place.text("href"), place.text("id", ""), place.text("cfi", ""))
+    href = place.text("href")
+    if not href:
+        raise ValueError(f"{place.path_of('href')}: expected the name of a page of the book, got an empty text")
+    return BookPlace(*_characters(place), href, place.text("id", ""), place.text("cfi", ""))
 
 
 def _region(part: Fields, shift_s: float) -> Region:

@@ -12,7 +12,6 @@ from typing import TextIO
 
 from ctc_align.errors import InputError, TranscriptError
 from ctc_align.files.tiers import (
-    LabelTier,
     SpokenTier,
     is_document,
     is_silence,
@@ -144,10 +143,10 @@ def textgrid_transcript(data: bytes, source: str) -> Transcript:
     except InputError as error:
         raise TranscriptError(str(error)) from error
     tiers = [
-        LabelTier(
-            tier.name,
-            speaker_of(tier.name),
-            tuple((row.start_s, row.end_s, row.label) for row in tier.intervals if not is_silence(row.label)),
+        replace(
+            tier,
+            intervals=tuple(row for row in tier.intervals if not is_silence(row.label)),
+            speaker=speaker_of(tier.name),
         )
         for tier in grid.tiers
     ]

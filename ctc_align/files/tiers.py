@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import groupby
 from typing import NamedTuple, TypeGuard
 
@@ -18,7 +17,7 @@ from ctc_align.errors import TranscriptError
 from ctc_align.files.sentences import sentences
 from ctc_align.files.writer import Style, TimedLabel, token_rows, word_rows, words_by_time
 from ctc_align.text.transcript import has_spaceless
-from ctc_align.types import AlignedWord, AlignmentData, SourceCue, Subtitles, Transcript
+from ctc_align.types import AlignedWord, AlignmentData, SourceCue, Subtitles, Tier, Transcript
 
 _LEAST_WORDS = 2.0
 """Words of a label of sentences, on average, at least; two characters count as one in scripts without spaces."""
@@ -42,20 +41,6 @@ WORDS, TOKENS, PHONES, SENTENCES, SPEAKERS = TIERS = ("words", "tokens", "phones
 """Kinds of tiers by the names that the setting `tiers` has for them; "phones" are the tokens, whatever these are."""
 
 
-@dataclass(frozen=True)
-class LabelTier:
-    """A tier: its name, who speaks in it ("" if nothing says), and (start_s, end_s, label) of what is labelled."""
-
-    name: str
-    speaker: str
-    labels: tuple[tuple[float, float, str], ...]
-
-    @property
-    def letters(self) -> int:
-        """The number of letters of all labels."""
-        return sum(character.isalpha() for _, _, label in self.labels for character in label)
-
-
 def speaker_of(name: str) -> str:
     """Return the speaker that a tier is named after, "" if its name says what is in it.
 
@@ -75,11 +60,11 @@ def is_silence(label: str) -> bool:
     return _SILENCE.fullmatch(label.strip()) is not None
 
 
-def tiers_transcript(tiers: Sequence[LabelTier], source: str, format: str, document: str) -> Transcript:
+def tiers_transcript(tiers: Sequence[Tier], source: str, format: str, document: str) -> Transcript:
     """Return the labels of the tiers that are the text, by time, as a transcript with a cue for each.
 
     Args:
-        tiers: of the document, those that others depend on first.
+        tiers: of the document, without silence, those that others depend on first.
         source: the document's name, for messages.
         format: one of `ctc_align.types.CUE_FORMATS`.
         document: the whole file, which words are added to.
@@ -94,49 +79,54 @@ def tiers_transcript(tiers: Sequence[LabelTier], source: str, format: str, docum
             f"{source}: expected a tier with text between two times, one for each speaker; got tiers without any "
             f"({names}); write the sentences into one, or give their text as a text file"
         )
-    rows = sorted(
-        ((start_s, end_s, " ".join(label.split()), tier) for tier in chosen for start_s, end_s, label in tier.labels),
-        key=lambda row: row[0],
-    )
-    cues, at = [], 0
-    for start_s, end_s, label, tier in rows:
-        start_s = max(start_s, 0.0)
-        cue = SourceCue(at, at + len(label), start_s, max(end_s, start_s), name=tier.name, speaker=tier.speaker)
+    rows = sorted(((row, tier) for tier in chosen for row in tier.intervals), key=lambda pair: pair[0].start_s)
+    cues: list[SourceCue] = []
+    labels: list[str] = []
+    at = 0
+    for row, tier in rows:
+        label, start_s = " ".join(row.label.split()), max(row.start_s, 0.0)
+        cue = SourceCue(at, at + len(label), start_s, max(row.end_s, start_s), name=tier.name, speaker=tier.speaker)
         cues.append(cue)
+        labels.append(label)
         at += len(label) + 1
-    text = "\n".join(label for _, _, label, _ in rows)
-    return Transcript(text, Subtitles(format, cues=tuple(cues), document=document))
+    return Transcript("\n".join(labels), Subtitles(format, cues=tuple(cues), document=document))
 
 
-def sentence_tiers(tiers: Sequence[LabelTier]) -> list[LabelTier]:
+def sentence_tiers(tiers: Sequence[Tier]) -> list[Tier]:
     """Return the tiers whose labels are sentences; without any that with most letters, else tiers of words.
 
-    >>> tiers = [LabelTier(name, "", tuple((at, at + len(labels[0]), label) for at, label in enumerate(labels)))
+    >>> from ctc_align.types import Interval
+    >>> tiers = [Tier(name, tuple(Interval(at, at + len(labels[0]), label) for at, label in enumerate(labels)))
     ...          for name, labels in (("Ann", ["So be it.", "We go."]), ("Ben", ["Yes.", "No."]), ("words", ["so"]))]
     >>> [tier.name for tier in sentence_tiers(tiers)]
     ['Ann', 'Ben']
     """
-    labelled = [tier for tier in tiers if tier.letters]
+    labelled = [tier for tier in tiers if _letters(tier)]
     others = [tier for tier in labelled if not _SEGMENTS.fullmatch(tier.name.strip())]
-    chosen: list[LabelTier] = []
+    chosen: list[Tier] = []
     chosen_times: list[set[tuple[float, float]]] = []
     for tier in filter(_is_of_sentences, others):
-        times = {(start_s, end_s) for start_s, end_s, _ in tier.labels}
+        times = {(row.start_s, row.end_s) for row in tier.intervals}
         if not any(times <= before for before in chosen_times):
             chosen.append(tier)
             chosen_times.append(times)
     if chosen:
         return chosen
     if others:
-        return [max(others, key=lambda tier: tier.letters)]
+        return [max(others, key=_letters)]
     return [tier for tier in labelled if _WORDS.search(tier.name)]
 
 
-def _is_of_sentences(tier: LabelTier) -> bool:
+def _letters(tier: Tier) -> int:
+    """Return the number of letters of all labels."""
+    return sum(character.isalpha() for row in tier.intervals for character in row.label)
+
+
+def _is_of_sentences(tier: Tier) -> bool:
     """Return whether labels have several words on average, or half of them end as sentences do."""
-    count = len(tier.labels)
-    words = sum(len(label) // 2 if has_spaceless(label) else len(label.split()) for _, _, label in tier.labels)
-    ended = sum(label.rstrip("\"'”’») ").endswith(_ENDS) for _, _, label in tier.labels)
+    labels, count = [row.label for row in tier.intervals], len(tier.intervals)
+    words = sum(len(label) // 2 if has_spaceless(label) else len(label.split()) for label in labels)
+    ended = sum(label.rstrip("\"'”’») ").endswith(_ENDS) for label in labels)
     return words >= _LEAST_WORDS * count or ended >= count / 2
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, TextIO
 
 from ctc_align.config import Settings
+from ctc_align.reading import MOST_NUMBER
 from ctc_align.text.word_forms import outer_punctuation_stripped, without_markup
 from ctc_align.types import ALIGNED, SKIPPED, SPEAKER, UNSPOKEN, AlignedWord, AlignmentData, Audio, aligned_words
 
@@ -57,9 +58,9 @@ class Style(Settings):
 
 
 def _as_its_default(value: Any, default: Any) -> Any:
-    """Return a value of an alignment's `config`, the default where it is of another type."""
+    """Return a value of an alignment's `config`, the default where it is of another type or too large a number."""
     if isinstance(default, float) and type(value) is int:
-        return float(value)
+        return float(value) if abs(value) <= MOST_NUMBER else default
     return value if type(value) is type(default) else default
 
 

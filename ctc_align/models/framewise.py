@@ -306,18 +306,12 @@ def standardised(samples: np.ndarray, epsilon: float) -> Signal:
     return Signal(samples, mean, math.sqrt(variance + epsilon))
 
 
-@dataclass(frozen=True)
-class Chunk:
-    """Frames [first, last) of a recording, computed from frames [begin, end)."""
-
-    begin: int
-    first: int
-    last: int
-    end: int
-
-
-def plan_chunks(frames: int, chunk_frames: int, context_frames: int, together: int = 1) -> list[Chunk]:
+def plan_chunks(
+    frames: int, chunk_frames: int, context_frames: int, together: int = 1
+) -> list[tuple[int, int, int, int]]:
     """Return chunks of about equal length that cover `frames` frames in order.
+
+    Each is (begin, first, last, end): its frames [first, last) are computed from the frames [begin, end).
 
     Args:
         frames: of the recording.
@@ -326,9 +320,9 @@ def plan_chunks(frames: int, chunk_frames: int, context_frames: int, together: i
         together: frames that the network takes as one: chunks begin at multiples of it.
 
     >>> plan_chunks(10, 5, 1)
-    [Chunk(begin=0, first=0, last=5, end=6), Chunk(begin=4, first=5, last=10, end=10)]
+    [(0, 0, 5, 6), (4, 5, 10, 10)]
     >>> plan_chunks(10, 20, 5)
-    [Chunk(begin=0, first=0, last=10, end=10)]
+    [(0, 0, 10, 10)]
     """
 
     def rounded_up(number: int) -> int:
@@ -338,7 +332,7 @@ def plan_chunks(frames: int, chunk_frames: int, context_frames: int, together: i
     count = max(1, -(-frames // most))
     each = min(most, rounded_up(max(1, -(-frames // count))))
     return [
-        Chunk(max(0, first - context), first, min(frames, first + each), min(frames, first + each + context))
+        (max(0, first - context), first, min(frames, first + each), min(frames, first + each + context))
         for first in range(0, max(1, frames), each)
     ]
 
@@ -456,13 +450,13 @@ class FrameModel(AcousticModel):
             return self._in_one_pass([signal])[0]
         log_probs = torch.empty(frames, len(self.vocab), device=self.device)
         with self._guard.whole(self._statistics(signal)) if self._guard.norms else nullcontext():
-            for chunk in chunks:
-                first, last = self._inner.inputs(chunk.begin, chunk.end)
-                cut = signal.take(first, len(signal) if chunk.end == frames else last)
+            for begin, first, last, end in chunks:
+                first_input, last_input = self._inner.inputs(begin, end)
+                cut = signal.take(first_input, len(signal) if end == frames else last_input)
                 outputs = self._log_probs(cut[None], None)[0]
-                log_probs[chunk.first : chunk.last] = outputs[chunk.first - chunk.begin : chunk.last - chunk.begin]
+                log_probs[first:last] = outputs[first - begin : last - begin]
                 if progress:
-                    progress(chunk.last / frames)
+                    progress(last / frames)
         return log_probs
 
     def _statistics(self, signal: Signal) -> Statistics:

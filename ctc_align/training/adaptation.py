@@ -142,7 +142,7 @@ def _trained(
     adaptation: Adaptation, base: BaseModel, corpus: Corpus, device: torch.device, work: Path, watch: Watch
 ) -> tuple[Corpus, acoustic_training.Trained, SegmentComparison | None]:
     """Return the utterances that have a path, the network trained on them, and its segments beside the base's."""
-    segmenter = CorpusSegmenter(base.description, convnet_model.state_scoring(base.description, base.weights))
+    segmenter = CorpusSegmenter(convnet_model.state_scoring(base.description, base.weights))
     labels = frame_labels.load_or_make(work / "labels.npz", corpus, lambda: own_labels(base, segmenter, corpus, watch))
     corpus = _with_labels(corpus, labels)
     more = more_silence(labels, corpus.train, base.log_priors)

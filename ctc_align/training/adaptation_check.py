@@ -28,7 +28,7 @@ from ctc_align.config import Settings, setting
 from ctc_align.errors import InputError
 from ctc_align.kernels.batching import KernelSteps
 from ctc_align.models.convnet import features
-from ctc_align.models.convnet.convnet_model import ModelDescription, StateScoring
+from ctc_align.models.convnet.convnet_model import StateScoring
 from ctc_align.models.convnet.gaussian_mixtures import share_of_weight
 from ctc_align.models.convnet.network import AcousticNetwork
 from ctc_align.training import Watch
@@ -70,9 +70,8 @@ class OwnSegments:
 
 @dataclass(frozen=True)
 class CorpusSegmenter:
-    """A model that segments the utterances of a corpus: its description, and how it scores states."""
+    """A model that segments the utterances of a corpus, by how it scores states."""
 
-    description: ModelDescription
     scoring: StateScoring
 
     @torch.inference_mode()
@@ -101,7 +100,7 @@ class CorpusSegmenter:
         shares = [share_of_weight(features.statistics_of(corpus.store[i])) for i in part]
         frames = tokens.shape[1] + 2 * network.shape.context_frames
         scores = self.scoring.scores(states, batch.inputs[:, :frames], shares)
-        log_probs, vocab = tokens.log_softmax(-1), self.description.vocab
+        log_probs, vocab = tokens.log_softmax(-1), self.scoring.description.vocab
         return [
             own_segments(
                 Emissions(log_probs[b, :n], vocab, features.FRAME_SHIFT_S, states=scores[b, :n]),

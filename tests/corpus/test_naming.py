@@ -29,7 +29,7 @@ NASTY = st.lists(st.sampled_from([*"aAb.%/\\:~-\0\n é\x7f", *PIECES, "x" * 250,
     "".join
 )
 IDS = NASTY | st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=40)
-EXTENSIONS = (".json", ".ctm", ".tokens.ctm", ".TextGrid", ".srt", ".jsonl")
+EXTENSIONS = (".json", ".ctm", ".tokens.ctm", ".TextGrid", ".srt", ".png", ".jsonl")
 OURS = {"journal.jsonl", "summary.json", "journal.0-of-2.jsonl", "manifest.nemo.jsonl", "alignments-00000.ctm"}
 
 
@@ -74,6 +74,7 @@ def test_an_output_is_a_plain_path_below_the_folder(id):
 @given(st.lists(IDS, max_size=8, unique=True))
 @example(["a", "a.tokens"])
 @example(["a", "a.json/b"])
+@example(["a", "a.png/b"])
 @example(["a%5Cb", "a\\b", "a%255Cb"])
 @example(["%2F/a", "/a"])
 @example(["%2E%2E/a", "../a"])

@@ -52,7 +52,7 @@ def every_field() -> Alignment:
         ),
         text_offset=1200,
         places=(BookPlace(0, 9, "OEBPS/one.xhtml", "p1", "epubcfi(/6/4!/4/2)"),),
-        config={"times": "recording", "min_confidence": 0.8, "labels": "bare"},
+        config={"times": "recording", "min_confidence": 0.8, "labels": "bare", "chunk_s": 30.0},
         offset_s=1.5,
     )
 
@@ -195,6 +195,7 @@ def test_times_of_the_recording(talk, tmp_path):
         ('{"format": "other/1"}', "got 'other/1'"),
         ('{"format": "ctc-align/1", "config": {}}', "utterance"),
         (re.sub(r', "spoken": "12[^,]*', "", json.dumps(whole())), r"words\[2\].spoken is missing"),
+        (json.dumps(to_dict(every_field())).replace("OEBPS/one.xhtml", ""), r"places\[0\].href: expected the name"),
     ],
 )
 def test_other_files_are_refused(tmp_path, content, says):

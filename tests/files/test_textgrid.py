@@ -23,9 +23,9 @@ from ctc_align.errors import ConfigError, InputError, TranscriptError
 from ctc_align.evaluate.utterance_files import read_intervals
 from ctc_align.files import Style, from_dict, rendered
 from ctc_align.files.textgrid import parse_textgrid, read_textgrid
-from ctc_align.files.tiers import LabelTier, sentence_tiers
+from ctc_align.files.tiers import sentence_tiers
 from ctc_align.files.transcripts import parse_transcript
-from ctc_align.types import AlignedWord, Interval, aligned_words
+from ctc_align.types import AlignedWord, Interval, Tier, aligned_words
 
 DOCUMENT = (Path(__file__).parent / "points_and_words.TextGrid").read_text("utf-8")
 LONG = DOCUMENT.removeprefix("\ufeff").replace("So be it.", 'say ""xmax = 3"" né').replace("xmax = 1\n", "xmax = 1e0\n")
@@ -274,7 +274,7 @@ CASES = [
 
 @over_rows(("case", "tiers", "chosen"), CASES)
 def test_tiers_that_are_the_text(case: str, tiers: dict, chosen: list[str]) -> None:
-    given = [LabelTier(name, name, labels) for name, labels in tiers.items()]
+    given = [Tier(name, tuple(Interval(*row) for row in labels)) for name, labels in tiers.items()]
     assert [tier.name for tier in sentence_tiers(given)] == chosen
 
 

@@ -45,15 +45,15 @@ def sound(seconds: float, seed: int = 0) -> Audio:
 def test_chunks_cover_every_frame_once(length: int, context: int, together: int) -> None:
     for frames in (1, 2, 7, 99, 100, 101, 1000):
         pieces = plan_chunks(frames, length, context, together)
-        assert [pieces[0].first, pieces[-1].last] == [0, frames]
+        assert [pieces[0][1], pieces[-1][2]] == [0, frames]
         for before, after in itertools.pairwise(pieces):
-            assert before.last == after.first, frames
-        for piece in pieces:
-            assert piece.first < piece.last <= piece.first + length + together - 1, frames
-            assert piece.begin % together == 0, frames
-            assert piece.begin <= max(0, piece.first - context), frames
-            assert piece.end >= min(frames, piece.last + context), frames
-            assert piece.end <= frames
+            assert before[2] == after[1], frames
+        for begin, first, last, end in pieces:
+            assert first < last <= first + length + together - 1, frames
+            assert begin % together == 0, frames
+            assert begin <= max(0, first - context), frames
+            assert end >= min(frames, last + context), frames
+            assert end <= frames
 
 
 @pytest.mark.parametrize("kind", LOCAL)

@@ -34,9 +34,8 @@ _DEVICES = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9¹²³]|conin\$|conout\$) 
 _OURS = re.compile(r"summary(\..*)?|journal(\..*)?|manifest(\..*)?|alignments(-.*)?", re.DOTALL)
 _OUR_PREFIX = ".ctc-align"
 _WRITTEN = [writer.extension.casefold() for format in FORMATS.values() for writer in format.writers]
-# Folders a.png and a.svg were never escaped, and paths of outputs stay the same from version to version.
 _EXTENSIONS = (
-    *sorted({PurePath(f"a{extension}").suffix for extension in _WRITTEN} - {".png", ".svg"}),
+    *sorted({PurePath(f"a{extension}").suffix for extension in _WRITTEN}),
     *(".jsonl", ".gz", ".flac", ".wav", ".lab", ".part", ".tmp", ".sqlite"),
 )
 _COMPOUNDS = (

@@ -277,16 +277,13 @@ class StateScoring:
 
     Attributes:
         offset: (K,) is added to the log-posteriors.
-        mixtures: score the states, too, with `mixture_weight`; None: the network alone does.
-        noise_malus: see `ModelDescription`.
-        context_frames: frames of the inputs before and after those of the outputs.
+        mixtures: score the states, too; None: the network alone does.
+        description: of the model, with `mixture_weight`, `noise_malus` and the context of its network's `shape`.
     """
 
     offset: torch.Tensor
     mixtures: Mixtures | None
-    mixture_weight: float
-    noise_malus: float
-    context_frames: int
+    description: ModelDescription
 
     def to(self, device: torch.device) -> StateScoring:
         """Return the same on another device."""
@@ -302,15 +299,15 @@ class StateScoring:
             shares: of the mixtures' weight, for each recording: `gaussian_mixtures.share_of_weight`.
         """
         scores = segments.log_softmax(-1).add_(self.offset)
-        if self.noise_malus:
+        if self.description.noise_malus:
             for row, share in zip(scores, shares):
-                row[:, -1] -= self.noise_malus * (1.0 - share)
+                row[:, -1] -= self.description.noise_malus * (1.0 - share)
         if self.mixtures is not None:
-            context = self.context_frames
+            context = self.description.shape.context_frames
             for row, near, share in zip(scores, inputs, shares):
                 if share:
                     frames = near[context - REACH : context + len(row) + REACH]
-                    row += self.mixture_weight * share * self.mixtures.log_posteriors(frames)
+                    row += self.description.mixture_weight * share * self.mixtures.log_posteriors(frames)
         return scores
 
 
@@ -327,9 +324,7 @@ def state_scoring(description: ModelDescription, weights: dict[str, torch.Tensor
     return StateScoring(
         state_offset(log_priors, description.prior_scale, description.silence_bonus),
         mixtures_of(description, weights),
-        description.mixture_weight,
-        description.noise_malus,
-        description.shape.context_frames,
+        description,
     )
 
 
