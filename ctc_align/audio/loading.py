@@ -25,8 +25,16 @@ from ctc_align.audio.audio_kinds import file_head, kind_of_content
 from ctc_align.audio.cut_files import lacks_index
 from ctc_align.audio.media_file import NotMediaError
 from ctc_align.audio.media_reader import MediaRecording
-from ctc_align.audio.recordings import BLOCK_SAMPLES, MISSING_S, Recording, no_such_channel
-from ctc_align.audio.soundfile_reader import ChainedOggRecording, NotSoundFileError, SoundFileRecording, ogg_pages
+from ctc_align.audio.recordings import (
+    BLOCK_SAMPLES,
+    MISSING_S,
+    ChainedOggRecording,
+    NotSoundFileError,
+    Recording,
+    SoundFileRecording,
+    no_such_channel,
+    ogg_pages,
+)
 from ctc_align.errors import AudioError, UsageError
 from ctc_align.reading import STANDARD_INPUT
 from ctc_align.reading.file_kinds import is_sound_file
@@ -351,12 +359,12 @@ def _sound_file(name: str, path: str, head: bytes) -> Recording:
     """Return libsndfile's reader; FFmpeg's for Ogg files with lost pages, since it knows by the times what is lost."""
     if head[:4] != b"OggS":
         return SoundFileRecording(name, path)
-    pages = ogg_pages(path)
-    if pages.is_damaged:
+    links, is_cut, is_damaged = ogg_pages(path)
+    if is_damaged:
         raise NotSoundFileError("Ogg pages are missing")
-    if len(pages.links) > 1:
-        return ChainedOggRecording(name, path, pages.links)
-    return SoundFileRecording(name, path, is_cut=pages.is_cut)
+    if len(links) > 1:
+        return ChainedOggRecording(name, path, links)
+    return SoundFileRecording(name, path, is_cut=is_cut)
 
 
 # Resampling of blocks at any rate and channel count to mono samples at one rate, with checks of the samples.

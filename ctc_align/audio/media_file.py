@@ -11,7 +11,7 @@ import io
 import logging
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
@@ -100,7 +100,8 @@ class DecodedPiece:
     """Decoded samples (n, channels) float32 at `rate` Hz.
 
     `start_s` is their beginning on the player's clock, None if the file does not say; `pts` FFmpeg's number of that;
-    `position` the byte of the file where their packet lies, None if it is unknown.
+    `position` the byte of the file where their packet lies, None if it is unknown. Once it is placed on the clock
+    (`place_pieces`) it comes after `silence` samples of silence, and without its first `trimmed` samples.
     """
 
     samples: np.ndarray
@@ -108,6 +109,8 @@ class DecodedPiece:
     start_s: float | None = None
     pts: int | None = None
     position: int | None = None
+    silence: int = 0
+    trimmed: int = 0
 
 
 @dataclass
@@ -122,13 +125,8 @@ class Damage:
     read_failed: bool = False
 
 
-@dataclass(frozen=True)
-class _BadPacket:
-    """Start and length in seconds of a packet that is damaged, and whether nothing was decoded of it."""
-
-    start_s: float
-    length_s: float
-    is_lost: bool
+_BadPacket = tuple[float, float, bool]
+"""Start and length in seconds of a packet that is damaged, and whether nothing was decoded of it."""
 
 
 @dataclass
@@ -293,18 +291,18 @@ class MediaFile:
             frames = packet.size * self._good_s / self._good_bytes / length_s
             length_s *= max(1, round(frames))
         start_s = float((packet.pts or 0) * base) - self._origin_s
-        return [_BadPacket(max(0.0, start_s), length_s, is_lost)]
+        return [(max(0.0, start_s), length_s, is_lost)]
 
     def _damaged(self, bad: list[_BadPacket]) -> Iterator[DecodedPiece]:
         """Count what could not be decoded, and yield silence for it in formats without a clock."""
         if not self.damage.count:
-            self.damage.first_s = bad[0].start_s
+            self.damage.first_s, _, _ = bad[0]
         self.damage.count += len(bad)
-        self.damage.total_s += sum(packet.length_s for packet in bad)
+        self.damage.total_s += sum(length_s for _, length_s, _ in bad)
         context = self.stream.codec_context
-        for packet in bad:
-            samples = round(packet.length_s * context.sample_rate)
-            if samples and packet.is_lost and not self.has_clock:
+        for _, length_s, is_lost in bad:
+            samples = round(length_s * context.sample_rate)
+            if samples and is_lost and not self.has_clock:
                 yield DecodedPiece(np.zeros((samples, max(1, context.channels)), np.float32), context.sample_rate)
 
     def mixed_channels(self, channels: int) -> list[int]:
@@ -390,20 +388,7 @@ _BROADCAST_GAP_S = 10.0
 _SILENCE_SAMPLES = 65536
 
 
-@dataclass(frozen=True, eq=False)
-class PlacedPiece:
-    """A piece on the clock: after `silence` samples of silence, and without its first `trimmed` samples."""
-
-    piece: DecodedPiece
-    silence: int = 0
-    trimmed: int = 0
-
-    @property
-    def samples(self) -> np.ndarray:
-        return self.piece.samples[self.trimmed :]
-
-
-def place_pieces(pieces: Iterable[DecodedPiece], name: str, *, is_broadcast: bool = False) -> Iterator[PlacedPiece]:
+def place_pieces(pieces: Iterable[DecodedPiece], name: str, *, is_broadcast: bool = False) -> Iterator[DecodedPiece]:
     """Yield the pieces with their positions on the player's clock.
 
     `is_broadcast`: the clock of the format may be set anew in the middle (transport and program streams). Clocks that
@@ -431,7 +416,7 @@ class _Clock:
         self._at_s = self._moved_s = 0.0
         self._is_first = True
 
-    def placed(self, pieces: Iterable[DecodedPiece]) -> PlacedPiece:
+    def placed(self, pieces: Iterable[DecodedPiece]) -> DecodedPiece:
         """Return the first of the pieces with its position; the others show whether a step is one."""
         pieces = list(pieces)
         first = pieces[0]
@@ -454,7 +439,7 @@ class _Clock:
             trimmed = min(len(first.samples), round(-step_s * first.rate))
         self._at_s += (silence + len(first.samples) - trimmed) / first.rate
         self._is_first = False
-        return PlacedPiece(first, silence, trimmed)
+        return replace(first, samples=first.samples[trimmed:], silence=silence, trimmed=trimmed)
 
     def _step_s(self, pieces: list[DecodedPiece]) -> float:
         """Return the seconds between the end of the last piece and the first of these; 0 for jitter."""
@@ -483,9 +468,9 @@ class Conversion:
         self._stream: soxr.ResampleStream | None = None
         self._stream_rate = rate
 
-    def blocks(self, placed: PlacedPiece) -> Iterator[np.ndarray]:
+    def blocks(self, placed: DecodedPiece) -> Iterator[np.ndarray]:
         """Yield what a placed piece adds, its silence first."""
-        rate = placed.piece.rate
+        rate = placed.rate
         if rate != self._stream_rate:
             yield from self.rest()
             self._start(rate)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from ctc_align.audio.cut_files import cut_reason, is_cut_frame, mp3_promise, wav_seconds
-from ctc_align.audio.media_file import Conversion, DecodedPiece, MediaFile, PlacedPiece, place_pieces, with_channels
+from ctc_align.audio.media_file import Conversion, DecodedPiece, MediaFile, place_pieces, with_channels
 from ctc_align.audio.recordings import BLOCK_SAMPLES, MISSING_S, Recording, ends_early, lies_behind, within
 from ctc_align.errors import AudioError
 from ctc_align.units import samples_to_seconds
@@ -137,8 +137,8 @@ class MediaRecording(Recording):
     def _whole(self) -> Iterator[np.ndarray]:
         conversion, received = Conversion(self.rate, self.channels), 0
         for placed in place_pieces(self._all_pieces(), self.name, is_broadcast=self._media.is_broadcast):
-            if received and placed.silence >= _GAP_S * placed.piece.rate:
-                self._gaps.append((received / self.rate, placed.silence / placed.piece.rate))
+            if received and placed.silence >= _GAP_S * placed.rate:
+                self._gaps.append((received / self.rate, placed.silence / placed.rate))
             for block in conversion.blocks(placed):
                 received += len(block)
                 yield block
@@ -232,8 +232,7 @@ class _Parts:
         self.samples = self._walked
         yield from rest
 
-    def _remembered(self, placed: PlacedPiece) -> Iterator[np.ndarray]:
-        piece = placed.piece
+    def _remembered(self, piece: DecodedPiece) -> Iterator[np.ndarray]:
         if self._conversion is None:
             self._conversion = Conversion(piece.rate, piece.samples.shape[1])
         number = piece.pts if self._media.has_clock else piece.position
@@ -241,10 +240,10 @@ class _Parts:
         if piece.rate != self._conversion.rate or (number is not None and number <= last and self._numbers):
             self._can_seek = False
         self._numbers.append(last if number is None else number)
-        self._starts.append(self._walked + placed.silence)
-        self._counts.append(len(placed.samples))
-        self._trims.append(placed.trimmed)
-        yield from self._conversion.blocks(placed)
+        self._starts.append(self._walked + piece.silence)
+        self._counts.append(len(piece.samples))
+        self._trims.append(piece.trimmed)
+        yield from self._conversion.blocks(piece)
 
     def _sought(self, first: int, end: int) -> Iterator[np.ndarray]:
         """Yield samples `first` to `end`, which were read before, by seeking; where that fails, from the start."""

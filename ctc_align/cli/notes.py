@@ -269,7 +269,7 @@ def several(items: Sequence[str], separator: str = " ") -> str:
 
 def cue_notes(alignment: Alignment) -> list[str]:
     """Return notes on the tiers that are the text, and on the cues of a file that have text and no word with a time."""
-    from ctc_align.files.cue_times import cues_without_times
+    from ctc_align.files.cues import cues_without_times
     from ctc_align.files.subtitles import cue_numbers
 
     found = tier_notes(alignment)
@@ -298,7 +298,7 @@ def cue_notes(alignment: Alignment) -> list[str]:
 
 def _missing_cues(alignment: Alignment) -> list[int]:
     """Return the ranks, from 1, of the cues whose words are all not in the recording."""
-    from ctc_align.files.cue_times import cues_without_times
+    from ctc_align.files.cues import cues_without_times
 
     subtitles = alignment.subtitles
     starts = [] if subtitles is None else [cue.char_start for cue in subtitles.cues]

@@ -1,36 +1,381 @@
-"""Subtitles that are cut anew: readable pieces of text, each with the time it is shown; and their words with times.
+"""The cues of subtitles: their times, subtitles that are cut anew, and the words of both with times.
 
-At most two lines of 42 columns (`max_line`); broken at the ends of sentences and clauses and in pauses; shown from the
-first word on, long enough to be read (`max_cps`) where silence follows, and for 0.8 to 7 seconds where the speech
-allows it. Figures: the timed-text style guides of broadcasters (42 columns, two lines, 17 to 20 characters a second,
-5/6 to 7 seconds).
-
-`word_cues` has the words of cues with the time of each, for karaoke and subtitles with the spoken word highlighted:
-whole units that are rounded once, from the start of the recording, so that no error adds up.
+A cue of the transcript lasts from the start of its first aligned word to the end of its last (`shown_times`); without
+its cues, or where they are not kept, `new_cues` cuts the text into readable pieces. `word_cues` has the words of cues
+with the time of each, for karaoke and subtitles with the spoken word highlighted: whole units that are rounded once,
+from the start of the recording, so that no error adds up.
 """
 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-from ctc_align.files.cue_times import MS_PER_S, SHORTEST_S, on_frames, shown_times, word_times
 from ctc_align.files.sentences import (
     CLAUSE,
     SENTENCE,
     TextPiece,
     TextRow,
     break_cost,
+    columns,
     parts_of_word,
     space_between,
     text_of,
 )
-from ctc_align.files.writer import Style, runs_in_time, words_that_are_shown
+from ctc_align.files.writer import Style, is_timed, runs_in_time, words_by_time, words_that_are_shown
 from ctc_align.text.word_forms import without_markup
-from ctc_align.types import MARKUP, SPEAKER, UNSPOKEN, AlignedWord, AlignmentData
+from ctc_align.types import MARKUP, SPEAKER, UNSPOKEN, AlignedWord, AlignmentData, SourceCue, Subtitles
+
+# Times of cues
+#
+# A cue without an aligned word (`[MUSIC]`, or no text) keeps its old times, moved as its neighbours were, where they
+# fit between them; else it gets the room that is left, at least one frame of a film (40 ms) of the last word of the cue
+# before it. Where passages were read in another order the times go back from one cue to the next, and no two cues are
+# shown at a time.
+#
+# Words without times lie beside their neighbours, or in a pause. Words that nobody says take no time from others, and
+# stretch no subtitle over a pause: they are shown with the words of their line, and a direction on separate lines
+# (`[DOOR SLAMS]`) alone, in the pause in which it is written.
+
+Span = tuple[float, float]
+MS_PER_S = 1000
+_NTSC = (24, 30, 48, 60, 120)
+_NEAR_HZ = 0.005
+_LEAST_S = 0.2
+"""A cue without an aligned word is shown at least this long where there is room."""
+_TAKEN_S = 0.04
+"""It is shown for this time, a frame of a film, at the cost of the word before it if there is no room."""
+_SLACK_S = 1e-6
+"""Words that touch may overlap by the rounding of their times."""
+SHORTEST_S = 0.8
+"""The least time for which a subtitle is shown where the speech allows it; a shorter pause holds none."""
+_LETTER_S = 0.05
+"""Words without times are placed in a gap that has this much time for each of their letters."""
+_LATER_S = 1.0
+"""A direction on separate lines is shown at most this much after the words before it."""
+
+
+def clock(units: int, point: str = ".", units_per_s: int = MS_PER_S, hour_digits: int = 2) -> str:
+    """Return hours, minutes, seconds and their decimals: one for each zero of `units_per_s`.
+
+    >>> clock(3_661_001, ","), clock(366_101, units_per_s=100, hour_digits=1)
+    ('01:01:01,001', '1:01:01.01')
+    """
+    seconds, rest = divmod(units, units_per_s)
+    decimals = len(str(units_per_s)) - 1
+    return f"{seconds // 3600:0{hour_digits}d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}{point}{rest:0{decimals}d}"
+
+
+def apart(spans: Sequence[Span], end_s: float, units_per_s: float = MS_PER_S) -> list[tuple[int, int]]:
+    """Return spans in whole units, each at least one long and none over another, up to `end_s` if there is room.
+
+    They need not ascend; whichever is first in time is moved last.
+
+    >>> apart([(1.0, 2.0), (0.0, 1.0002), (2.0, 2.0)], 2.0)
+    [(1000, 1999), (0, 1000), (1999, 2000)]
+    """
+    order = sorted(range(len(spans)), key=lambda index: spans[index][0])
+    times = [(0, 0)] * len(spans)
+    free = 0
+    for index in order:
+        start = max(round(spans[index][0] * units_per_s), free)
+        free = max(round(spans[index][1] * units_per_s), start + 1)
+        times[index] = (start, free)
+    last = math.floor(end_s * units_per_s + 1e-6)
+    if len(spans) <= last:
+        for index in reversed(order):
+            end = min(times[index][1], last)
+            last = min(times[index][0], end - 1)
+            times[index] = (last, end)
+    return times
+
+
+def on_frames(times_ms: Sequence[tuple[int, int]], end_s: float, frame_rate: float) -> list[tuple[int, int]]:
+    """Return times in milliseconds on the nearest frames, each at least one frame long; as they are for rate 0.
+
+    Args:
+        times_ms: (start, end) of each cue, counted from the film's start.
+        end_s: the end of the film.
+        frame_rate: frames per second; those of NTSC in their usual short form (23.976, 29.97 …) are 24000/1001 etc.
+
+    >>> on_frames([(1000, 2010), (2015, 2020)], 10.0, 25.0), on_frames([(3_600_000, 3_600_040)], 4000.0, 23.976)
+    ([(1000, 2000), (2000, 2040)], [(3600013, 3600055)])
+    """
+    if not frame_rate:
+        return list(times_ms)
+    rate = _exact_rate(frame_rate)
+    frames = apart([(start / MS_PER_S, end / MS_PER_S) for start, end in times_ms], end_s, rate)
+    return [(round(MS_PER_S * start / rate), round(MS_PER_S * end / rate)) for start, end in frames]
+
+
+def _exact_rate(frame_rate: float) -> float:
+    ntsc = (whole * 1000 / 1001 for whole in _NTSC)
+    return next((rate for rate in ntsc if abs(rate - frame_rate) < _NEAR_HZ), frame_rate)
+
+
+def cues_without_times(alignment: AlignmentData) -> list[int]:
+    """Return the numbers, from 1, of the transcript's cues that have text and no aligned word."""
+    if alignment.subtitles is None:
+        return []
+    return [
+        number
+        for number, (cue, words) in enumerate(zip(alignment.subtitles.cues, spoken_words_by_cue(alignment)), 1)
+        if not words and cue.char_end > cue.char_start
+    ]
+
+
+def source_subtitles(alignment: AlignmentData) -> Subtitles:
+    assert alignment.subtitles is not None, "the transcript is a subtitle file"
+    return alignment.subtitles
+
+
+def shown_times(alignment: AlignmentData, shift_s: float, frame_rate: float) -> list[tuple[int, int]]:
+    """Return the times of all cues in milliseconds, each at least one long, none over another, inside the recording.
+
+    They ascend, but for passages that were read in another order than the file's.
+    """
+    cues = source_subtitles(alignment).cues
+    spoken = spoken_words_by_cue(alignment)
+    spans: list[Span | None] = [
+        (words[0].start_s or 0.0, words[-1].end_s or 0.0) if words else None for words in spoken
+    ]
+    last_words_s = [(words[-1].end_s or 0.0) - (words[-1].start_s or 0.0) if words else 0.0 for words in spoken]
+    gaps = _Gaps([span for span in spans if span is not None], alignment.duration_s)
+    start = 0
+    while start < len(cues):
+        end = next((at for at in range(start, len(cues)) if spans[at] is not None), len(cues))
+        if end > start:
+            before, after = spans[start - 1] if start else None, spans[end] if end < len(cues) else None
+            gap = gaps.between(before, after)
+            if before is not None:
+                # the cue before ends earlier where these have no room: within its last word, by half of it
+                missing_s = max((end - start) * _TAKEN_S - (gap[1] - gap[0]), 0.0)
+                gap = (gap[0] - min(missing_s, _TAKEN_S, last_words_s[start - 1] / 2), gap[1])
+                spans[start - 1] = before = (before[0], gap[0])
+            neighbours = [
+                (cues[index].start_s, span[0] - cues[index].start_s)
+                for index, span, is_near in ((start - 1, before, True), (end, after, after and after[0] == gap[1]))
+                if span is not None and is_near
+            ]
+            spans[start:end] = _filled(cues[start:end], gap, neighbours)
+        start = end + 1
+    times = apart([span or (0.0, 0.0) for span in spans], alignment.duration_s)
+    shift_ms = round(shift_s * MS_PER_S)
+    shifted = [(start_ms + shift_ms, end_ms + shift_ms) for start_ms, end_ms in times]
+    return on_frames(shifted, alignment.duration_s + shift_s, frame_rate)
+
+
+class _Gaps:
+    """The stretches of time between the cues that have words."""
+
+    def __init__(self, spans: Sequence[Span], duration_s: float) -> None:
+        self._starts = sorted(span[0] for span in spans)
+        self._ends = sorted(span[1] for span in spans)
+        self._duration_s = duration_s
+
+    def between(self, before: Span | None, after: Span | None) -> Span:
+        """Return the stretch after one cue, else before another, else the whole recording."""
+        if before is not None:
+            index = bisect_left(self._starts, before[1] - _SLACK_S)
+            next_s = self._starts[index] if index < len(self._starts) else self._duration_s
+            return before[1], max(next_s, before[1])
+        if after is not None:
+            index = bisect_right(self._ends, after[0] + _SLACK_S)
+            return min(self._ends[index - 1], after[0]) if index else 0.0, after[0]
+        return 0.0, self._duration_s
+
+
+def spoken_words_by_cue(alignment: AlignmentData) -> list[list[AlignedWord]]:
+    """Return the aligned words of each cue; where it was cut in two in the recording, those of the longer part."""
+    aligned = [word for word in alignment.words if is_timed(word)]
+    starts = [word.char_start for word in aligned]
+    by_time = {id(word): index for index, word in enumerate(words_by_time(alignment))}
+    positions = [by_time[id(word)] for word in aligned]
+    edges = [
+        (bisect_left(starts, cue.char_start), bisect_left(starts, cue.char_end))
+        for cue in source_subtitles(alignment).cues
+    ]
+    return [aligned[slice(*_longest_run(positions, first, last))] for first, last in edges]
+
+
+def _longest_run(ranks: Sequence[int], first: int, last: int) -> tuple[int, int]:
+    """Return the longest stretch of [first, last) in which the ranks go up by one, the first of several."""
+    longest, start = (first, first), first
+    for at in range(first + 1, last + 1):
+        if at == last or ranks[at] != ranks[at - 1] + 1:
+            if at - start > longest[1] - longest[0]:
+                longest = (start, at)
+            start = at
+    return longest
+
+
+def _filled(cues: Sequence[SourceCue], gap: Span, neighbours: Sequence[Span]) -> list[Span]:
+    """Return times in a gap for cues that have no aligned word; `neighbours`: (old start, by how much it was moved)."""
+    low_s, high_s = gap
+    fitting, free_s = [], low_s
+    for cue in cues:
+        shift_s = _interpolated(neighbours, cue.start_s)
+        start_s, end_s = max(cue.start_s + shift_s, free_s), min(cue.end_s + shift_s, high_s)
+        fitting.append((start_s, end_s))
+        free_s = end_s
+    lengths_s = [max(cue.end_s - cue.start_s, _LEAST_S) for cue in cues]
+    if any(end_s - start_s < length_s / 2 for (start_s, end_s), length_s in zip(fitting, lengths_s)):
+        scale = min(1.0, max(high_s - low_s, 0.0) / sum(lengths_s))
+        fitting, at_s = [], low_s
+        for length_s in lengths_s:
+            fitting.append((at_s, at_s + scale * length_s))
+            at_s += scale * length_s
+    return fitting
+
+
+def _interpolated(anchors: Sequence[tuple[float, float]], at_s: float) -> float:
+    """Return by how much a time was moved, between the moves of the neighbours; 0 if there are none."""
+    if len(anchors) < 2 or anchors[1][0] <= anchors[0][0]:
+        return anchors[0][1] if anchors else 0.0
+    (first_s, first), (last_s, last) = anchors
+    share = min(max((at_s - first_s) / (last_s - first_s), 0.0), 1.0)
+    return first + share * (last - first)
+
+
+def word_times(alignment: AlignmentData, words: Sequence[AlignedWord]) -> list[tuple[Span, bool]]:
+    """Return times for words in the order of their times, ascending, and whether each stands alone.
+
+    A word that nobody says stands alone if its subtitle has such words only.
+    """
+    spans: list[Span | None] = [(word.start_s or 0.0, word.end_s or 0.0) if is_timed(word) else None for word in words]
+    alone = [False] * len(words)
+    start = 0
+    while start < len(words):
+        if spans[start] is not None:
+            start += 1
+            continue
+        end = next((at for at in range(start, len(words)) if spans[at] is not None), len(words))
+        is_all = end - start == len(words)
+        if is_all or any(word.status != UNSPOKEN for word in words[start:end]):
+            _fill(spans, words, (start, end), alignment.duration_s)
+        else:
+            spans[start:end], alone[start:end] = _unspoken_times(alignment, words, spans, (start, end))
+        start = end
+    return [(span or (0.0, 0.0), is_alone) for span, is_alone in zip(spans, alone)]
+
+
+def _fill(
+    spans: list[Span | None],
+    words: Sequence[AlignedWord],
+    run: tuple[int, int],
+    duration_s: float,
+) -> None:
+    """Give the words [start, end), which have no times, the gap between their neighbours, by their letters.
+
+    Where it is too short for words that may be spoken they share a neighbour's time; what nobody says never does.
+    """
+    start, end = run
+    low_s, high_s = _gap(spans, run, duration_s)
+    weights = [max(1, columns(word.text)) for word in words[start:end]]
+    is_said = any(word.status != UNSPOKEN for word in words[start:end])
+    if is_said and high_s - low_s < _LETTER_S * sum(weights):
+        # no room: they share the time of the word before, or of the word after them where there is none
+        before, after = spans[start - 1] if start else None, spans[end] if end < len(words) else None
+        if before is not None:
+            start, low_s = start - 1, before[0]
+        elif after is not None:
+            end, high_s = end + 1, after[1]
+        weights = [max(1, columns(word.text)) for word in words[start:end]]
+    at_s, step_s = low_s, (high_s - low_s) / sum(weights)
+    for index, weight in zip(range(start, end), weights):
+        spans[index] = (at_s, at_s + weight * step_s)
+        at_s += weight * step_s
+
+
+def _gap(spans: Sequence[Span | None], run: tuple[int, int], duration_s: float) -> Span:
+    """Return the time between the words on both sides of [start, end), which is empty where these overlap."""
+    before = spans[run[0] - 1] if run[0] else (0.0, 0.0)
+    after = spans[run[1]] if run[1] < len(spans) else (duration_s, duration_s)
+    assert before is not None, "runs are filled from the first to the last"
+    assert after is not None, "a run ends where a word has times"
+    return before[1], max(after[0], before[1])
+
+
+def _unspoken_times(
+    alignment: AlignmentData, words: Sequence[AlignedWord], spans: Sequence[Span | None], run: tuple[int, int]
+) -> tuple[list[Span], list[bool]]:
+    """Return times for the words [start, end), which nobody says and which have words with times beside them; and
+    which of them stand alone."""
+    start, end = run
+    low_s, high_s = _gap(spans, run, alignment.duration_s)
+    # the first word of the run that does not stand on the line before it, the last that does not on that after it
+    first = next((at for at in range(start, end) if _ends_line(alignment, words, at)), end)
+    last = next((at for at in range(end, start, -1) if _ends_line(alignment, words, at)), start)
+    if first > last:  # all on one line: with the words before it, unless these end a sentence
+        text, before = alignment.text, words[start - 1]
+        after = space_between(text, before, words[start])
+        is_end = break_cost(before.text, after, words[end].text) == SENTENCE
+        first = last = start if is_end else end
+    shown = _alone(alignment, words[first:last], (low_s, high_s), start > 0, end < len(words))
+    if not shown:  # no room: with the words before, or else after them
+        first = last = last if start else first
+    times = [*[(low_s, low_s)] * (first - start), *shown, *[(high_s, high_s)] * (end - last)]
+    return times, [first <= at < last for at in range(start, end)]
+
+
+def _ends_line(alignment: AlignmentData, words: Sequence[AlignedWord], at: int) -> bool:
+    """Return whether a line, or what one speaker says, ends between a word and the one before it; so it does at both
+    ends of the text."""
+    if at in (0, len(words)):
+        return True
+    before, word = words[at - 1], words[at]
+    return before.speaker != word.speaker or "\n" in space_between(alignment.text, before, word)
+
+
+def _alone(
+    alignment: AlignmentData, words: Sequence[AlignedWord], gap: Span, has_before: bool, has_after: bool
+) -> list[Span]:
+    """Return times in a gap for words that stand on separate lines; [] if it is too short for a subtitle.
+
+    That of the transcript's subtitle, moved as its neighbours are; else a second after the words before, in the
+    middle of a short gap, or before the first word of all.
+    """
+    low_s, high_s = gap
+    if not words or high_s - low_s < SHORTEST_S:
+        return []
+    shown = _source_span(alignment, words)
+    if shown is not None:
+        at_s, until_s = max(shown[0], low_s), min(shown[1], high_s)
+    else:
+        length_s = min(high_s - low_s, max(SHORTEST_S, _LETTER_S * sum(columns(word.text) + 1 for word in words)))
+        room_s = high_s - low_s - length_s
+        at_s = low_s + (min(_LATER_S, room_s / 2 if has_after else room_s) if has_before else room_s)
+        until_s = at_s + length_s
+    weights = [max(1, columns(word.text)) for word in words]
+    step_s = max(until_s - at_s, 0.0) / sum(weights)
+    found = []
+    for weight in weights:
+        found.append((at_s, at_s + weight * step_s))
+        at_s += weight * step_s
+    return found
+
+
+def _source_span(alignment: AlignmentData, words: Sequence[AlignedWord]) -> Span | None:
+    """Return when the transcript's subtitles of words that nobody says are shown; None without any."""
+    if alignment.subtitles is None:
+        return None
+    starts = [cue.char_start for cue in alignment.subtitles.cues]
+    first, last = (bisect_right(starts, word.char_start) for word in (words[0], words[-1]))
+    if {first, last} - {*cues_without_times(alignment)}:
+        return None
+    times = shown_times(alignment, 0.0, 0.0)
+    return times[first - 1][0] / MS_PER_S, times[last - 1][1] / MS_PER_S
+
+
+# Subtitles that are cut anew: readable pieces of text, each with the time it is shown
+#
+# At most two lines of 42 columns (`max_line`); broken at the ends of sentences and clauses and in pauses; shown from
+# the first word on, long enough to be read (`max_cps`) where silence follows, and for 0.8 to 7 seconds where the speech
+# allows it. Figures: the timed-text style guides of broadcasters (42 columns, two lines, 17 to 20 characters a second,
+# 5/6 to 7 seconds).
 
 LONGEST_S = 7.0
 _GAP_MS = 80

@@ -18,7 +18,7 @@ from made_sounds import babble
 from rows import over_rows
 
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.audio import media_reader, soundfile_reader
+from ctc_align.audio import media_reader, recordings
 from ctc_align.audio.audio_kinds import MissingAudioError
 from ctc_align.audio.loading import CheckedResampler, as_audio, header_duration_s, load_audio, load_segment, load_stdin
 from ctc_align.config import Settings, load_settings
@@ -81,7 +81,7 @@ def test_blocks_do_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ext
     path = write(tmp_path / f"a.{extension}", source, 44100 if subtype != "OPUS" else 48000, subtype=subtype)
     whole = load_audio(path).samples
     for size in (977, 8192):
-        for module in (soundfile_reader, media_reader):
+        for module in (recordings, media_reader):
             monkeypatch.setattr(module, "BLOCK_SAMPLES", size)
         np.testing.assert_array_equal(load_audio(path).samples, whole)
 
@@ -343,7 +343,7 @@ def test_the_same_errors_as_for_the_whole(tmp_path: Path) -> None:
 def test_only_the_part_is_read_or_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "a.flac", babble(3.25))
     with monkeypatch.context() as patched:
-        patched.setattr(soundfile_reader, "_MOST_SAMPLES", 0)
+        patched.setattr(recordings, "_MOST_SAMPLES", 0)
         assert header_duration_s(path) == 3.25
         assert load_segment(path, offset_s=3.0, duration_s=9.0).duration_s == 0.25
         with pytest.raises(AudioError, match="no samples"):

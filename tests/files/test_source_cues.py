@@ -18,7 +18,7 @@ from subtitle_checks import read_srt, read_vtt
 
 from ctc_align.errors import TranscriptError
 from ctc_align.files import Alignment, Style, from_dict, rendered
-from ctc_align.files.cue_times import cues_without_times
+from ctc_align.files.cues import cues_without_times
 from ctc_align.files.transcripts import parse_transcript
 from ctc_align.types import ALIGNED, SKIPPED, UNSPOKEN, AlignedWord
 
