@@ -532,8 +532,11 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def checked_values(kind: Any, values: dict[str, Any], where: str, faults: list[str], table: str = "") -> dict[str, Any]:
-    """Return the valid values in their field's type; append a line to `faults` for each other one."""
-    fields = {field.name: field for field in dataclasses.fields(kind)}
+    """Return the valid values in their field's type; append a line to `faults` for each other one.
+
+    Fields of the class whose metadata say that `is_setting` is False are not settings.
+    """
+    fields = {field.name: field for field in dataclasses.fields(kind) if field.metadata.get("is_setting", True)}
     types = get_type_hints(kind)
     valid = {}
     for key, value in values.items():

@@ -47,9 +47,13 @@ def kind_of(label: str, *, ipa: bool = False) -> str:
     return (ipa_class(label) if ipa else arpabet_class(label)) or SOUND
 
 
+_SET_APART = {"is_setting": False}
+"""Fields that are not lines of `calibration.toml`: its table of offsets, and what is known of the model at hand."""
+
+
 @dataclass(frozen=True)
-class Constants:
-    """The constants of `calibration.toml` outside its table of offsets.
+class Calibration:
+    """The constants of `calibration.toml`, which correct a model's systematic errors, for its frames and tokens.
 
     Attributes:
         model: the name of the model that was measured; "" for a model without a name.
@@ -63,6 +67,9 @@ class Constants:
         word_confidence, token_confidence: weights of logistic regressions for "both edges are right"; see
             `ctc_align.alignment.confidence`.
         word_presence: likewise for "this word, and no other, is spoken here".
+        offsets_ms: what is added to an edge between two kinds of sounds, by (before, after).
+        frame_shift_s: of the frames that `offset_frames` counts.
+        ipa: the model's tokens are the phones of `ctc_align.text.phone_sets`.
     """
 
     model: str = setting("", may_be_empty=True)
@@ -74,21 +81,9 @@ class Constants:
     word_confidence: tuple[float, ...] = ()
     token_confidence: tuple[float, ...] = ()
     word_presence: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True)
-class Calibration(Constants):
-    """Constants that correct a model's systematic errors, for its frames and tokens.
-
-    Attributes:
-        offsets_ms: what is added to an edge between two kinds of sounds, by (before, after).
-        frame_shift_s: of the frames that `offset_frames` counts.
-        ipa: the model's tokens are the phones of `ctc_align.text.phone_sets`.
-    """
-
-    offsets_ms: Mapping[tuple[str, str], float] = field(default_factory=dict)
-    frame_shift_s: float = 0.01
-    ipa: bool = False
+    offsets_ms: Mapping[tuple[str, str], float] = field(default_factory=dict, metadata=_SET_APART)
+    frame_shift_s: float = field(default=0.01, metadata=_SET_APART)
+    ipa: bool = field(default=False, metadata=_SET_APART)
 
     @property
     def draws(self) -> bool:
@@ -233,7 +228,7 @@ def read_calibration(path: Path) -> Calibration:
     if table.pop("format", None) != FORMAT:
         faults.append(f"{path}: expected format = {FORMAT!r}, the first line of what `ctc-align calibrate` writes")
     offsets = _offsets(table.pop("offsets_ms", {}), path, faults)
-    values = checked_values(Constants, table, f"{path}: ", faults)
+    values = checked_values(Calibration, table, f"{path}: ", faults)
     for name, weights in values.items():
         if isinstance(weights, tuple) and weights and not _are_weights(weights):
             faults.append(f"{path}: {name}: expected {WEIGHTS} finite numbers, got {shown(list(weights))}")

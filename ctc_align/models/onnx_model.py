@@ -13,7 +13,6 @@ See `ctc_align.models.onnx_description` for that file. A network that is loaded 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +57,10 @@ def load(name: str, device: str | torch.device, settings: Settings) -> FrameMode
     session = open_session(file, device, name)
     metadata = dict(session.get_modelmeta().custom_metadata_map)
     description = describe(file, metadata, name, input_bins(session))
-    ports = find_ports(session, description, name, file.with_suffix(".toml"))
-    network = OnnxNetwork(session, ports, description, name)
+    network = OnnxNetwork(session, description, name, file.with_suffix(".toml"))
     trial = Trial(network, description, name)
     vocab, blank = vocabulary(description, file, trial.classes, name)
-    sharing = trial.sharing(ports.rows_at_once)
+    sharing = trial.sharing(network.rows_at_once)
     facts = NetworkFacts(
         name=name,
         vocab=vocab,
@@ -145,7 +143,7 @@ class Trial:
             return ALONE
         if not self._undisturbed([self.shortest] * 3):
             return ALONE
-        if self.network.ports.length is None:
+        if self.network.length is None:
             return EQUAL
         # padding leaks at some lengths and not at others, by their remainders of the strides
         beyond = sorted({0, 1, self.stride // 2, self.stride - 1, 3 * self.stride + 1})
@@ -270,22 +268,6 @@ def open_session(file: Path, device: torch.device, name: str) -> Any:
     return session
 
 
-@dataclass(frozen=True)
-class Ports:
-    """The inputs and the output in use: `axes` is the input's order, `length` is None if the network takes none."""
-
-    input: Any
-    length: Any
-    output: Any
-    axes: str
-
-    @property
-    def rows_at_once(self) -> int | None:
-        """Number of utterances that the input takes; None for any number."""
-        size = self.input.shape[self.axes.index("B")]
-        return size if isinstance(size, int) else None
-
-
 def input_bins(session: Any) -> int | None:
     """Return the number of channels that an input of three axes is declared with, None without such an input."""
     for port in session.get_inputs():
@@ -295,8 +277,8 @@ def input_bins(session: Any) -> int | None:
     return None
 
 
-def find_ports(session: Any, description: OnnxDescription, name: str, toml: Path) -> Ports:
-    """Choose input, length and output: as the TOML file says, else the only possible ones.
+def find_ports(session: Any, description: OnnxDescription, name: str, toml: Path) -> tuple[Any, Any, Any]:
+    """Choose input, length (None if the network takes none) and output: as the TOML file says, else the only ones.
 
     Raises:
         UsageError: none such, too many, or of another shape.
@@ -320,7 +302,7 @@ def find_ports(session: Any, description: OnnxDescription, name: str, toml: Path
             f"model {name}: expected an output of 3 axes (batch, frames, classes), got {output.name} {_shape(output)}: "
             f"name the right one in {toml.name}, [output] name"
         )
-    return Ports(rows, length, output, _axes(rows, description, name, toml))
+    return rows, length, output
 
 
 def _port(ports: list[Any], likely: list[Any], wanted: str, where: str, name: str) -> Any:
@@ -366,13 +348,25 @@ def _shape(port: Any) -> str:
 
 
 class OnnxNetwork(nn.Module):
-    """A session as a module: rows (B, N) or (B, N, D) and their lengths in, scores (B, T, C) out."""
+    """A session as a module: rows (B, N) or (B, N, D) and their lengths in, scores (B, T, C) out.
 
-    def __init__(self, session: Any, ports: Ports, description: OnnxDescription, name: str) -> None:
+    Raises:
+        UsageError: as `find_ports`.
+    """
+
+    def __init__(self, session: Any, description: OnnxDescription, name: str, toml: Path) -> None:
         super().__init__()
-        self.session, self.ports, self.name = session, ports, name
+        self.session, self.name = session, name
+        self.input, self.length, self.output = find_ports(session, description, name, toml)
+        self.axes = _axes(self.input, description, name, toml)
         self._order = description.output.axes
         self._probabilities = description.output.scores == "probabilities"
+
+    @property
+    def rows_at_once(self) -> int | None:
+        """Number of utterances that the input takes; None for any number."""
+        size = self.input.shape[self.axes.index("B")]
+        return size if isinstance(size, int) else None
 
     def forward(self, rows: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
         """Return log-probs or logits (B, T, C) float32.
@@ -380,15 +374,14 @@ class OnnxNetwork(nn.Module):
         Raises:
             EmissionsError: onnxruntime cannot run it, or the output has other axes.
         """
-        ports = self.ports
-        array = rows.numpy().astype(_TYPES[ports.input.type])
-        array = {"BDT": array.swapaxes(1, -1), "B1T": array[:, None]}.get(ports.axes, array)
-        feed = {ports.input.name: np.ascontiguousarray(array)}
-        if ports.length is not None:
+        array = rows.numpy().astype(_TYPES[self.input.type])
+        array = {"BDT": array.swapaxes(1, -1), "B1T": array[:, None]}.get(self.axes, array)
+        feed = {self.input.name: np.ascontiguousarray(array)}
+        if self.length is not None:
             ends = np.full(len(rows), rows.shape[1]) if lengths is None else lengths.numpy()
-            feed[ports.length.name] = ends.astype(_TYPES[ports.length.type])
+            feed[self.length.name] = ends.astype(_TYPES[self.length.type])
         try:
-            (scores,) = self.session.run([ports.output.name], feed)
+            (scores,) = self.session.run([self.output.name], feed)
         except Exception as error:  # onnxruntime's errors have no common base
             raise EmissionsError(
                 f"model {self.name}: onnxruntime cannot run it on {tuple(array.shape)}: {one_line(error)}"

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from ctc_align.text.speaker_labels import TIME, Label, names_speaker, speaker_labels
+from ctc_align.text.speaker_labels import TIME, Mark, names_speaker, speaker_labels
 from ctc_align.text.tables import word_list
 from ctc_align.types import DIRECTION, MARKUP, SPEAKER, Words
 
@@ -123,16 +123,6 @@ class MappedText:
 
 
 @dataclass(frozen=True)
-class Mark:
-    """Characters `start` to `end` (exclusive) that are not spoken; after them speaks `speaker`, unless it is None."""
-
-    start: int
-    end: int
-    kind: str
-    speaker: str | None = None
-
-
-@dataclass(frozen=True)
 class Markup:
     """A text without its markup, and the markup: the answer of `read_markup`.
 
@@ -170,8 +160,8 @@ def read_markup(text: str) -> Markup:
     page.add(directions, DIRECTION)
     page.add(others, MARKUP)
     labels = speaker_labels(page.text, [end for _, end in stamps])
-    page.add_labels([label for label in labels if label.certain])
-    optional = [Mark(one.start, one.end, SPEAKER, one.speaker) for one in labels if not one.certain]
+    page.add_marks([label for label in labels if label.certain])
+    optional = [label for label in labels if not label.certain]
     optional += [Mark(*span, DIRECTION) for span in parentheses(page.text)]
     optional += [Mark(*span, MARKUP) for span in _numbers_of_lists(page.text)]
     marks = sorted(page.marks, key=_start)
@@ -190,12 +180,9 @@ class _Page:
         self.marks: list[Mark] = []
 
     def add(self, spans: Iterable[Span], kind: str) -> None:
-        self._add([Mark(start, end, kind) for start, end in spans])
+        self.add_marks(Mark(start, end, kind) for start, end in spans)
 
-    def add_labels(self, labels: Iterable[Label]) -> None:
-        self._add([Mark(one.start, one.end, SPEAKER, one.speaker) for one in labels])
-
-    def _add(self, marks: list[Mark]) -> None:
+    def add_marks(self, marks: Iterable[Mark]) -> None:
         pieces, at = [], 0
         for mark in marks:
             if mark.start >= at and self.text[mark.start : mark.end].strip():

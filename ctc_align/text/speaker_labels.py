@@ -52,15 +52,16 @@ _NO_NAME = word_set("he she it they we i you who what this that there then and b
 
 
 @dataclass(frozen=True)
-class Label:
-    """A label: the characters `start` to `end` (exclusive) name `speaker`, "" if the speaker only changes.
+class Mark:
+    """Characters `start` to `end` (exclusive) that are not spoken; after them speaks `speaker`, unless it is None.
 
-    `certain` is False if the label may be spoken.
+    `speaker` is "" where another one begins who is not named. `certain` is False for a label that may be spoken.
     """
 
     start: int
     end: int
-    speaker: str
+    kind: str
+    speaker: str | None = None
     certain: bool = True
 
 
@@ -84,8 +85,8 @@ class _Candidate:
         return [word.strip(".,'’").casefold() for word in re.split(r"[\s_]+", self.name)]
 
 
-def speaker_labels(text: str, stamps: Sequence[int] = ()) -> list[Label]:
-    """Return the labels of speakers in `text`, ascending.
+def speaker_labels(text: str, stamps: Sequence[int] = ()) -> list[Mark]:
+    """Return the labels of speakers in `text`, ascending, as marks.
 
     Args:
         text: without tags.
@@ -99,12 +100,12 @@ def speaker_labels(text: str, stamps: Sequence[int] = ()) -> list[Label]:
     candidates = [*_candidates(text, stamped)] if has_colon else []
     labels = _labels_among(candidates, text) if candidates else []
     bracketed = _IN_BRACKETS.finditer(text) if "[" in text else ()
-    labels += [Label(*match.span(1), match[1].strip("[] \t")) for match in bracketed if names_speaker(match[1])]
+    labels += [Mark(*match.span(1), SPEAKER, match[1].strip("[] \t")) for match in bracketed if names_speaker(match[1])]
     if has_colon:
         labels += _inside_lines(text, labels)
     taken = [(label.start, label.end) for label in labels]
     labels += [
-        Label(*match.span(), "")
+        Mark(*match.span(), SPEAKER, "")
         for match in (_CHEVRONS.finditer(text) if ">>" in text else ())
         if not any(start <= match.start() < end for start, end in taken)
     ]
@@ -124,13 +125,14 @@ def names_speaker(words: str) -> bool:
     )
 
 
-def _in_order(labels: list[Label]) -> list[Label]:
+def _in_order(labels: list[Mark]) -> list[Mark]:
     """Return the labels in order without overlaps, each speaker written in one way."""
     written: dict[str, str] = {}
-    ordered: list[Label] = []
+    ordered: list[Mark] = []
     for label in sorted(labels, key=lambda label: (label.start, not label.certain)):
         if not ordered or label.start >= ordered[-1].end:
-            ordered.append(replace(label, speaker=written.setdefault(label.speaker.casefold(), label.speaker)))
+            speaker = label.speaker or ""
+            ordered.append(replace(label, speaker=written.setdefault(speaker.casefold(), speaker)))
     return ordered
 
 
@@ -188,7 +190,7 @@ def _form(name: str, words: list[str]) -> str:
     return "title" if titled else "lower"
 
 
-def _labels_among(candidates: list[_Candidate], text: str) -> list[Label]:
+def _labels_among(candidates: list[_Candidate], text: str) -> list[Mark]:
     """Return the candidates that are labels, certain or not."""
     candidates = [one for one in candidates if one.sure or not _is_heading(one)]
     counts = Counter(one.key for one in candidates)
@@ -206,7 +208,7 @@ def _labels_among(candidates: list[_Candidate], text: str) -> list[Label]:
         likely = one.after_end or one.words[0] in _TITLES or (several and most) or (one.form == "caps" and not shouting)
         unsure = one.form != "lower" and likely and not ordinary[one.key]
         if sure or unsure:
-            labels.append(Label(one.start, one.end, one.name, sure))
+            labels.append(Mark(one.start, one.end, SPEAKER, one.name, sure))
     return labels
 
 
@@ -246,7 +248,7 @@ def _in_lower_case(one: _Candidate, text: str) -> bool:
     return len(one.words) == 1 and re.search(rf"(?<!\w){re.escape(one.key)}(?!\w|:)", text) is not None
 
 
-def _inside_lines(text: str, labels: list[Label]) -> list[Label]:
+def _inside_lines(text: str, labels: list[Mark]) -> list[Mark]:
     """Return labels after the end of a sentence inside a line: names that are labels elsewhere, and capitals."""
     known = {label.speaker for label in labels if label.certain and label.speaker}
     if not known:
@@ -258,7 +260,7 @@ def _inside_lines(text: str, labels: list[Label]) -> list[Label]:
     for match in pattern.finditer(text):
         one = _Candidate(match.start(), match.end(), match["name"], "caps", False, True)
         if match["name"] in known or not _is_heading(one):
-            found.append(Label(match.start("mark" if match["mark"] else "name"), match.end(), match["name"]))
+            found.append(Mark(match.start("mark" if match["mark"] else "name"), match.end(), SPEAKER, match["name"]))
     return found
 
 

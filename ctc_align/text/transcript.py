@@ -20,7 +20,8 @@ from ctc_align.errors import TranscriptError, UsageError
 from ctc_align.text.characters import plain, word_set
 from ctc_align.text.english_numbers import unit_name
 from ctc_align.text.library_readings import words_by_dictionary
-from ctc_align.text.markup import MappedText, Mark, Markup, Span, read_markup
+from ctc_align.text.markup import MappedText, Markup, Span, read_markup
+from ctc_align.text.speaker_labels import Mark
 from ctc_align.text.word_forms import spoken_forms
 from ctc_align.types import MARKUP, SPEAKER, OptionalWords, Word, Words
 
