@@ -121,7 +121,8 @@ def from_dict(data: dict[str, Any], name: str | Path = "the JSON object") -> Ali
 def document_tiers(alignment: AlignmentData) -> tuple[str, ...]:
     """Return the names of the tiers in the document that the transcript is; () for other transcripts."""
     if is_document(alignment.subtitles, TEXTGRID):
-        return textgrid_layout(alignment.subtitles.document).names
+        _, names, _ = textgrid_layout(alignment.subtitles.document)
+        return names
     if is_document(alignment.subtitles, EAF):
         return read_elan(alignment.subtitles.document).names
     return ()

@@ -104,21 +104,6 @@ def _encoding(raw: bytes) -> str:
     return "utf-8-sig"
 
 
-@dataclass(frozen=True)
-class TextGridLayout:
-    """The parts of a TextGrid's text that change where it gets more tiers.
-
-    `count` and `end` are the spans of the number of tiers and of the grid's end in the text, `times` the grid's start
-    and end as they are written, `names` those of all tiers; `is_long` says which format it is in.
-    """
-
-    count: tuple[int, int]
-    end: tuple[int, int]
-    times: tuple[str, str]
-    names: tuple[str, ...]
-    is_long: bool
-
-
 def is_textgrid(data: bytes) -> bool:
     """Return whether a file that begins with `data` is a TextGrid, or another object of Praat's, as text or binary.
 
@@ -153,20 +138,18 @@ def textgrid_transcript(data: bytes, source: str) -> Transcript:
     return tiers_transcript(tiers, source, TEXTGRID, document)
 
 
-def textgrid_layout(document: str, name: str = "TextGrid") -> TextGridLayout:
-    """Return where tiers may be added to a TextGrid. Raises InputError if it cannot be read."""
+def textgrid_layout(document: str, name: str = "TextGrid") -> tuple[list[re.Match[str]], tuple[str, ...], bool]:
+    """Return the parts of a TextGrid that change where it gets more tiers. Raises InputError if it cannot be read.
+
+    They are the grid's start, its end and the number of tiers, as matches in the text; the names of all tiers; and
+    whether it is in the long format.
+    """
     parser = _Parser(document, name)
     parser.textgrid()
     if len(parser.numbers) < 3:
         raise InputError(f"{name}: expected a TextGrid with tiers, got none")
-    start, end, count = parser.numbers
-    return TextGridLayout(
-        (count.start(), count.end()),
-        (end.start(), end.end()),
-        (start.group(), end.group()),
-        tuple(parser.names),
-        "item" in document[count.end() : parser.first_tier],
-    )
+    is_long = "item" in document[parser.numbers[2].end() : parser.first_tier]
+    return parser.numbers, tuple(parser.names), is_long
 
 
 class _Parser:
@@ -300,26 +283,25 @@ def write_tiers(
 
 def _write_with_document(file: TextIO, document: str, tiers: Sequence[tuple[str, list[TimedLabel]]]) -> None:
     """Write a TextGrid as it is, with more tiers behind the others; it ends later where words do."""
-    layout = textgrid_layout(document)
-    start, end = (round(float(time) * UNITS_PER_S) for time in layout.times)
+    (start_match, end_match, count_match), old_names, is_long = textgrid_layout(document)
+    start, end = (round(float(match.group()) * UNITS_PER_S) for match in (start_match, end_match))
     last = max([row.end for _, rows in tiers for row in rows[-1:]], default=end)
-    bounds = _Bounds(start, end, *layout.times)
+    bounds = _Bounds(start, end, start_match.group(), end_match.group())
     if last > end + _MS_OVER:
-        bounds = _Bounds(start, last, layout.times[0], _seconds(last))
-    count = str(len(layout.names) + len(tiers))
+        bounds = _Bounds(start, last, start_match.group(), _seconds(last))
     text = "".join(
         (
-            document[: layout.end[0]],
+            document[: end_match.start()],
             bounds.end_text,
-            document[layout.end[1] : layout.count[0]],
-            count,
-            document[layout.count[1] :],
+            document[end_match.end() : count_match.start()],
+            str(len(old_names) + len(tiers)),
+            document[count_match.end() :],
         )
     )
     added = io.StringIO()
-    names = unused_names((" ".join(name.split()) for name, _ in tiers), layout.names)
-    for number, (name, (_, rows)) in enumerate(zip(names, tiers), len(layout.names) + 1):
-        _write_tier(added, _LONG_TIER if layout.is_long else _SHORT_TIER, number, name, rows, bounds)
+    names = unused_names((" ".join(name.split()) for name, _ in tiers), old_names)
+    for number, (name, (_, rows)) in enumerate(zip(names, tiers), len(old_names) + 1):
+        _write_tier(added, _LONG_TIER if is_long else _SHORT_TIER, number, name, rows, bounds)
     line_end = "\r\n" if "\r\n" in document else "\n"
     file.write(text if text.endswith("\n") else text + line_end)
     file.write(added.getvalue().replace("\n", line_end))
