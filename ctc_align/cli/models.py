@@ -72,8 +72,7 @@ def _list_languages() -> None:
     figures, languages = model_languages()
     put_row((*LANGUAGE_HEADER, *figures))
     for row in languages:
-        digits = "read" if row.reads_digits else "not read"
-        put_row((row.name, row.code, row.script, digits, row.hours, *row.figures))
+        put_row(row)
     sys.stdout.flush()
     say(f"ctc-align: note: {_COLUMNS_NOTE}")
 

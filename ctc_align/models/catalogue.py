@@ -163,20 +163,10 @@ def _bundle(name: str, about: str, megabytes: int, licence: str) -> CatalogueEnt
     return CatalogueEntry(f"{TORCHAUDIO}{name}", about, "torchaudio", megabytes, licence)
 
 
-@dataclass(frozen=True)
-class ModelLanguage:
-    """A language of the model: its name and code, script, whether numbers are read, hours in training, and figures."""
+def model_languages() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Return the names of the figures, and a row of texts for each language of `universal`, by their names.
 
-    name: str
-    code: str
-    script: str
-    reads_digits: bool
-    hours: str
-    figures: tuple[str, ...]
-
-
-def model_languages() -> tuple[tuple[str, ...], Sequence[ModelLanguage]]:
-    """Return the names of the figures, and the languages of `universal` by their names.
+    A row is the language's name, code and script, whether numbers are read, the hours in the training, and the figures.
 
     Raises:
         UsageError: the model has no table, or one that lacks a column.
@@ -192,14 +182,14 @@ def model_languages() -> tuple[tuple[str, ...], Sequence[ModelLanguage]]:
         what = f"it lacks {', '.join(lacking)}" if lacking else f"line {uneven[0]} has another number of columns"
         raise UsageError(f"{path}: expected a table with the columns {', '.join(LANGUAGE_COLUMNS)}; {what}")
     figures = tuple(name for name in header if name not in LANGUAGE_COLUMNS)
-    languages = [_language(dict(zip(header, line)), figures) for line in lines]
-    return figures, sorted(languages, key=lambda language: (language.name.casefold(), language.code))
+    languages = [_language_row(dict(zip(header, line)), figures) for line in lines]
+    return figures, sorted(languages, key=lambda row: (row[0].casefold(), row[1]))
 
 
-def _language(row: dict[str, str], figures: Sequence[str]) -> ModelLanguage:
+def _language_row(row: dict[str, str], figures: Sequence[str]) -> tuple[str, ...]:
     from ctc_align.text.languages import name_of_language
     from ctc_align.text.word_forms import reads_digits
 
     code = row["language"]
-    values = tuple(row[name] for name in figures)
-    return ModelLanguage(name_of_language(code), code, row["script"], reads_digits(code), row["hours"], values)
+    digits = "read" if reads_digits(code) else "not read"
+    return name_of_language(code), code, row["script"], digits, row["hours"], *(row[name] for name in figures)
