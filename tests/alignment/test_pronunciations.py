@@ -149,7 +149,7 @@ def test_words_side_by_side_and_shorter_pronunciations() -> None:
     emissions = planted(["a", "f", "b"], VOCAB)
     tokens, spikes = choose(emissions.log_probs, [said("a"), WordTokens(()), said("b")], 6)
     assert (tokens.ids, tokens.words) == ((1, 6, 2), (0, -1, 2))
-    assert spikes.spans.start.tolist() == [0, 1, 2]
+    assert spikes.start.tolist() == [0, 1, 2]
     x = planted(["a", "b", "c"], VOCAB).log_probs
     assert choose(x, [said("abcd", "abc")])[0].labels == ("a", "b", "c")
     with pytest.raises(TooShortError, match="4 tokens need at least 4 frames, the audio has 3"):
