@@ -36,11 +36,13 @@ def test_help_and_version(cli):
         assert (result.code, result.stderr) == (0, "")
         assert all(f"\n  {name} " in result.stdout for name in COMMANDS)
     assert cli("--version").stdout == f"ctc-align {__version__}\n"
+    usages = {}
     for name in COMMANDS:
-        assert cli(name, "--help").stdout.startswith(f"Usage: ctc-align {name}")
-        assert not re.search(r"[<{]", cli(name, "--help").stdout), "nothing of the parser's, such as <list[str]>"
-    usages = [cli(name, "--help").stdout.partition("\n")[0] for name in ("view", "align", "serve")]
-    assert usages == [
+        said = cli(name, "--help").stdout
+        usages[name] = said.partition("\n")[0]
+        assert said.startswith(f"Usage: ctc-align {name}")
+        assert not re.search(r"[<{]", said), "nothing of the parser's, such as <list[str]>"
+    assert [usages[name] for name in ("view", "align", "serve")] == [
         "Usage: ctc-align view [OPTIONS] ALIGNMENT.json...",
         "Usage: ctc-align align [OPTIONS] AUDIO [TRANSCRIPT]",
         "Usage: ctc-align serve [OPTIONS] [FOLDER]",

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 import soundfile
 import torch
+from inline_corpus import inline_alignment  # noqa: F401 (a fixture)
 from made_models import LETTERS, TINY, tiny_folder, tiny_network, tiny_universal
 from made_onnx import KINDS, METADATA, write, write_tokens
 from made_sounds import babble
@@ -160,6 +161,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "onnx:model.onnx"
 
 
+@pytest.mark.usefixtures("inline_alignment")
 def test_a_corpus_gets_what_each_file_gets_alone(model: str, cli: Callable[..., Any]) -> None:
     cli("corpus", "train.jsonl", "--out-dir", "out", "--model", model, "--format", "json", "--workers", 1, code=0)
     assert cli("align", "clip2.wav", "--text", "three four", "--model", model, "--format", "json").code == 0

@@ -109,7 +109,7 @@ def test_paths_count_from_the_folder_or_as_kaldi_has_it_from_here(tmp_path, monk
 
 
 def test_memory_holds_hashes_and_no_text(tmp_path):
-    count = 5_000
+    count = 2_000
     with open(tmp_path / "wav.scp", "w") as scp, open(tmp_path / "text", "w") as text:
         for number in range(count):
             scp.write(f"utterance{number} {number}.wav\n")
