@@ -85,26 +85,17 @@ def test_a_clock_that_is_set_anew_goes_on(caplog: pytest.LogCaptureFixture) -> N
 
 
 def test_pieces_of_another_rate_are_converted() -> None:
-    time = np.arange(8000) / 8000
+    def tone(rate: int, channels: int) -> np.ndarray:
+        """Return a second of 440 Hz."""
+        return np.repeat(np.sin(440 * 2 * np.pi * np.arange(rate) / rate)[:, None], channels, 1).astype(np.float32)
+
     conversion = Conversion(8000, 2)
-    parts = [(8000, 1), (16000, 2), (8000, 2)]
-    made = []
-    for one in place_pieces(
-        [
-            DecodedPiece(
-                np.repeat(np.sin(440 * 2 * np.pi * np.arange(rate) / rate)[:, None], n, 1).astype(np.float32), rate
-            )
-            for rate, n in parts
-        ],
-        "a.mp3",
-    ):
-        made += list(conversion.blocks(one))
-    made += list(conversion.rest())
-    sound = np.concatenate(made)
+    given = [DecodedPiece(tone(rate, channels), rate) for rate, channels in ((8000, 1), (16000, 2), (8000, 2))]
+    blocks = [block for one in place_pieces(given, "a.mp3") for block in conversion.blocks(one)]
+    sound = np.concatenate([*blocks, *conversion.rest()])
     assert sound.shape == (24000, 2)
-    for second in range(3):
-        inner = slice(8000 * second + 400, 8000 * second + 7600)
-        np.testing.assert_allclose(sound[inner, 1], np.sin(440 * 2 * np.pi * time)[400:7600], atol=0.01)
+    for second in sound.reshape(3, 8000, 2):
+        np.testing.assert_allclose(second[400:7600, 1], tone(8000, 1)[400:7600, 0], atol=0.01)
     np.testing.assert_array_equal(with_channels(np.array([[1.0, 3.0]], np.float32), 1), [[2.0]])
 
 

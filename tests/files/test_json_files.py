@@ -7,6 +7,7 @@ import gzip
 import io
 import json
 import math
+import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -18,12 +19,22 @@ import pytest
 from hypothesis import given
 from jsonschema import Draft202012Validator
 from rows import over_rows
-from sample_alignments import random_alignments, talk_alignment
+from sample_alignments import aligned, make_alignment, random_alignments, talk_alignment
 from schema_checks import faults_of, files_against_schema, strict
 
 from ctc_align.errors import CtcAlignError, InputError, OutputError
-from ctc_align.files import Alignment, JsonWriter, Style, from_dict, json_schema, read_alignment, rendered, to_dict
-from ctc_align.files.formats import FORMATS
+from ctc_align.files import (
+    FORMATS,
+    Alignment,
+    JsonWriter,
+    Style,
+    from_dict,
+    json_schema,
+    read_alignment,
+    rendered,
+    to_dict,
+)
+from ctc_align.files.corrections import latest_beside, latest_works
 from ctc_align.types import FITS, REGION_KINDS, UNSPOKEN_KINDS, BookPlace, Region, SourceCue, Subtitles
 
 HOSTILE: tuple[Any, ...] = (
@@ -223,9 +234,8 @@ def described(schema: Any, name: str = "$") -> list[str]:
 def test_it_is_a_schema_that_describes_each_field() -> None:
     schema = json_schema()
     Draft202012Validator.check_schema(schema)
-    assert (
-        described(schema) + [fault for name, part in schema["$defs"].items() for fault in described(part, name)] == []
-    )
+    parts = {"$": schema, **schema["$defs"]}
+    assert [fault for name, part in parts.items() for fault in described(part, name)] == []
     defs = schema["$defs"]
     assert tuple(schema["properties"]["fit"]["enum"]) == (*FITS, None)
     assert tuple(defs["region"]["properties"]["kind"]["enum"]) == REGION_KINDS
@@ -312,3 +322,117 @@ def test_files_of_other_processes_are_checked(tmp_path: Path) -> None:
     assert "bad.json: $.fit" in "".join(faults)
     assert "bad.json: $.loss" in "".join(faults)
     (folder / "bad.json").unlink()
+
+
+# Words by hand: kept, or refused by name; and which of several files of an alignment has the latest corrections.
+
+TALK = make_alignment((aligned("Hello,", 0.1, 0.4), aligned("you", 0.5, 0.7, 7)))
+BY_HAND = replace(TALK, words=(replace(TALK.words[0], by="hand"), TALK.words[1]))
+
+
+@pytest.fixture
+def saved(tmp_path: Path):
+    """Save an alignment; each that is saved is a second younger than the one before."""
+    count = 0
+
+    def save(name: str, alignment=BY_HAND) -> Path:
+        nonlocal count
+        count += 1
+        path = tmp_path / name
+        alignment.save(path, force=True)
+        os.utime(path, (count, count))
+        return path
+
+    return save
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a.corrected (1).json", "a.corrected(2).json", "a.corrected-2.json", "a.hand-3.json", "a.hand.aligned.json"],
+)
+def test_the_last_correction_goes_before_all_others(saved, name: str) -> None:
+    before, corrected = saved("a.json", TALK), saved("a.corrected.json")
+    assert latest_beside(before).path == corrected
+    latest = saved(name)
+    work = latest_beside(before)
+    assert (work.path, set(work.replaced)) == (latest, {before, corrected})
+    (note,) = work.notes()
+    assert note == f"{latest} is used instead of a.json, a.corrected.json: it is the latest with corrections"
+    assert [each.path for each in latest_works([corrected, before, latest])] == [latest]
+    mended = saved("a.json")
+    assert latest_beside(latest).path == mended, "corrected in its own file, later"
+
+
+def test_what_is_of_another_text_recording_or_utterance_is_not_taken(saved) -> None:
+    path, other = saved("a.json", TALK), saved("a.corrected.json", replace(BY_HAND, utterance="another"))
+    text = saved("a.hand.json", replace(BY_HAND, text="Hello, you there"))
+    longer = saved("a.corrected (1).json", replace(BY_HAND, duration_s=2.0))
+    before = saved("a.before.json", TALK)
+    works = list(latest_works([path, other, text, longer, before]))
+    assert [work.path for work in works] == [path, other]
+    assert set(works[0].outdated) == {text, longer}
+    assert all("is ignored: it belongs to another text or recording than a.json" in n for n in works[0].notes())
+    assert latest_beside(other).path == other
+    again = saved("a.hand-2.json", replace(BY_HAND, utterance="another"))
+    assert [work.path for work in latest_works([path, other, again])] == [path, again], "of the other one the latest"
+
+
+def corrected() -> dict[str, Any]:
+    """Return a JSON object: its first word by hand, a token of it too, its last one with nothing known but its time."""
+    talk = talk_alignment()
+    first, dash, second, last = talk.words
+    first = replace(first, by="hand", tokens=(replace(first.tokens[0], by="hand"), *first.tokens[1:]))
+    last = replace(last, by="hand", confidence=None, tokens=())
+    return json.loads(json.dumps(to_dict(replace(talk, words=(first, dash, second, last)))))
+
+
+def test_words_by_hand_come_back_and_every_format_writes_them() -> None:
+    alignment = from_dict(corrected())
+    first, _, second, last = alignment.words
+    assert (first.by, first.tokens[0].by, first.tokens[1].by, second.by, last.by) == ("hand", "hand", "", "", "hand")
+    assert last.confidence is None
+    assert to_dict(alignment) == {**corrected(), "version": to_dict(alignment)["version"]}
+    assert from_dict(to_dict(alignment)) == alignment
+    assert "1 0.750 0.250 שלום 1.0000" in rendered(alignment, "ctm").decode()
+    alignment: Alignment = from_dict(corrected())
+    for format in FORMATS.keys() - {"smil"}:  # which needs a book
+        assert rendered(alignment, format)
+
+
+@over_rows(
+    ("word", "token", "change", "message"),
+    [
+        (2, None, {"text": "13"}, r"word 3 '13' \(0.400–0.700 s\): `text` has '12\"' at characters 11:14; a word that"),
+        (1, None, {"char_start": 7}, "word 2 '—' begins at character 7,"),
+        (3, None, {"start_s": 1.0}, r"'שלום!' \(1.000–1.000 s, by hand\) is empty"),
+        (3, None, {"end_s": 1.01}, "leaves the recording, which is 1.000 s long"),
+        (2, None, {"end_s": 0.76}, r"\(0.400–0.760 s\) and 'שלום!' \(0.750–1.000 s, by hand\) overlap: move"),
+        (2, None, {"start_s": 0.05}, "and '“Hello,”' .* overlap"),
+        (0, 1, {"start_s": 0.1}, "its tokens cross each other"),
+        (0, None, {"start_s": 0.2}, "its tokens cross each other or its edges"),
+        (0, 1, {"start_s": 0.22}, "its token 'e' is empty: move them, or give it"),
+        (2, 0, {"by": "hand"}, "token 'a' of '12\"' .* is hand-corrected, its word is not"),
+        (2, None, {"by": "eye"}, r"words\[2\].by: expected one of hand"),
+        (1, None, {"by": "hand"}, r"words\[1\]: expected no times.*got by: take"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(word: int, token: int | None, change: dict[str, Any], message: str) -> None:
+    data = corrected()
+    changed = data["words"][word]
+    (changed if token is None else changed["tokens"][token]).update(change)
+    with pytest.raises(InputError, match=f"^talk.json: .*{message}") as caught:
+        from_dict(data, "talk.json")
+    assert "\n" not in str(caught.value)
+
+
+def test_nothing_is_asked_of_what_nobody_corrected() -> None:
+    data = corrected()
+    for word in data["words"]:
+        word.pop("by", None)
+        word["tokens"] = []
+    data["words"][2].update(text="13", end_s=0.76)
+    data["words"][3].update(confidence=0.5)
+    assert from_dict(data).words[2].text == "13"
+    data["words"][3].update(confidence=None)
+    with pytest.raises(InputError, match=re.escape("words[3]: expected times and confidence")):
+        from_dict(data)

@@ -66,9 +66,7 @@ def test_unknown_names_are_helped(tmp_path: Path) -> None:
 
 
 def test_devices_that_are_here_and_that_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (
-        resolve_device("cpu") == resolve_device(torch.device("cpu")) == resolve_device("cpu:0") == torch.device("cpu")
-    )
+    assert {resolve_device(name) for name in ("cpu", torch.device("cpu"), "cpu:0")} == {torch.device("cpu")}
     assert resolve_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)

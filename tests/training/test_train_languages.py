@@ -105,14 +105,12 @@ def test_words_are_said_in_the_language_of_the_call_or_of_the_transcript(model: 
 
 
 def test_a_source_says_the_language_of_what_is_scored_and_aligned(model: Path, spoken: Path) -> None:
-    scored = {
-        one.id: one
-        for one in score_source(open_source(str(spoken / "manifest.jsonl")), WorkerOptions(ScoreTask(), str(model)))
-    }
+    source = open_source(str(spoken / "manifest.jsonl"))
+    scored = {one.id: one for one in score_source(source, WorkerOptions(ScoreTask(), str(model)))}
     aligner = Aligner(str(model), settings=Settings(language="de"))
     assert scored["u003"].scored[0].loss == pytest.approx(aligner.score(spoken / "u003.wav", "Salé 3 mola"))
     assert scored["u005"].scored[0].unknown == 1
-    rows = [one for one in open_source(str(spoken / "manifest.jsonl")) if isinstance(one, Utterance)][3:6]
+    rows = [one for one in source if isinstance(one, Utterance)][3:6]
     jobs = [JobState(SimpleNamespace(utterance=row), load_segment(row.audio, 16000)) for row in rows]  # type: ignore[arg-type]
     task = AlignTask(SimpleNamespace())  # type: ignore[arg-type]
     found = task.compute(Aligner(str(model), settings=Settings(match="exact")), jobs, {})
