@@ -4,10 +4,10 @@
                  CHECKOUT by that one too, in turns of 250 utterances, each checkout first in every other turn
     memory       1,000 and 10,000 short utterances: the peaks of the whole run and of each kind of process
     resume       the same 10,000 again, with nothing left to do
-    lines        10,000 and 100,000 lines of a manifest, with an aligner that does not listen: the peaks
+    lines        10,000 and 100,000 lines of a manifest, with an aligner that only spreads the words: the peaks
 
 Promised: at least 100 times real time on 2 cores; the peak of 10,000 within 20 % of that of 1,000. Figures are of this
-machine as it is: other work on it counts against us, so the processor's seconds are told too.
+machine as it is: other work on it slows the runs, so the processor's seconds are printed too.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import soundfile
 from measuring import ENGLISH, ROOT, manifest_rows, parser_of
@@ -50,15 +51,17 @@ def main() -> None:
             lines(Path(folder), 10 * options.many)
 
 
-def rows() -> list[dict]:
-    return [{**row, "audio": str(ENGLISH / row["audio"])} for row in manifest_rows()]
+def chosen(count: int) -> list[dict]:
+    """Return rows of the English data, spread evenly over it, with absolute paths."""
+    every = manifest_rows()
+    rows = [every[i * len(every) // count] for i in range(count)]
+    return [{**row, "audio": str(ENGLISH / row["audio"])} for row in rows]
 
 
 def throughput(folder: Path, count: int) -> None:
-    every = rows()
-    chosen = [every[i * len(every) // count] for i in range(count)]
-    manifest = write(folder / "english.jsonl", chosen)
-    hours = sum(row["duration_s"] for row in chosen) / 3600
+    rows = chosen(count)
+    hours = sum(row["duration_s"] for row in rows) / 3600
+    manifest = write(folder / "english.jsonl", rows)
     wall_s, cpu_s, _ = run(manifest, folder / "throughput", "--profile", show=True)
     print(f"{count} utterances, {hours:.2f} h: {wall_s:.1f} s, {hours * 3600 / wall_s:.0f} × real time")
     print(f"  {cpu_s:.1f} s of processor: {hours * 3600 / cpu_s:.0f} × real time on one core that does nothing else")
@@ -66,67 +69,59 @@ def throughput(folder: Path, count: int) -> None:
 
 
 def against(folder: Path, count: int, other: Path) -> None:
-    """Both checkouts on the same files, in turns."""
-    every = rows()
-    chosen = [every[i * len(every) // count] for i in range(count)]
+    """Run both checkouts on the same files, in turns."""
+    rows = chosen(count)
     checkouts, cpu_s, audio_s = {"here": ROOT, "there": other}, dict.fromkeys(("here", "there"), 0.0), 0.0
-    first = write(folder / "first.jsonl", chosen[:8])
-    for name, checkout in checkouts.items():  # what is not compiled yet is compiled
+    first = write(folder / "first.jsonl", rows[:8])
+    for name, checkout in checkouts.items():  # compiles the kernels
         run(first, folder / f"{name}-first", "--workers", "1", checkout=checkout)
     for turn, start in enumerate(range(0, count, IN_A_TURN)):
-        some = chosen[start : start + IN_A_TURN]
+        some = rows[start : start + IN_A_TURN]
         manifest = write(folder / f"{turn}.jsonl", some)
         audio_s += sum(row["duration_s"] for row in some)
         for name in sorted(checkouts, reverse=bool(turn % 2)):
             cpu_s[name] += run(manifest, folder / f"{name}{turn}", "--workers", "1", checkout=checkouts[name])[1]
-        told = ", ".join(f"{name} {audio_s / seconds:.0f}" for name, seconds in cpu_s.items())
-        print(f"{audio_s / 3600:.2f} h, seconds of audio in a second of processor: {told}; "
+        speeds = ", ".join(f"{name} {audio_s / seconds:.0f}" for name, seconds in cpu_s.items())
+        print(f"{audio_s / 3600:.2f} h, seconds of audio in a second of processor: {speeds}; "
               f"{cpu_s['there'] / cpu_s['here']:.2f} times as many here", flush=True)  # fmt: skip
 
 
 def memory(folder: Path, many: int) -> None:
-    clips = [clip(folder / f"clip{i}.wav", row) for i, row in enumerate(rows()[:2000:20])]
-    few = many // 10
-    peaks = {}
-    for count in (few, many):
-        utterances = [
-            {"audio": clips[i % len(clips)], "text": "a few words", "utterance": f"u{i}"} for i in range(count)
-        ]
-        manifest = write(folder / f"{count}.jsonl", utterances)
-        wall_s, _, peaks[count] = run(manifest, folder / f"memory{count}", "--format", "json")
-        told = ", ".join(f"{name} {size / 2**20:.0f} MB" for name, size in peaks[count].items())
-        print(f"{count} utterances of {SHORT_S} s: peaks {told}; {wall_s:.1f} s")
-    for name in peaks[few]:
-        print(f"  {name}: {peaks[many][name] / peaks[few][name] - 1:+.1%}")
-    wall_s, _, peak = run(folder / f"{many}.jsonl", folder / f"memory{many}", "--format", "json")
+    peaks(folder, "utterances", many, SHORT_S, 100, "--format", "json")
+    wall_s, _, peak = run(folder / f"{many}.jsonl", folder / f"utterances{many}", "--format", "json")
     print(f"{many} utterances, all done: {wall_s:.1f} s, {peak['parent'] / 2**20:.0f} MB")
 
 
 def lines(folder: Path, many: int) -> None:
-    clips = [clip(folder / f"line{i}.wav", row, 0.2) for i, row in enumerate(rows()[:40])]
-    peaks = {}
+    peaks(folder, "lines", many, 0.2, 40, "--layout", "shards", "--workers", "1", program=[str(LIGHT)])
+
+
+def peaks(folder: Path, what: str, many: int, seconds: float, clips: int, *options: str, **more: Any) -> None:
+    """Print the peaks of memory of a tenth of a corpus of short clips and of all of it, and by how much they grow."""
+    paths = [clip(folder / f"{what}{i}.wav", row, seconds) for i, row in enumerate(chosen(clips))]
+    found = []
     for count in (many // 10, many):
-        manifest = folder / f"lines{count}.jsonl"
-        with open(manifest, "w", encoding="utf-8") as file:
-            for i in range(count):
-                row = {"audio": clips[i % len(clips)], "text": "a few words", "utterance": f"u{i}", "duration": 0.2}
-                file.write(json.dumps(row) + "\n")
-        options = ("--layout", "shards", "--workers", "1")
-        wall_s, _, peaks[count] = run(manifest, folder / f"lines{count}", *options, program=[str(LIGHT)])
-        told = ", ".join(f"{name} {size / 2**20:.0f} MB" for name, size in peaks[count].items())
-        print(f"{count} lines: peaks {told}; {wall_s:.1f} s", flush=True)
-    for name in peaks[many]:
-        print(f"  {name}: {peaks[many][name] / peaks[many // 10][name] - 1:+.1%}")
+        rows = (
+            {"audio": paths[i % clips], "text": "a few words", "utterance": f"u{i}", "duration": seconds}
+            for i in range(count)
+        )
+        wall_s, _, peak = run(write(folder / f"{count}.jsonl", rows), folder / f"{what}{count}", *options, **more)
+        found.append(peak)
+        sizes = ", ".join(f"{name} {size / 2**20:.0f} MB" for name, size in peak.items())
+        print(f"{count} {what} of {seconds} s: peaks {sizes}; {wall_s:.1f} s", flush=True)
+    for name in found[0]:
+        print(f"  {name}: {found[1][name] / found[0][name] - 1:+.1%}")
 
 
-def clip(path: Path, row: dict, seconds: float = SHORT_S) -> str:
+def clip(path: Path, row: dict, seconds: float) -> str:
     samples, rate = soundfile.read(row["audio"])
     soundfile.write(path, samples[: int(seconds * rate)], rate)
     return str(path)
 
 
-def write(path: Path, utterances: list[dict]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in utterances), "utf-8")
+def write(path: Path, utterances: Iterable[dict]) -> Path:
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(json.dumps(row) + "\n" for row in utterances)
     return path
 
 
