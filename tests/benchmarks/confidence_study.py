@@ -80,7 +80,7 @@ class Outcomes:
 
 
 def studied(aligner: Aligner, speech: Mapping[str, Speech], kind: str, words: int, seed: int) -> Outcomes:
-    """Return the outcomes of cases of a kind, of at least so many words, of one language after the other."""
+    """Return the outcomes of cases of a kind with at least `words` words, one language after the other."""
     rng = np.random.default_rng([seed, 1000 + list(KINDS).index(kind)])
     outcomes = Outcomes()
     every = [(in_language(aligner, language), own) for language, own in speech.items()]

@@ -94,7 +94,7 @@ def hard_texts() -> dict[str, list[str]]:
 
 
 def rows(texts: Iterable[str], weights: Path = NGRAM_WEIGHTS) -> dict[int, list[tuple[str, str]]]:
-    """Return each text of so many words, by the number, with what it is taken for."""
+    """Return the texts cut into pieces of each number of words, with the language that each is taken for."""
     words = " ".join(texts).split()
     if len(words) < len("".join(words)) / 30:  # no spaces between words
         words = ["".join(words)[place : place + 2] for place in range(0, len("".join(words)), 2)]
@@ -112,10 +112,10 @@ def show_rows(title: str, found: dict[str, dict[int, list[tuple[str, str]]]], ot
     print(f"\n{title}: taken for another language than English")
     for size in SIZES:
         pairs = [(name, *pair) for name, each in found.items() for pair in each[size] if name != "en" or not other]
-        told = sum(bool(code) for _, _, code in pairs)
+        taken = sum(bool(code) for _, _, code in pairs)
         wrong = Counter(name for name, _, code in pairs if bool(code) != other)
         named = sum(code == name.partition("-")[0] for name, _, code in pairs) if other else 0
-        print(f"  {size:3} words: {told} of {len(pairs)} ({100 * told / max(1, len(pairs)):.2f} %)", end="")
+        print(f"  {size:3} words: {taken} of {len(pairs)} ({100 * taken / max(1, len(pairs)):.2f} %)", end="")
         print(f", {named} by the right name" if other else "", dict(wrong.most_common(12)))
         for name, text, code in pairs if show and size >= 20 else ():
             if bool(code) != other:

@@ -38,7 +38,7 @@ GAP_S = 0.02
 
 
 def aligned(aligner: Aligner, folder: Path, condition: str) -> Iterator[tuple[str, Path, Alignment | CtcAlignError]]:
-    """Every utterance of `folder`: its name, its reference, and its alignment or why there is none."""
+    """Yield each utterance of `folder`: its name, its reference, and its alignment or the error."""
     rng = np.random.default_rng(11)
     for audio in sorted((folder / "corpus").rglob("*.wav")):
         name = audio.relative_to(folder / "corpus").with_suffix("").as_posix()

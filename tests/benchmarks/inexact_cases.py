@@ -165,7 +165,7 @@ def four_times(maker: Maker) -> Parts:
 
 
 def _unspoken_paragraphs(maker: Maker, count: int) -> list[list[Line]]:
-    """Return paragraphs of so many words that nobody speaks."""
+    """Return paragraphs of `count` words that nobody speaks."""
     words, paragraphs = maker.unspoken_words(count), []
     while words:
         line = tuple(words[: int(maker.rng.integers(8, 40))])

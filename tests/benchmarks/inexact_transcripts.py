@@ -1,4 +1,4 @@
-"""Recordings and transcripts that are not exact: how many words are in place, and what of the rest is told.
+"""Recordings and transcripts that are not exact: how many words are in place, and which of the others are reported.
 
     python tests/benchmarks/inexact_transcripts.py [--kinds both,jump] [--group report] [--seeds 1-3] [--minutes 20]
         [--match auto] [--music FOLDER] [--emissions-cache FOLDER] [--model FOLDER] [--without-states]

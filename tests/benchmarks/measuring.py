@@ -35,7 +35,7 @@ def parser_of(text: str | None) -> argparse.ArgumentParser:
 
 
 def manifest_rows(path: Path = MANIFEST, split: str | None = None) -> list[dict[str, Any]]:
-    """Return the rows of a manifest, of one split or of all; exit where there is none."""
+    """Return the rows of a manifest, of one split or of all; exit where the file is missing."""
     if not path.is_file():
         sys.exit(f"{path}: no such manifest")
     rows = map(json.loads, filter(None, path.read_text("utf-8").splitlines()))
@@ -43,7 +43,7 @@ def manifest_rows(path: Path = MANIFEST, split: str | None = None) -> list[dict[
 
 
 def join_clips(rows: Iterable[dict[str, Any]], seconds: float, audio: Path) -> float:
-    """Write a recording of at least so many seconds out of clips of the English data, and its transcript beside it.
+    """Write a recording of at least `seconds`, made of clips of the English data, and its transcript beside it.
 
     Returns:
         the seconds of the recording.

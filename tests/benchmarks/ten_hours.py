@@ -110,7 +110,7 @@ def measure(audio: Path, match: str, formats: Sequence[str]) -> None:
         spent_s, wall_s = watch.processor_s[stage], watch.wall_s[stage]
         print(f"{stage:20} {spent_s:8.1f} s {wall_s:6.1f} s {watch.resident[stage] / 2**20:14.0f} MiB")
     print(f"{'all':20} {sum(watch.processor_s.values()):8.1f} s {sum(watch.wall_s.values()):6.1f} s", end="")
-    print(f" {peak / 2**20:14.0f} MiB; progress was told {len(shares)} times")
+    print(f" {peak / 2**20:14.0f} MiB; {len(shares)} reports of progress")
 
 
 def main() -> int:
@@ -131,7 +131,7 @@ def main() -> int:
         join_clips((row for row in manifest_rows() if row["source"] in SOURCES), 3600 * arguments.hours, part)
         part.with_suffix(".txt").rename(audio.with_suffix(".txt"))
         part.rename(audio)
-    # A process of its own: what joining took is none of it.
+    # A separate process, so that joining the clips is not measured.
     return subprocess.call([sys.executable, __file__, *sys.argv[1:], "--recording", str(audio)])
 
 

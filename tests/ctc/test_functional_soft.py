@@ -16,7 +16,7 @@ INF, NAN = float("inf"), float("nan")
 
 
 def ragged(seed: int, dtype: torch.dtype = torch.float64) -> tuple[torch.Tensor, list[list[int]], list[int]]:
-    """Scores (5, 4, 3), rows of ids of which one is empty and one does not fit, frames that count."""
+    """Scores (5, 4, 3), rows of ids, one empty and one that does not fit, frames that count."""
     rng = np.random.default_rng(seed)
     return torch.as_tensor(rng.normal(size=(5, 4, 3)) * 2 + 1, dtype=dtype), [[1, 2], [], [2, 2, 2], [1]], [5, 4, 4, 3]
 

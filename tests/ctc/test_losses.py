@@ -326,11 +326,11 @@ def test_a_prior_is_the_mean_over_the_frames_that_count() -> None:
         alone(log_probs[:, 0], torch.tensor(5)).exp(), log_probs[:, 0].exp().mean(0), rtol=1e-5, atol=1e-6
     )
     prior(log_probs, [5, 3, 0])
-    assert torch.equal(prior.mean, kept), "a batch of NaN is none"
+    assert torch.equal(prior.mean, kept), "a batch of NaN changes nothing"
     prior(log_probs, [0, 0, 0])
-    assert torch.equal(prior.mean, kept), "nor is one without frames"
+    assert torch.equal(prior.mean, kept), "nor does one without frames"
     prior.eval()(log_probs[:, :1], [5])
-    assert torch.equal(prior.mean, kept), "nor is there any in evaluation"
+    assert torch.equal(prior.mean, kept), "nor does any in evaluation"
 
 
 @pytest.mark.parametrize(

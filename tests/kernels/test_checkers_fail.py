@@ -29,9 +29,9 @@ from interpreted_checks import (
     sums,
     sums_in_blocks,
 )
-from kernel_problems import Batch, faults, target, tiny_any, tiny_ctc, tiny_segments, tiny_simple
+from kernel_problems import Batch, faults, target, tiny_ctc
 from planted import Fault, interpret_cpu, interpreted
-from tangent_checks import Tangents, direction_for, enumerated, enumeration_faults, is_small, tangent, tangent_faults
+from tangent_checks import Tangents, direction_for, enumeration_faults, tangent, tangent_faults, tiny_tangents
 
 from ctc_align import lattice
 from ctc_align.kernels import reference
@@ -299,8 +299,7 @@ def small() -> tuple[tuple[Batch, torch.Tensor, Tangents], ...]:
 
 
 def first_small() -> list[str]:
-    """The faults of the first batch that is not right; whatever ends in an error is one, and so is what is left to
-    logarithms though it has a path."""
+    """Return the faults of the first wrong batch; an error is a fault, and so is a path that is left to logarithms."""
     for given, direction, right in small():
         try:
             met = tangent(given, direction)
@@ -380,13 +379,7 @@ TANGENT_FAULTS: list[tuple[str, Fault]] = [
 
 @functools.cache
 def tiny() -> tuple:
-    """Problems, directions, and what is right."""
-    rng = np.random.default_rng(72)
-    kinds = (tiny_ctc(rng, 30, optional=True, wild=True), tiny_simple(rng, 30, wild=True))
-    kinds += (tiny_segments(rng, 30, optional=True), tiny_any(rng, 30))
-    chosen = [problem for some in zip(*kinds) for problem in some if is_small(problem)]
-    moves = [rng.normal(size=problem.log_probs.shape) for problem in chosen]
-    return tuple((problem, move, enumerated(problem, move)) for problem, move in zip(chosen, moves))
+    return tiny_tangents(72)
 
 
 def first_tiny(backend: str) -> list[str]:

@@ -77,7 +77,7 @@ def detours() -> list[Problem]:
 
 @functools.cache
 def longer(kind: str) -> Batch:
-    """Utterances with frames to spare, some with so many tokens that they reach into the third strip."""
+    """Utterances with frames to spare, some with enough tokens to reach into the third strip."""
     rng = np.random.default_rng(53)
     topology = lattice.ctc([target(rng, tokens, 6, 0) for tokens in (11, 10, 9, 3)])
     lengths = torch.tensor([21, 20, 17, 13])
@@ -192,7 +192,7 @@ FAULTS = [
     (sums_in_logarithms, AFTER, "exists, WILD).to(tl.float64) - line_centre", "exists, WILD).to(tl.float64)"),
     (sums_in_logarithms, AFTER, "level, in_range) - top)", "level, in_range))"),
     (sums_in_logarithms, AFTER, "- top) / norm_sum", "- top)"),
-    # NaN and +inf: lost, or told where no path meets them.
+    # NaN and +inf: lost, or reported where no path meets them.
     (met_or_not, PATH, "(value > best) | (value != value)", "value > best"),
     (met_or_not, PATH, "tl.where(new_odd == NEVER, NEVER, new_odd + emissions[1])", "new_odd + emissions[1]"),
     (met_or_not, PATH, "has_nan = tl.where(value != value, 1, has_nan)", "has_nan = has_nan"),
@@ -242,7 +242,7 @@ SMALL_FAULTS = [
 def test_planted_faults_are_seen(
     check: Callable[[], bool], sizes: dict[str, int], name: str, old: str, new: str, planted: Plant
 ) -> None:
-    """None of them may lead out of the arrays, which nothing would tell."""
+    """No fault may lead out of the arrays, which no check would see."""
     planted(name, old, new, **sizes)
     assert not check()
 

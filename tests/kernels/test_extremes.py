@@ -1,5 +1,5 @@
 """Scores at the ends of what floats hold, where numbers could overflow, vanish or be trusted wrongly; and NaN and +inf,
-which are no log-probs: told where paths meet them, and only there."""
+which are no log-probs: results are NaN where paths meet them, and only there."""
 
 from __future__ import annotations
 

@@ -319,7 +319,7 @@ def all_work_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="signals are others there")
 def test_an_interrupt_does_not_wait_for_the_work(all_work_is_long: None) -> None:
-    # A process in the background ignores Ctrl-C, unless it is told otherwise.
+    # A process in the background ignores Ctrl-C by default.
     usual = signal.signal(signal.SIGINT, signal.default_int_handler)
     over = threading.Event()
     threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()

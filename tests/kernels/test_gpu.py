@@ -239,7 +239,7 @@ def noise(utterances: int, frames: int, seed: int = 0) -> torch.Tensor:
 @pytest.mark.parametrize("shape", ["one strip", "tiles"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 def test_no_log_probs(dtype: torch.dtype, shape: str, modules: Modules, monkeypatch: pytest.MonkeyPatch) -> None:
-    """NaN and +inf, in one cell each, in a frame, behind a wall of -inf: told where paths meet them, and only there."""
+    """NaN and +inf, in one cell each, in a frame, behind a wall of -inf: NaN where paths meet them, and only there."""
     if shape == "tiles":
         if DEVICE == "cuda":
             pytest.skip("on a card a strip is a warp")

@@ -142,7 +142,7 @@ def test_too_much_to_look_at_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
 
 @pytest.mark.parametrize("bound", ["of_best_path", "of_all_paths"])
 def test_a_bound_that_is_too_low_is_seen(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The checks above fail where a bound is none."""
+    """The checks above fail where a number is not a bound."""
     usual = getattr(rest_bounds, bound)
 
     def low(*arguments: object) -> None:

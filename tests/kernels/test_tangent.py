@@ -10,28 +10,9 @@ import numpy as np
 import pytest
 import torch
 from cpu_checks import memory_layouts, one, poison
-from kernel_problems import (
-    TOPOLOGIES,
-    WALKED,
-    Batch,
-    Problem,
-    random_batches,
-    tiny_any,
-    tiny_ctc,
-    tiny_segments,
-    tiny_simple,
-)
+from kernel_problems import TOPOLOGIES, WALKED, Batch, Problem, random_batches
 from kernel_problems import batch as random_batch
-from tangent_checks import (
-    Tangents,
-    direction_for,
-    enumerated,
-    enumeration_faults,
-    is_small,
-    same,
-    tangent,
-    tangent_faults,
-)
+from tangent_checks import Tangents, direction_for, enumeration_faults, same, tangent, tangent_faults, tiny_tangents
 
 from ctc_align import kernels, lattice
 from ctc_align.errors import KernelError
@@ -48,13 +29,7 @@ def _poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @functools.cache
 def tiny() -> tuple[tuple[Problem, np.ndarray, np.ndarray], ...]:
-    """Problems, directions, and what is right."""
-    rng = np.random.default_rng(61)
-    kinds = (tiny_ctc(rng, 30), tiny_ctc(rng, 30, optional=True, wild=True), tiny_simple(rng, 30, wild=True))
-    kinds += (tiny_segments(rng, 30, optional=True), tiny_segments(rng, 30, wild=True), tiny_any(rng, 30))
-    small = [problem for problem in itertools.chain.from_iterable(zip(*kinds)) if is_small(problem)]
-    moves = [rng.normal(size=problem.log_probs.shape).astype(np.float32).astype(np.float64) for problem in small]
-    return tuple((problem, move, enumerated(problem, move)) for problem, move in zip(small, moves))
+    return tiny_tangents(61)
 
 
 @pytest.mark.parametrize(("backend", "dtype"), [("reference", F64), ("cpu", F64), ("cpu", F32)], ids=str)

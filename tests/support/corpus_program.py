@@ -152,7 +152,7 @@ journal.os = TornWrites()  # type: ignore[assignment]
 
 
 class LightAligner(EvenAligner):
-    """Takes its time, and dies of what it was told to die of."""
+    """Takes its time, and dies where the environment says so."""
 
     def align_batch(self, pairs: Any, on_error: str, utterances: Any, timings: Any) -> list[Any]:
         time.sleep(BATCH_S)

@@ -55,7 +55,7 @@ def edit(corpus: Path, change: Callable[[list[dict[str, Any]]], object]) -> None
 
 
 def make_corpus(folder: Path, utterances: int) -> Path:
-    """A manifest of utterances in `folder`, of lengths that differ, a few of which fail; returns its path."""
+    """A manifest of utterances in `folder`, of different lengths, some of which fail; return its path."""
     rows: list[dict[str, Any]] = []
     for i in range(utterances):
         audio = write_clip(folder / "audio" / f"clip {i % 8}.wav", 0.2 + 0.05 * (i % 8), i % 8)

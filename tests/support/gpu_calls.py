@@ -1,7 +1,7 @@
 """Calls of the GPU's kernels that, between them, launch each specialisation that users' calls can need.
 
 Functions × topologies × lengths × dtypes × whether what is kept fits into memory, else frames are walked again; and
-frames so many that their addresses need 64 bits. Log-probs lie on a card, be it one that is not there (`absent_card`).
+enough frames that their addresses need 64 bits. Log-probs lie on a card, which may be simulated (`absent_card`).
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def combinations() -> list[Combination]:
 
 
 def long_calls(device: torch.device) -> Iterator[tuple[str, Callable[[], Any]]]:
-    """Yield calls of so many frames and classes that strides and places need 64 bits."""
+    """Yield calls with enough frames and classes that strides and offsets need 64 bits."""
     topology = TOPOLOGIES["ctc"](20, 1)
     for function in FUNCTIONS:
         yield f"{function}: strides of 64 bits", partial(call, function, topology, 2**26, torch.float16, device)

@@ -128,7 +128,7 @@ def _plain(data: bytes, other: bytes, chance: random.Random) -> bytes:
 
 
 def _json(data: bytes, chance: random.Random) -> bytes | None:
-    """Replace, remove or add a value somewhere in a line of JSON; None where it is none (any more)."""
+    """Replace, remove or add a value somewhere in a line of JSON; None if the line is not JSON (any more)."""
     whole = b"\n" in data.strip() and data.lstrip().startswith(b"{\n")
     rows = [data] if whole else data.split(b"\n")
     place = chance.randrange(len(rows))

@@ -124,7 +124,7 @@ def _circles(imports: dict[str, set[str]]) -> list[list[str]]:
 
 
 def _way_back(imports: dict[str, set[str]], start: str) -> list[str]:
-    """Return the shortest path of imports from a module to itself, without its beginning; [] where there is none."""
+    """Return the shortest path of imports from a module to itself, without its beginning; [] without a circle."""
     before: dict[str, str] = {}
     waiting = [start]
     for module in waiting:
@@ -176,7 +176,7 @@ def root_files(root: Path) -> list[str]:
 
 
 def small_files(root: Path) -> list[str]:
-    """Return the modules of under 100 lines that exactly one module imports; `__init__` is none of them."""
+    """Return the modules of under 100 lines that exactly one module imports; `__init__` does not count."""
     importers = defaultdict(set)
     for name, imported in imports_by_line(root).items():
         for _, module in imported:

@@ -124,7 +124,9 @@ def long_paths() -> list[str]:
     """As `paths`, each shared by three threads and in blocks."""
     with on_threads(3), pytest.MonkeyPatch.context() as patch:
         split(patch, block=32)
-        return next((told for given, bands, right in long_batches() if (told := path_faults(given, bands, right))), [])
+        return next(
+            (found for given, bands, right in long_batches() if (found := path_faults(given, bands, right))), []
+        )
 
 
 @functools.cache

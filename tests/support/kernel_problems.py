@@ -8,15 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from oracles import (
-    Answer,
-    close,
-    ctc_paths,
-    enumerate_all,
-    segment_paths,
-    simple_ctc_paths,
-    topology_paths,
-)
+from oracles import Answer, close, ctc_paths, enumerate_all, segment_paths, simple_ctc_paths, topology_paths
 
 from ctc_align import kernels, lattice
 from ctc_align.lattice import WILDCARD, Detours, Topology

@@ -181,11 +181,11 @@ def local_server(
     there: list[str] = []
     listening = threading.Event()
 
-    def told(url: str) -> None:
+    def listens(url: str) -> None:
         there.append(url)
         listening.set()
 
-    thread = threading.Thread(target=server.run, args=(Address(host, 0, token), told))
+    thread = threading.Thread(target=server.run, args=(Address(host, 0, token), listens))
     thread.start()
     assert listening.wait(10)
     try:

@@ -59,7 +59,7 @@ def planted(
 def random_emissions(
     frames: int, seed: int = 0, vocab: Sequence[str] = LETTERS, parts: int = 0, **fields: object
 ) -> Emissions:
-    """Random emissions with frames of 10 ms; with `parts`, with so many segmentation states of each token."""
+    """Random emissions with frames of 10 ms; with `parts`, that number of segmentation states for each token."""
     generator = torch.Generator().manual_seed(seed)
     log_probs = (2.0 * torch.randn(frames, len(vocab), generator=generator)).log_softmax(1)
     states = torch.randn(frames, (len(vocab) - 1) * parts + 1, generator=generator) if parts else None

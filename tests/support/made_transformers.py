@@ -85,7 +85,7 @@ def network(kind: str, *, classes: int = len(LETTERS), seed: int = 0, **more: An
 
 
 def tokenizer(folder: Path, vocab: Sequence[str] | dict[str, Any] = LETTERS, **more: Any) -> Any:
-    """A tokenizer over `vocab`, its blank `<pad>` unless told otherwise."""
+    """A tokenizer over `vocab`, its blank `<pad>` by default."""
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / "vocab.json"
     ids = vocab if isinstance(vocab, dict) else {token: index for index, token in enumerate(vocab)}

@@ -22,7 +22,7 @@ Path = tuple[int, ...]
 
 @dataclass(frozen=True)
 class Answer:
-    """What an oracle says of one utterance: `path` is None where there is none; `wildcard` (T,) is its occupancy."""
+    """What an oracle says of one utterance: `path` is None without a path; `wildcard` (T,) is its occupancy."""
 
     total: float
     best: float

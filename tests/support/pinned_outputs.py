@@ -343,7 +343,7 @@ def differences(
     names = {
         name for name in names if not any(fnmatch.fnmatch(name, one) or name.startswith(f"{one}/") for one in skip)
     }
-    told = []
+    found = []
     for name in sorted(names):
         old, new = before / name, after / name
         if not name.startswith(starts) or (bare and name.startswith("messages/")):
@@ -351,13 +351,13 @@ def differences(
         if old.is_dir() or new.is_dir():
             continue
         if not (old.is_file() and new.is_file()):
-            told.append(f"{name}: only {'before' if old.is_file() else 'now'}")
+            found.append(f"{name}: only {'before' if old.is_file() else 'now'}")
         else:
             pair = [steady(name, path.read_bytes()) for path in (old, new)]
             pair = [without_messages(content) for content in pair] if bare else pair
             if pair[0] != pair[1]:
-                told.append("\n".join([f"{name}: differs", *first_lines(*pair)]))
-    return told
+                found.append("\n".join([f"{name}: differs", *first_lines(*pair)]))
+    return found
 
 
 def first_lines(old: bytes, new: bytes, most: int = 12) -> list[str]:
@@ -398,10 +398,10 @@ def main() -> int:
             print(f"{files} files in {out}")
             return 0
         starts = names_of_parts(given.part) if given.part else ("",)
-        told = differences(given.folder, out, given.skip, starts, given.without_messages)
-    print("\n".join(told[:40]))
-    print(f"{len(told)} of {files} files differ")
-    return 1 if told else 0
+        found = differences(given.folder, out, given.skip, starts, given.without_messages)
+    print("\n".join(found[:40]))
+    print(f"{len(found)} of {files} files differ")
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

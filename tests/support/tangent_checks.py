@@ -1,12 +1,13 @@
-"""Tangents of occupancies: what is right, and how a wrong answer is told, as lines of text."""
+"""Tangents of occupancies: the right answers by enumeration, and comparisons that return lines of faults."""
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
 import torch
-from kernel_problems import Batch, Problem, walks
+from kernel_problems import Batch, Problem, tiny_any, tiny_ctc, tiny_segments, tiny_simple, walks
 from oracles import WILDCARD, topology_paths
 
 from ctc_align import kernels
@@ -87,6 +88,16 @@ def enumerated(problem: Problem, direction: np.ndarray) -> np.ndarray:
             # The last column is the wildcard's: -1.
             tangents[t, c] += math.exp(score - top) / total * (along - mean)
     return tangents[:, :-1]
+
+
+def tiny_tangents(seed: int) -> tuple[tuple[Problem, np.ndarray, np.ndarray], ...]:
+    """Return tiny problems of every kind, directions that float32 holds exactly, and the right tangents."""
+    rng = np.random.default_rng(seed)
+    kinds = (tiny_ctc(rng, 30), tiny_ctc(rng, 30, optional=True, wild=True), tiny_simple(rng, 30, wild=True))
+    kinds += (tiny_segments(rng, 30, optional=True), tiny_segments(rng, 30, wild=True), tiny_any(rng, 30))
+    small = [problem for problem in itertools.chain.from_iterable(zip(*kinds)) if is_small(problem)]
+    moves = [rng.normal(size=problem.log_probs.shape).astype(np.float32).astype(np.float64) for problem in small]
+    return tuple((problem, move, enumerated(problem, move)) for problem, move in zip(small, moves))
 
 
 def enumeration_faults(
