@@ -3,7 +3,7 @@
 Prints one JSON object a line: target, kernel, its constants and what it takes. Of plain CTC for one card, to look at
 the code; `sample`: of all kinds of calls a few, for all cards. One kernel is compiled
 once more with too few registers, so that the limits are seen to be broken. `tests/benchmarks/gpu_matrix.py` compiles
-everything. Needs Triton, on Linux; TRITON_INTERPRET must not be set. `tests/kernels/test_gpu_compiled.py` runs it.
+everything. Needs Triton, on Linux; TRITON_INTERPRET must not be set. `tests/kernels/test_gpu_tools.py` runs it.
 """
 
 from __future__ import annotations
