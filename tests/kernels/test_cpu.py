@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from cpu_checks import best_path, occupancy, on_threads, one, path_faults, poison, same_sums, split
+from cpu_checks import best_path, large_ones, occupancy, on_threads, one, path_faults, poison, same_sums, split
 from kernel_problems import KINDS, WALKED, Batch, random_bands, scores
 from kernel_problems import batch as random_batch
 from rows import first_row_of
@@ -38,15 +38,11 @@ Case = tuple[str, Batch, np.ndarray | None, tuple[list[list[int]], list[str]]]
 @functools.cache
 def cases() -> tuple[Case, ...]:
     """Several strips, hundreds of frames, all topologies and kinds, in bands and not, with what is right."""
-    rng = np.random.default_rng(31)
+    rng, made = np.random.default_rng(31), []
     shapes = ((40, 660, 6), (300, 30, 40), (500, 110, 200), (280, 160, 129), (260, 840, 12), (240, 4, 30))
-    made = []
-    for number, (topology, shape) in enumerate(itertools.product(WALKED, shapes)):
-        kind = ("tied", "continuous", "rounded", "holes")[number % 4]
-        given = one(rng, *shape, kind, topology, number % 3 == 1)
-        bands = random_bands(rng, given) + np.array([-40, 40]) if number % 2 else None
-        right = best_path(given, bands, "reference")
-        made.append((f"{topology} {kind} {tuple(given.log_probs.shape)}", given, bands, right))
+    for number, (name, given) in enumerate(large_ones(31, shapes, ("tied", "continuous", "rounded", "holes"))):
+        bands = random_bands(rng, given) + np.array([-40, 40]) if number % 3 == 1 else None
+        made.append((name, given, bands, best_path(given, bands, "reference")))
     return tuple(made)
 
 

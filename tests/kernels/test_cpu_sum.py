@@ -4,12 +4,11 @@ blocks, company, threads and memory."""
 from __future__ import annotations
 
 import functools
-import itertools
 
 import numpy as np
 import pytest
 import torch
-from cpu_checks import Sums, occupancy, one, poison, same_sums, sum_faults
+from cpu_checks import Sums, large_ones, occupancy, one, poison, same_sums, sum_faults
 from kernel_problems import WALKED, Batch, alone
 from rows import first_row_of
 
@@ -27,15 +26,10 @@ def _poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
 @functools.cache
 def cases() -> tuple[tuple[str, Batch, Sums], ...]:
     """Several strips, hundreds of frames, all topologies and kinds, with what is right."""
-    rng = np.random.default_rng(41)
     shapes = ((30, 130, 6), (265, 9, 40), (20, 90, 129), (60, 2, 200), (40, 40, 30))
-    made = []
-    for number, (topology, shape) in enumerate(itertools.product(WALKED, shapes)):
-        kind = ("tied", "continuous", "rounded", "holes", "unnormalised", "continuous")[number % 6]
-        given = one(rng, *shape, kind, topology, number % 2 == 1)
-        right = occupancy(given, "reference", torch.float64)
-        made.append((f"{topology} {kind} {tuple(given.log_probs.shape)}", given, right))
-    return tuple(made)
+    kinds = ("tied", "continuous", "rounded", "holes", "unnormalised", "continuous")
+    right = ((*named, occupancy(named[1], "reference", torch.float64)) for named in large_ones(41, shapes, kinds))
+    return tuple(right)
 
 
 def test_as_the_reference() -> None:

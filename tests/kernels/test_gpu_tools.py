@@ -1,5 +1,5 @@
-"""The tools around the GPU's kernels, without a card: kernels compile for cards that are not there, estimates follow machine
-code, and the command for a machine with a card runs and reports what is wrong."""
+"""The tools around the GPU's kernels, without a card: compilation for cards that are not there, estimates from their
+machine code, and the command for a machine with a card, which runs and reports what is wrong."""
 
 from __future__ import annotations
 

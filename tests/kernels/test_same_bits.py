@@ -5,15 +5,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
 import torch
-from cpu_checks import memory_layouts, on_threads, one, poison, split
+from cpu_checks import large_ones, memory_layouts, on_threads, poison, split
 from cpu_checks import occupancy as sums
-from kernel_problems import KINDS, TOPOLOGIES, WALKED, Batch, alone, random_bands, random_batches
+from kernel_problems import KINDS, TOPOLOGIES, Batch, alone, random_bands, random_batches
 from kernel_problems import batch as random_batch
 from rows import first_row_of
 from tangent_checks import direction_for
@@ -76,10 +75,8 @@ def _poisoned(monkeypatch: pytest.MonkeyPatch) -> None:
 @functools.cache
 def large() -> tuple[Batch, ...]:
     """Several strips and hundreds of frames, all topologies of the fast kernels and kinds of scores."""
-    rng = np.random.default_rng(41)
     shapes = ((30, 130, 6), (265, 9, 40), (20, 90, 129), (60, 2, 200), (300, 40, 30))
-    plans = enumerate(itertools.product(WALKED, shapes))
-    return tuple(one(rng, *shape, KINDS[number % 6], topology, number % 2 == 1) for number, (topology, shape) in plans)
+    return tuple(given for _, given in large_ones(41, shapes, KINDS))
 
 
 @pytest.mark.parametrize("topology", TOPOLOGIES)

@@ -9,7 +9,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from cpu_checks import memory_layouts, one, poison
+from cpu_checks import large_ones, memory_layouts, one, poison
 from kernel_problems import TOPOLOGIES, WALKED, Batch, Problem, random_batches
 from kernel_problems import batch as random_batch
 from tangent_checks import Tangents, direction_for, enumeration_faults, same, tangent, tangent_faults, tiny_tangents
@@ -54,14 +54,10 @@ def test_batches_as_the_reference(topology: str) -> None:
 @functools.cache
 def cases() -> tuple[tuple[str, Batch, torch.Tensor, Tangents], ...]:
     """Several strips, hundreds of frames, all topologies and kinds, with what is right."""
-    rng = np.random.default_rng(63)
     shapes = ((30, 130, 6), (265, 9, 40), (20, 90, 129), (60, 2, 200), (540, 40, 30), (6, 700, 6))
     made = []
-    for number, (topology, shape) in enumerate(itertools.product(WALKED, shapes)):
-        kind = ("tied", "continuous", "rounded", "unnormalised", "continuous")[number % 5]
-        given = one(rng, *shape, kind, topology, number % 2 == 1)
-        direction = direction_for(given.log_probs, number)
-        name = f"{topology} {kind} {tuple(given.log_probs.shape)}"
+    for name, given in large_ones(63, shapes, ("tied", "continuous", "rounded", "unnormalised", "continuous")):
+        direction = direction_for(given.log_probs, len(made))
         # The logarithms in float64, which are compared with the reference above: it would keep every frame's graph.
         made.append((name, given, direction, tangent(given, direction, "cpu", F64)))
     return tuple(made)

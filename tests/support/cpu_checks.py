@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from kernel_problems import Batch, scores
+from kernel_problems import WALKED, Batch, scores
 
 from ctc_align import kernels, lattice
 from ctc_align.kernels.cpu import cpu_backend, problem
@@ -177,6 +177,15 @@ def one(
         made,
         torch.as_tensor(wildcard, dtype=torch.float32)[None] if made.has_wildcard else None,
     )
+
+
+def large_ones(seed: int, shapes: Sequence[tuple[int, int, int]], kinds: Sequence[str]) -> Iterator[tuple[str, Batch]]:
+    """Yield utterances of each topology of the fast kernels and each shape (tokens, spare frames, classes), by name."""
+    rng = np.random.default_rng(seed)
+    for number, (topology, shape) in enumerate(itertools.product(WALKED, shapes)):
+        kind = kinds[number % len(kinds)]
+        given = one(rng, *shape, kind, topology, number % 2 == 1)
+        yield f"{topology} {kind} {tuple(given.log_probs.shape)}", given
 
 
 def memory_layouts(x: torch.Tensor) -> Iterator[tuple[str, torch.Tensor]]:
