@@ -90,16 +90,6 @@ def test_lines_of_all_pages_give_options_that_the_command_has() -> None:
     assert "--summary: expected DIR, got the option --out-dir" in unknown_options(swallowed, known)[0]
 
 
-def test_links_lead_somewhere_in_the_repository_too() -> None:
-    pages = [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md"), *(ROOT / "ctc_align" / "models").rglob("*.md")]
-    dead = []
-    for page in pages:
-        for target in re.findall(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)", page.read_text(encoding="utf-8")):
-            if ":" not in target and not (page.parent / target).exists():
-                dead.append(f"{page.relative_to(ROOT)}: {target}")
-    assert dead == []
-
-
 @pytest.mark.parametrize(
     ("text", "path", "place", "wanted"),
     [

@@ -211,21 +211,6 @@ def test_what_is_there_stays(tmp_path, cli):
     assert (folder / "report.html").read_text() == "an utterance called report"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [
-        (["nothing"], "OUT_DIR nothing: expected the output folder of a corpus run, got no folder"),
-        (["."], "OUT_DIR .: there is no journal in it"),
-        ([""], "OUT_DIR: expected the path of a folder, got an empty one"),
-        ([".", "-o", ""], "--out-dir: expected the path of a folder, got an empty one"),
-    ],
-)
-def test_no_run_is_a_wrong_call(cli, tmp_path, monkeypatch, arguments, says):
-    monkeypatch.chdir(tmp_path)
-    assert says in cli("report", *arguments, code=2).error
-    assert not list(tmp_path.iterdir())
-
-
 def test_memory_holds_what_is_named_and_no_more():
     figures = RunFigures(Summary(), [])
     words = ["".join(chr(97 + int(digit)) for digit in str(i)) for i in range(1000)]

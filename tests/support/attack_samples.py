@@ -13,11 +13,21 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+import soundfile
+import torch
+from corpus_runs import journal_line
 from hostile_inputs import Case
 from made_alignments import CTM, alignment
 from made_books import made_epub
+from made_media import Coding, write_media
+from made_models import tiny_folder
+from safetensors.numpy import save
 
 from ctc_align.config import settings_toml
+from ctc_align.corpus.state.journal import Journal
+from ctc_align.corpus.state.summary import summarize
+from ctc_align.files import to_dict
+from ctc_align.types import Region, SourceCue, Subtitles
 
 ROOT = Path(__file__).resolve().parents[2]
 VOCAB = ["<b>", "|", *"abcdefghijklmnopqrstuvwxyz'"]
@@ -60,9 +70,6 @@ SHORT_GRID = '"ooTextFile"\n"TextGrid"\n0\n1\n<exists>\n1\n"IntervalTier"\n"word
 
 @cache
 def _object(utterance: str = "a") -> str:
-    from ctc_align.files import to_dict
-    from ctc_align.types import Region, SourceCue, Subtitles
-
     cues = (SourceCue(0, 3, 0.1, 0.4, "1"), SourceCue(4, 13, 0.4, 1.3, "2", "line:0", "NOTE x", "two &amp; three"))
     fields: dict[str, Any] = {
         "regions": (Region("unexplained", 0.1, 0.2), Region("misfit", None, None, 0, 3, "why")),
@@ -103,11 +110,6 @@ CUT = (
 
 
 def _journals() -> list[Case]:
-    from corpus_runs import journal_line
-
-    from ctc_align.corpus.state.journal import Journal
-    from ctc_align.corpus.state.summary import summarize
-
     with TemporaryDirectory() as folder:
         path = Path(folder, "journal.jsonl")
         with Journal(path) as journal:
@@ -177,8 +179,6 @@ def _sound(seconds: float = 0.3, rate: int = 16000) -> np.ndarray:
 
 
 def _sound_file(format: str, subtype: str | None = None, channels: int = 1) -> bytes:
-    import soundfile
-
     file = io.BytesIO()
     samples = np.repeat(_sound()[:, None], channels, 1)
     soundfile.write(file, samples, 16000, format=format, subtype=subtype)
@@ -186,8 +186,6 @@ def _sound_file(format: str, subtype: str | None = None, channels: int = 1) -> b
 
 
 def _media(name: str, codec: str, container: str) -> bytes:
-    from made_media import Coding, write_media
-
     with TemporaryDirectory() as folder:
         samples = _sound(0.3, 48000)[:, None].astype(np.float32)
         path = write_media(Path(folder, name), [(0.0, samples)], 48000, Coding(codec, container))
@@ -201,9 +199,6 @@ def _log_probs() -> np.ndarray:
 
 
 def _arrays(suffix: str) -> tuple[bytes, ...]:
-    import torch
-    from safetensors.numpy import save
-
     array = _log_probs()
     kinds = (array, array.astype(np.float16), np.asfortranarray(array.astype(np.float64))[None])
     contents: list[bytes] = []
@@ -232,8 +227,6 @@ def _arrays(suffix: str) -> tuple[bytes, ...]:
 
 
 def _model_folders() -> list[Case]:
-    from made_models import tiny_folder
-
     with TemporaryDirectory() as folder:
         path = tiny_folder(Path(folder, "model"), VOCAB[:6])
         files = {file.name: file.read_bytes() for file in path.iterdir()}
