@@ -221,6 +221,7 @@ MISTAKES = [
     ),
     ("corpus train.jsonl --out-dir out --pause-s 1", 2, "--pause-s: cuts audio at pauses, with --cut-audio --by pause"),
     ("corpus --summary none", 2, "--summary none: expected the output folder of a corpus run"),
+    ("corpus train.jsonl --out-dir talk.txt", 2, "--out-dir talk.txt: expected a folder, got a file"),
     ("corpus train.jsonl --out-dir out --workers 0", 2, "--workers: expected"),
     ("corpus train.jsonl --out-dir out --batch-seconds -1", 2, "--batch-seconds: expected"),
     ("corpus train.jsonl --out-dir out --batch-seconds nan", 2, "--batch-seconds: expected"),

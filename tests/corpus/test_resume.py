@@ -212,6 +212,14 @@ def test_what_somebody_else_made_is_not_replaced(run_into, corpus, tmp_path):
     assert json.loads(theirs.read_text("utf-8"))["utterance"] == "part 0/u0"
 
 
+def test_inputs_are_never_replaced_not_even_by_force(run_into, tmp_path):
+    clip = runs.write_clip(tmp_path / "clip.wav")
+    manifest = runs.write_manifest(tmp_path / "u0.json", [{"audio": str(clip), "text": "a b", "utterance": "u0"}])
+    before = manifest.read_bytes()
+    assert "input" in run_into(manifest, tmp_path, "--force").stderr
+    assert manifest.read_bytes() == before
+
+
 class TestTwoRuns:
     def test_the_second_is_refused_and_told_who(self, run_into, corpus, tmp_path):
         out_dir = tmp_path / "out"
