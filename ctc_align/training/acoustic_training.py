@@ -90,16 +90,6 @@ class HeldOutLosses:
 
 
 @dataclass(frozen=True)
-class BatchLosses:
-    """Sums over a batch: CTC loss over `tokens`, cross-entropy of the states over `frames`."""
-
-    ctc: torch.Tensor
-    tokens: torch.Tensor
-    frame: torch.Tensor
-    frames: torch.Tensor
-
-
-@dataclass(frozen=True)
 class Trained:
     """A network in evaluation mode, its losses on the held-out part, and those of the weights at the start.
 
@@ -169,8 +159,13 @@ def computes_in_bfloat16(device: torch.device) -> bool:
     return any(has for name, has in capabilities.items() if "bf16" in name)
 
 
-def losses(network: AcousticNetwork, batch: TrainingBatch, *, bfloat16: bool, with_ctc: bool = True) -> BatchLosses:
-    """Return both losses of a batch on the network's device; utterances with too few frames do not count."""
+def losses(
+    network: AcousticNetwork, batch: TrainingBatch, *, bfloat16: bool, with_ctc: bool = True
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Return sums over a batch on the network's device: CTC loss, tokens, cross-entropy of the states, frames.
+
+    Utterances with too few frames do not count.
+    """
     device = batch.inputs.device.type
     with torch.autocast(device, torch.bfloat16, enabled=bfloat16 and device != "mps"):
         tokens, states = network(batch.inputs)
@@ -182,14 +177,14 @@ def losses(network: AcousticNetwork, batch: TrainingBatch, *, bfloat16: bool, wi
         fits = torch.isfinite(each)
         ctc, count = each[fits].sum(), batch.target_lengths.to(each.device)[fits].sum()
     if states is None or batch.labels is None:
-        return BatchLosses(ctc, count, nothing, nothing)
+        return ctc, count, nothing, nothing
     labels = batch.labels.flatten()
     scores = states.float().flatten(0, 1)
     if batch.more_silence:
         # as if silence were as frequent here as in the data of the log-priors: see `adaptation.more_silence`
         scores = torch.cat((scores[:, :-1], scores[:, -1:] + batch.more_silence), 1)
     entropy = torch.nn.functional.cross_entropy(scores, labels, ignore_index=-1, reduction="sum")
-    return BatchLosses(ctc, count, entropy, (labels >= 0).sum())
+    return ctc, count, entropy, (labels >= 0).sum()
 
 
 @torch.inference_mode()
@@ -203,8 +198,7 @@ def evaluate(network: AcousticNetwork, material: Material, indices: np.ndarray) 
     sums = np.zeros(4)
     for part in evaluation_batches(material.store.lengths, indices):
         batch = collate(material, part, network.shape.context_frames)
-        of_batch = losses(network, batch.to(device), bfloat16=False)
-        sums += [float(value) for value in (of_batch.ctc, of_batch.tokens, of_batch.frame, of_batch.frames)]
+        sums += [float(value) for value in losses(network, batch.to(device), bfloat16=False)]
     network.train(was_training)
     ctc, tokens, frame, frames = map(float, sums)
     return HeldOutLosses(ctc / max(1.0, tokens), frame / max(1.0, frames), len(indices))
@@ -270,17 +264,16 @@ class _Loop:
         for group in self.optimizer.param_groups:
             group["lr"] = rate(training, self.step, self.steps, self._time_share())
         bfloat16 = training.bfloat16 and computes_in_bfloat16(self.target.device)
-        of_batch = losses(self.network, batch, bfloat16=bfloat16, with_ctc=bool(training.ctc_weight))
+        parts = losses(self.network, batch, bfloat16=bfloat16, with_ctc=bool(training.ctc_weight))
+        ctc, tokens, frame, frames = parts
         # the minimum of 1: a mean over no frames, in a batch without labels, would be NaN
-        ctc = of_batch.ctc / of_batch.tokens.clamp(min=1)
-        frame = of_batch.frame / of_batch.frames.clamp(min=1)
+        ctc, frame = ctc / tokens.clamp(min=1), frame / frames.clamp(min=1)
         loss = training.ctc_weight * ctc + training.frame_weight * frame
         self.optimizer.zero_grad(set_to_none=True)
         if loss.requires_grad:
             loss.backward()
             torch.nn.utils.clip_grad_norm_(self.network.parameters(), 5.0)
             self.optimizer.step()
-        parts = (of_batch.ctc, of_batch.tokens, of_batch.frame, of_batch.frames)
         # moving sums, so that the reported means weigh batches by their tokens and frames
         self.sums = [0.98 * old + 0.02 * float(new.detach()) for old, new in zip(self.sums, parts)]
 

@@ -22,13 +22,11 @@ import torch
 
 from ctc_align.config import ENGLISH, setting
 from ctc_align.errors import InputError, UsageError
-from ctc_align.lattice import states_per_sound
 from ctc_align.models.calibration import FILE as CALIBRATION
 from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.confidence_network import FILE as CONFIDENCE
 from ctc_align.models.convnet import convnet_model
-from ctc_align.models.convnet.convnet_model import ModelDescription
-from ctc_align.text.lexicon import Lexicon, read_lexicon
+from ctc_align.text.lexicon import read_lexicon
 from ctc_align.text.phone_sets import is_ipa
 from ctc_align.tokens.phones import is_arpabet
 from ctc_align.tokens.tokenizer import Tokenizer, tokenizer_for
@@ -38,7 +36,7 @@ from ctc_align.training.corpus_data import Corpus, Inventory, Limits, Spoken, ga
 from ctc_align.training.model_package import ModelPackage, write_model
 from ctc_align.training.pipeline import pairs_of, say_corpus
 from ctc_align.training.run_folder import TrainOptions, check_run, run_folder
-from ctc_align.training.starting import EDGES, folder_of, learnt_edges, read_model
+from ctc_align.training.starting import EDGES, Start, folder_of, learnt_edges, read_model
 from ctc_align.training.training_batches import Material
 
 SMALLEST_SHARE = 1e-3
@@ -58,7 +56,7 @@ class Adaptation:
     longest_s: float = setting(36.0, above=0.0)
     """Longer utterances are left out."""
     dev_share: float = setting(0.15, above=0.0)
-    """Share of the speech that is held out, unless --dev is base."""
+    """Share of the speech that is held out, unless --dev is given."""
     edges: str = setting("english", choices=EDGES)
     """The network of edges that the model gets: see `ctc_align.training.starting`."""
     check: CheckLimits = field(default_factory=CheckLimits)
@@ -68,24 +66,6 @@ class Adaptation:
             epochs=6, learning_rate=3e-4, batch_s=30.0, warmup_steps=5, freeze_norms=True, keep_best=True
         )
     )
-
-
-@dataclass(frozen=True)
-class BaseModel:
-    """The model that is adapted: its folder, description, weights (float32) and lexicon."""
-
-    folder: Path
-    description: ModelDescription
-    weights: dict[str, torch.Tensor]
-    lexicon: Lexicon | None
-
-    @property
-    def parts(self) -> int:
-        return states_per_sound(self.description.shape.states, len(self.description.vocab))
-
-    @property
-    def log_priors(self) -> torch.Tensor:
-        return self.weights.get("log_priors", torch.zeros(self.description.shape.states))
 
 
 def adapt(adaptation: Adaptation, model: str, options: TrainOptions, watch: Watch | None = None) -> ModelPackage:
@@ -101,7 +81,9 @@ def adapt(adaptation: Adaptation, model: str, options: TrainOptions, watch: Watc
     base = read_base_model(model, options)
     began, cpu = time.monotonic(), time.process_time()
     vocab = base.description.vocab
-    tokenizer = tokenizer_for(vocab, 0, base.lexicon)
+    path = options.lexicon or folder_settings(model).lexicon
+    lexicon = None if path is None else read_lexicon(path)
+    tokenizer = tokenizer_for(vocab, 0, lexicon)
     units = _units(vocab, tokenizer)
     language = adaptation.language or base.description.language or (ENGLISH if units == "arpabet" else "")
     inventory = Inventory(vocab, tokenizer, {}, units, language)
@@ -123,7 +105,7 @@ def adapt(adaptation: Adaptation, model: str, options: TrainOptions, watch: Watc
             name = adaptation.name or options.model_name
             package = ModelPackage(
                 replace(base.description, name=name, language=language), options, corpus, inventory, training, trained,
-                base.log_priors, time.monotonic() - began, time.process_time() - cpu, base.lexicon,
+                base.log_priors, time.monotonic() - began, time.process_time() - cpu, lexicon,
                 convnet_model.mixtures_of(base.description, base.weights),
                 learnt_edges(adaptation.edges, vocab, base.folder), base.description.name, comparison=comparison,
             )  # fmt: skip
@@ -139,7 +121,7 @@ def adapt(adaptation: Adaptation, model: str, options: TrainOptions, watch: Watc
 
 
 def _trained(
-    adaptation: Adaptation, base: BaseModel, corpus: Corpus, device: torch.device, work: Path, watch: Watch
+    adaptation: Adaptation, base: Start, corpus: Corpus, device: torch.device, work: Path, watch: Watch
 ) -> tuple[Corpus, acoustic_training.Trained, SegmentComparison | None]:
     """Return the utterances that have a path, the network trained on them, and its segments beside the base's."""
     segmenter = CorpusSegmenter(convnet_model.state_scoring(base.description, base.weights))
@@ -181,7 +163,7 @@ def refusal(faults: Sequence[str], model: str, options: TrainOptions) -> str:
     )
 
 
-def read_base_model(model: str, options: TrainOptions) -> BaseModel:
+def read_base_model(model: str, options: TrainOptions) -> Start:
     """Read the model that is to be adapted.
 
     Raises:
@@ -198,11 +180,10 @@ def read_base_model(model: str, options: TrainOptions) -> BaseModel:
     description, weights = read_model(folder)
     if not description.shape.states:
         raise UsageError(f"--model {model}: has no segmentation states; train a model with `ctc-align train`")
-    path = options.lexicon or folder_settings(model).lexicon
-    return BaseModel(folder, description, weights, None if path is None else read_lexicon(path))
+    return Start(model, folder, description, weights)
 
 
-def own_labels(base: BaseModel, segmenter: CorpusSegmenter, corpus: Corpus, watch: Watch) -> frame_labels.Labels:
+def own_labels(base: Start, segmenter: CorpusSegmenter, corpus: Corpus, watch: Watch) -> frame_labels.Labels:
     """Return the labels of the model: pronunciations that fit, and a state for every frame."""
     network = convnet_model.network_with(base.description.shape, base.weights)
     every = np.array(sorted(corpus.spoken))
@@ -229,7 +210,7 @@ def _log_odds(share: float) -> float:
 
 
 def _check(
-    base: BaseModel, segmenter: CorpusSegmenter, corpus: Corpus, labels: frame_labels.Labels, limits: CheckLimits
+    base: Start, segmenter: CorpusSegmenter, corpus: Corpus, labels: frame_labels.Labels, limits: CheckLimits
 ) -> AdaptationCheck:
     """Return the check on the held-out part, with the pronunciations of the labels."""
     spoken = {i: Spoken.chosen(labels.targets[i], labels.words[i]) for i in corpus.dev.tolist()}

@@ -25,14 +25,7 @@ from ctc_align.evaluate.sanity_checks import PairedUtterance, find_time_doubts
 from ctc_align.kernels import batching
 from ctc_align.models.calibration import Calibration
 from ctc_align.models.edge_network import EdgeNetwork
-from ctc_align.training.edge_learning import (
-    FEWEST_UTTERANCES,
-    SHARES,
-    LabelledSet,
-    LearntEdges,
-    learn_edges,
-    network_labels,
-)
+from ctc_align.training.edge_learning import FEWEST_UTTERANCES, LearntEdges, learn_edges
 from ctc_align.training.labelled_speech import (
     Candidate,
     LabelledUtterance,
@@ -145,11 +138,13 @@ def calibrate(
     best = best_of(given.candidates, np.ones(len(given.folds), np.bool_))
     plain, words, phones = given.candidates[best]
     calibration = replace(plain, offsets_ms=offsets_of(words, phones))
-    held_out = given.held_out()
-    after = CalibrationErrors.of(np.asarray(held_out.errors_ms))
+    held_out_ms, evaluation = given.held_out()
+    after = CalibrationErrors.of(np.asarray(held_out_ms))
     learnt = None
     if learns and len(given.utterances) >= FEWEST_UTTERANCES and int(given.folds.max()):
-        learnt = learn_edges(given.as_set(aligner), progress)
+        learnt = learn_edges(
+            given.utterances, given.folds, given.edges_with, present=aligner.edge_network, progress=progress
+        )
     reliability: tuple[tuple[float, int, float, float], ...] = ()
     auc = None
     if given.segmented:
@@ -168,7 +163,7 @@ def calibrate(
         len(given.utterances),
         int(given.folds.max()) + 1,
         tuple(given.failed),
-        held_out.evaluation,
+        evaluation,
         learnt,
     )
 
@@ -188,14 +183,6 @@ def _as_they_are(aligner: Aligner, labelled: Iterable[LabelledUtterance]) -> lis
         for word, label in pairs:
             errors_ms += [seconds_to_ms(word.start_s - label.start_s), seconds_to_ms(word.end_s - label.end_s)]
     return errors_ms
-
-
-@dataclass(frozen=True)
-class _HeldOut:
-    """Errors of words in ms (E,) that are placed with constants from other folds, and their evaluation."""
-
-    errors_ms: Sequence[float]
-    evaluation: Evaluation
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,8 +244,8 @@ class PlacedUtterances:
         chosen = self.utterances if indices is None else [self.utterances[k] for k in indices]
         return _placed(chosen, known, settings, self.backend)
 
-    def held_out(self) -> _HeldOut:
-        """Return errors of words that are placed with constants from other folds."""
+    def held_out(self) -> tuple[list[float], Evaluation]:
+        """Return errors in ms (E,) of words that are placed with constants from other folds, and their evaluation."""
         errors_ms: list[float] = []
         rows = []
         for fold in range(int(self.folds.max()) + 1):
@@ -270,14 +257,7 @@ class PlacedUtterances:
             for k, edges in zip(left_out.tolist(), self.edges_with(learnt, left_out)):
                 utterance = self.utterances[k]
                 rows.append((utterance.labelled.name, utterance.labelled_intervals(edges), utterance.labelled.words))
-        return _HeldOut(errors_ms, evaluate_intervals(rows))
-
-    def as_set(self, aligner: Aligner, shares: tuple[float, ...] = SHARES) -> LabelledSet:
-        """Return the set for an edge network to learn from, beginning with the aligner's if that knows the tokens."""
-        labels = network_labels(self.utterances[0].emissions, self.utterances[0].separator)
-        present = aligner.edge_network
-        begin = present if present is not None and present.shape.labels == labels else None
-        return LabelledSet(self.utterances, self.folds, self.edges_with, labels, begin, shares)
+        return errors_ms, evaluate_intervals(rows)
 
 
 def spoken_utterance(aligner: Aligner, labelled: LabelledUtterance, *, keep_sound: bool = False) -> SpokenUtterance:

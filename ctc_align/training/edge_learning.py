@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -227,7 +228,7 @@ def _loss(
     kinds = torch.rand(count, generator=generator) < training.hidden_kinds
     left, right = network.hidden(windows.left, sounds, kinds), network.hidden(windows.right, others, kinds)
     shifted = EdgeWindows(values, left, right, windows.role)
-    logits = network(shifted, _Dropout(training.dropout, generator))
+    logits = network(shifted, partial(_dropout, share=training.dropout, generator=generator))
     # the target is a Gaussian around the edge: an edge that is one fine frame off is nearly as good
     positions = torch.arange(POSITIONS) - FARTHEST
     target = torch.softmax(-0.5 * ((positions - (offset - shift)[:, None]) / training.width_frames).square(), 1)
@@ -235,16 +236,10 @@ def _loss(
     return (weight * losses).sum() / weight.sum().clamp_min(1e-6)
 
 
-@dataclass(frozen=True, eq=False)
-class _Dropout:
-    """Dropout that draws from a generator, which torch's own cannot."""
-
-    share: float
-    generator: torch.Generator
-
-    def __call__(self, hidden: torch.Tensor) -> torch.Tensor:
-        stays = torch.rand(hidden.shape, generator=self.generator) >= self.share
-        return hidden * stays / (1.0 - self.share)
+def _dropout(hidden: torch.Tensor, share: float, generator: torch.Generator) -> torch.Tensor:
+    """Return hidden values with a share of them set to 0, drawn from a generator, which torch's own cannot."""
+    stays = torch.rand(hidden.shape, generator=generator) >= share
+    return hidden * stays / (1.0 - share)
 
 
 def network_labels(emissions: Emissions, separator: int | None = None) -> tuple[str, ...]:
@@ -294,10 +289,10 @@ def utterance_examples(
 def _weights_of_words(utterance: SpokenUtterance, drawn: Spans, edges: Edges, word_weights: np.ndarray) -> np.ndarray:
     weight = np.full(len(edges), UNLABELLED_WEIGHT)
     of_label = {id(label): row for label, row in zip(utterance.labelled.words, word_weights)}
-    words = words_of(utterance, drawn)
-    for w, label in words.labels:
+    begins, labels = words_of(utterance, drawn)
+    for w, label in labels:
         if id(label) in of_label:
-            start, end = edges.begins[words.begins[w]], edges.ends[words.begins[w + 1] - 1]
+            start, end = edges.begins[begins[w]], edges.ends[begins[w + 1] - 1]
             weight[start], weight[end] = of_label[id(label)]
     return weight
 
@@ -314,37 +309,16 @@ def labelled_edges_s(utterance: SpokenUtterance, drawn: Spans, edges: Edges) -> 
     """
     edge_s = np.full(len(edges), np.nan)
     start_s, end_s = np.full((2, len(edges.begins)), np.nan)
-    for k, phone in phones_of(utterance, drawn).labels:
+    for k, phone in phones_of(utterance, drawn)[1]:
         start_s[k], end_s[k] = phone.start_s, phone.end_s
     shared = edges.ends[:-1] == edges.begins[1:]
     agree = shared & (np.abs(start_s[1:] - end_s[:-1]) <= ONE_EDGE_S)  # False where one is NaN
     edge_s[edges.ends[:-1][agree]] = ((start_s[1:] + end_s[:-1]) / 2)[agree]
-    words = words_of(utterance, drawn)
-    for w, word in words.labels:
-        edge_s[edges.begins[words.begins[w]]] = word.start_s
-        edge_s[edges.ends[words.begins[w + 1] - 1]] = word.end_s
+    begins, labels = words_of(utterance, drawn)
+    for w, word in labels:
+        edge_s[edges.begins[begins[w]]] = word.start_s
+        edge_s[edges.ends[begins[w + 1] - 1]] = word.end_s
     return edge_s
-
-
-@dataclass(frozen=True, eq=False)
-class LabelledSet:
-    """Labelled utterances from which a network learns.
-
-    Attributes:
-        utterances: U of them, with their sound.
-        folds: (U,) the group of each; the utterances of a group are left out together.
-        edges_with: returns the edges of all utterances, computed with constants from some of them (U,) bool.
-        labels: the tokens that the network is to know.
-        begin: a network of the same labels to train further; None: a new one.
-        shares: parts of the other groups' utterances for the curve, besides all of them.
-    """
-
-    utterances: Sequence[SpokenUtterance]
-    folds: np.ndarray
-    edges_with: Callable[[np.ndarray], list[Spans]]
-    labels: tuple[str, ...]
-    begin: EdgeNetwork | None = None
-    shares: tuple[float, ...] = SHARES
 
 
 @dataclass(frozen=True)
@@ -368,33 +342,45 @@ class LearntEdges:
     curve: tuple[tuple[float, float], ...]
 
 
-def learn_edges(given: LabelledSet, progress: Callable[[float], None] | None = None) -> LearntEdges:
+def learn_edges(
+    utterances: Sequence[SpokenUtterance],
+    folds: np.ndarray,
+    edges_with: Callable[[np.ndarray], list[Spans]],
+    present: EdgeNetwork | None = None,
+    shares: Sequence[float] = SHARES,
+    progress: Callable[[float], None] | None = None,
+) -> LearntEdges:
     """Return an edge network trained on labelled utterances of two folds or more.
 
     As many networks are trained at once as torch would use threads; the result does not depend on the number.
 
     Args:
-        given: the utterances.
+        utterances: U of them, with their sound.
+        folds: (U,) the group of each; the utterances of a group are left out together.
+        edges_with: returns the edges of all utterances, computed with constants from some of them (U,) bool.
+        present: a network to train further if it knows the same tokens; None: a new one.
+        shares: parts of the other groups' utterances for the curve, besides all of them.
         progress: called with the share of finished trainings, in [0, 1].
     """
-    folds = range(int(given.folds.max()) + 1)
-    jobs = [_Job(given.folds != fold, given.folds == fold) for fold in folds]
-    everything = np.ones(len(given.folds), np.bool_)
-    curve_jobs = [[_part(job, share) for job in jobs] for share in given.shares]
-    lists = [*(part for part in curve_jobs if _mean_size(part) >= FEWEST_ON_CURVE), jobs]
-    whole = _Job(everything, ~everything)
-    trained = _trained(given, [job for part in lists for job in part] + [whole], progress)
+    labels = network_labels(utterances[0].emissions, utterances[0].separator)
+    begin = present if present is not None and present.shape.labels == labels else None
+    left_out = [folds == fold for fold in range(int(folds.max()) + 1)]
+    others = [~part for part in left_out]
+    on_curve = [[_part(learnt, share) for learnt in others] for share in shares]
+    lists = [*(part for part in on_curve if _mean_size(part) >= FEWEST_ON_CURVE), others]
+    jobs = [learnt for part in lists for learnt in part] + [np.ones(len(folds), np.bool_)]
+    trained = _trained(utterances, jobs, edges_with, EdgeNetworkShape(labels), begin, progress)
     curve = []
     for part in lists:
         words, phones, rows = PairedEdges(), PairedEdges(), list[Row]()
-        for _ in part:
-            rows += _left_out_edges(given, *next(trained), words, phones)
+        for indices in left_out:
+            rows += _left_out_edges(utterances, np.flatnonzero(indices), *next(trained), words, phones)
         curve.append((_mean_size(part), float(np.abs(words.errors_ms).mean())))
     # words, phones and rows are those of the last list: the networks of all other utterances
-    network = next(trained)[2]
+    _, network = next(trained)
     ratios = np.abs(words.errors_ms) / np.maximum(words.spreads_ms, 1e-3)
     network.spread = spread_of(ratios)
-    within_sd = _within_sd(ratios, given.folds[words.utterances])
+    within_sd = _within_sd(ratios, folds[words.utterances])
     return LearntEdges(network, words, phones, evaluate_intervals(rows), within_sd, tuple(curve))
 
 
@@ -432,25 +418,17 @@ def less_with_more(curve: Sequence[tuple[float, float]], utterances: int) -> flo
     return float(falls * (utterances**-0.5 - (utterances + MORE_UTTERANCES) ** -0.5))
 
 
-@dataclass(frozen=True, eq=False)
-class _Job:
-    """A training: the utterances that it learns from (U,) bool, and those that its errors are measured on."""
-
-    learnt: np.ndarray
-    left_out: np.ndarray
-
-
-def _part(job: _Job, share: float) -> _Job:
-    """Return the training on a share of a job's utterances, of all speakers, the same share at every call."""
-    learnt = np.flatnonzero(job.learnt)
-    chosen = np.random.default_rng(0).permutation(learnt)[: max(1, round(share * len(learnt)))]
-    part = np.zeros_like(job.learnt)
+def _part(learnt: np.ndarray, share: float) -> np.ndarray:
+    """Return a share of the utterances to learn from (U,) bool, of all speakers, the same share at every call."""
+    indices = np.flatnonzero(learnt)
+    chosen = np.random.default_rng(0).permutation(indices)[: max(1, round(share * len(indices)))]
+    part = np.zeros_like(learnt)
     part[chosen] = True
-    return replace(job, learnt=part)
+    return part
 
 
-def _mean_size(jobs: Sequence[_Job]) -> float:
-    return float(np.mean([job.learnt.sum() for job in jobs]))
+def _mean_size(jobs: Sequence[np.ndarray]) -> float:
+    return float(np.mean([learnt.sum() for learnt in jobs]))
 
 
 def training_for(examples: int, begin: EdgeNetwork | None = None) -> EdgeTraining:
@@ -466,25 +444,33 @@ def training_for(examples: int, begin: EdgeNetwork | None = None) -> EdgeTrainin
 
 
 def _trained(
-    given: LabelledSet, jobs: Sequence[_Job], progress: Callable[[float], None] | None
-) -> Iterator[tuple[_Job, list[Spans], EdgeNetwork]]:
-    """Yield each job, in order, with all drawn edges and its network; finished jobs leave no examples in memory."""
-    index = EdgeNetwork(EdgeNetworkShape(given.labels))
+    utterances: Sequence[SpokenUtterance],
+    jobs: Sequence[np.ndarray],
+    edges_with: Callable[[np.ndarray], list[Spans]],
+    shape: EdgeNetworkShape,
+    begin: EdgeNetwork | None,
+    progress: Callable[[float], None] | None,
+) -> Iterator[tuple[list[Spans], EdgeNetwork]]:
+    """Yield, for each job in order, all drawn edges and its network; finished jobs leave no examples in memory.
+
+    A job says which utterances a network learns from (U,) bool.
+    """
+    index = EdgeNetwork(shape)
     workers = min(torch.get_num_threads(), MOST_AT_ONCE)
-    pending: deque[tuple[_Job, list[Spans], Future[EdgeNetwork]]] = deque()
+    pending: deque[tuple[list[Spans], Future[EdgeNetwork]]] = deque()
     done = 0
     with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         try:
             for job in jobs:
-                drawn = given.edges_with(job.learnt)
-                learnt: list[int] = np.flatnonzero(job.learnt).tolist()
-                examples = edge_examples([given.utterances[k] for k in learnt], [drawn[k] for k in learnt], index)
-                training = training_for(len(examples), given.begin)
-                future = pool.submit(train_edge_network, examples, given.labels, training, begin=given.begin)
-                pending.append((job, drawn, future))
+                drawn = edges_with(job)
+                learnt: list[int] = np.flatnonzero(job).tolist()
+                examples = edge_examples([utterances[k] for k in learnt], [drawn[k] for k in learnt], index)
+                training = training_for(len(examples), begin)
+                future = pool.submit(train_edge_network, examples, shape.labels, training, begin=begin)
+                pending.append((drawn, future))
                 while len(pending) > (workers if job is not jobs[-1] else 0):
-                    first, edges, network = pending.popleft()
-                    finished = first, edges, network.result()
+                    edges, network = pending.popleft()
+                    finished = edges, network.result()
                     done += 1
                     if progress is not None:
                         progress(done / len(jobs))
@@ -494,14 +480,18 @@ def _trained(
 
 
 def _left_out_edges(
-    given: LabelledSet, job: _Job, drawn: list[Spans], network: EdgeNetwork, words: PairedEdges, phones: PairedEdges
+    utterances: Sequence[SpokenUtterance],
+    left_out: np.ndarray,
+    drawn: list[Spans],
+    network: EdgeNetwork,
+    words: PairedEdges,
+    phones: PairedEdges,
 ) -> list[Row]:
-    """Add a job's left-out edges, refined by its network, to `words` and `phones`; return rows to evaluate."""
-    left_out: list[int] = np.flatnonzero(job.left_out).tolist()
-    chosen = [(given.utterances[k], drawn[k]) for k in left_out]
+    """Add the edges of utterances left out, refined by a network, to `words` and `phones`; return rows to evaluate."""
+    chosen = [(utterances[k], drawn[k]) for k in left_out.tolist()]
     final = batching.run([refine_edges(u.emissions, u.tokens, before, network) for u, before in chosen])
     rows: list[Row] = []
-    for k, (utterance, before), after in zip(left_out, chosen, final):
+    for k, (utterance, before), after in zip(left_out.tolist(), chosen, final):
         words.add_words(k, utterance, before, after)
         phones.add_phones(k, utterance, before, after)
         rows.append((utterance.labelled.name, utterance.labelled_intervals(after), list(utterance.labelled.words)))

@@ -52,16 +52,8 @@ class LabelledUtterance:
     char_starts: Sequence[int] = ()
 
 
-@dataclass(frozen=True)
-class _LabelFile:
-    """A TextGrid, or JSON with hand-corrected words; `name` is its path in the folder, without extension."""
-
-    path: Path
-    name: Path
-
-    @property
-    def is_json(self) -> bool:
-        return self.path.suffix.casefold() == ".json"
+_LabelFile = tuple[Path, Path]
+"""A TextGrid, or JSON with hand-corrected words; its path, and its name: the path in the folder, without extension."""
 
 
 def read_labelled(
@@ -99,14 +91,14 @@ def read_labelled(
         raise InputError(problems[0])
     if failed is not None:
         failed += problems
-    flat = len({file.name.parent for file in files}) == 1
-    for file in files:
-        speaker = file.name.as_posix() if flat else file.name.parent.as_posix()
+    flat = len({name.parent for _, name in files}) == 1
+    for path, name in files:
+        speaker = name.as_posix() if flat else name.parent.as_posix()
         try:
-            if file.is_json:
-                utterance = _read_json(file, speaker, sounds, given=audio is not None)
+            if path.suffix.casefold() == ".json":
+                utterance = _read_json(path, name, speaker, sounds, given=audio is not None)
             else:
-                utterance = _read_textgrid(file, speaker, sounds)
+                utterance = _read_textgrid(path, name, speaker, sounds)
         except CtcAlignError as error:
             if failed is None:
                 raise
@@ -125,14 +117,14 @@ def _label_files(folder: Path, problems: list[str]) -> list[_LabelFile]:
             logger.warning("%s is ignored: it belongs to another text or recording than %s", path, work.path.name)
         bare = original_of(work.path).relative_to(folder).with_suffix("")
         name = bare if bare not in found else work.path.relative_to(folder).with_suffix("")
-        found[name] = -1, _LabelFile(work.path, name)
+        found[name] = -1, (work.path, name)
     for path in (path for path in paths if path.suffix.casefold() == ".textgrid"):
         name = path.relative_to(folder).with_suffix("")
         stem = _KEPT.sub("", name.name)
         bare = name.with_name(stem.removesuffix(ALIGNED_AGAIN))
         rank = 2 * (bare == name) - (stem != name.name)
         if bare not in found or rank < found[bare][0]:
-            found[bare] = rank, _LabelFile(path, bare)
+            found[bare] = rank, (path, bare)
     return [found[name][1] for name in sorted(found)]
 
 
@@ -147,21 +139,21 @@ def _has_labels(path: Path, problems: list[str]) -> bool:
     return isinstance(words, list) and any(isinstance(word, dict) and word.get("by") == HAND for word in words)
 
 
-def _read_textgrid(file: _LabelFile, speaker: str, sounds: Path) -> LabelledUtterance:
-    sound = _recording(sounds / file.name, file.path)
-    words = read_intervals(file.path, "words")
-    return LabelledUtterance(file.name.as_posix(), speaker, sound, _transcript(sound, words), words, _phones(file.path))
+def _read_textgrid(path: Path, name: Path, speaker: str, sounds: Path) -> LabelledUtterance:
+    sound = _recording(sounds / name, path)
+    words = read_intervals(path, "words")
+    return LabelledUtterance(name.as_posix(), speaker, sound, _transcript(sound, words), words, _phones(path))
 
 
-def _read_json(file: _LabelFile, speaker: str, sounds: Path, *, given: bool) -> LabelledUtterance:
+def _read_json(path: Path, name: Path, speaker: str, sounds: Path, *, given: bool) -> LabelledUtterance:
     """Return the hand-corrected words and tokens of a JSON file, and the part of the recording that it covers."""
-    alignment = read_alignment(file.path)
-    named = [Path(alignment.audio), file.path.parent / alignment.audio] if alignment.audio and not given else []
-    sound = next((path for path in named if path.is_file()), None)
+    alignment = read_alignment(path)
+    named = [Path(alignment.audio), path.parent / alignment.audio] if alignment.audio and not given else []
+    sound = next((each for each in named if each.is_file()), None)
     if sound is None and alignment.audio:
-        leaf = (sounds / file.name).with_name(Path(alignment.audio).name)
+        leaf = (sounds / name).with_name(Path(alignment.audio).name)
         sound = leaf if leaf.is_file() else None
-    sound = sound or _recording(sounds / file.name, file.path)
+    sound = sound or _recording(sounds / name, path)
     audio: AudioLike = sound
     if alignment.offset_s or estimated_duration_s(sound) > alignment.duration_s + LONGER_S:
         audio = load_segment(sound, offset_s=alignment.offset_s, duration_s=alignment.duration_s)
@@ -170,7 +162,7 @@ def _read_json(file: _LabelFile, speaker: str, sounds: Path, *, given: bool) -> 
     tokens = [token for word in fixed for token in word.tokens if token.by == HAND]
     phones = [Interval(token.start_s, token.end_s, token.token) for token in tokens]
     starts = [word.char_start for word in fixed]
-    return LabelledUtterance(file.name.as_posix(), speaker, audio, _spoken_text(alignment), words, phones, starts)
+    return LabelledUtterance(name.as_posix(), speaker, audio, _spoken_text(alignment), words, phones, starts)
 
 
 def _spoken_text(alignment: Alignment) -> str:
@@ -259,7 +251,7 @@ class SpokenUtterance:
         intervals = self.word_intervals(edges)
         if not self.labelled.char_starts:
             return intervals
-        return [intervals[unit] for unit, _ in words_of(self, edges).labels]
+        return [intervals[unit] for unit, _ in words_of(self, edges)[1]]
 
     def intervals(self, edges: Spans, begins: np.ndarray, labels: Sequence[str]) -> list[Interval]:
         """Return the units that have the sounds from begins[u] to begins[u + 1], between their edges."""
@@ -305,13 +297,13 @@ class PairedEdges:
     def _add(
         self, number: int, utterance: SpokenUtterance, drawn: Spans, final: Spans, labelled: LabelledUnits
     ) -> None:
-        spoken, begins = utterance.spoken, labelled.begins
+        spoken, (begins, labels) = utterance.spoken, labelled
         apart = np.append(drawn.end[spoken][:-1] < drawn.start[spoken][1:], True)
         around_start, around_end = kinds_around(utterance.kinds, apart)
         features = utterance.features(drawn, begins)
         units = utterance.intervals(final, begins, [""] * (len(begins) - 1))
         sd_ms = seconds_to_ms(utterance.emissions.frame_shift_s)
-        for u, label in labelled.labels:
+        for u, label in labels:
             a, b = int(begins[u]), int(begins[u + 1]) - 1
             self.utterances += [number] * 2
             self.pairs += [around_start[a], around_end[b]]
@@ -326,15 +318,11 @@ class PairedEdges:
                 self.features.append(features[u])
 
 
-@dataclass(frozen=True)
-class LabelledUnits:
-    """The words or the phones of an utterance that have a label: (unit, label), in order.
+LabelledUnits = tuple[np.ndarray, Sequence[tuple[int, Interval]]]
+"""The words or the phones of an utterance that have a label: where units begin, and (unit, label), in order.
 
-    Unit u has the sounds from begins[u] to begins[u + 1].
-    """
-
-    begins: np.ndarray
-    labels: Sequence[tuple[int, Interval]]
+Unit u has the sounds from begins[u] to begins[u + 1].
+"""
 
 
 def words_of(utterance: SpokenUtterance, edges: Spans) -> LabelledUnits:
@@ -346,7 +334,7 @@ def words_of(utterance: SpokenUtterance, edges: Spans) -> LabelledUnits:
             for start, label in zip(utterance.labelled.char_starts, utterance.labelled.words)
             if start in unit_at and utterance.words[utterance.owners[unit_at[start]]].text == label.label
         ]
-        return LabelledUnits(utterance.begins, pairs)
+        return utterance.begins, pairs
     reference = [word for word in utterance.labelled.words if word.label.strip()]
     return _paired_units(utterance.begins, utterance.word_intervals(edges), reference)
 
@@ -358,7 +346,7 @@ def phones_of(utterance: SpokenUtterance, edges: Spans) -> LabelledUnits:
     ours = broad_phones(utterance.intervals(edges, begins, labels))
     reference = [phone for phone in utterance.labelled.phones if phone.label.strip()]
     if len(ours) != len(labels) or not reference:
-        return LabelledUnits(begins, ())
+        return begins, ()
     return _paired_units(begins, ours, broad_phones(reference))
 
 
@@ -369,7 +357,7 @@ def _paired_units(begins: np.ndarray, units: Sequence[Interval], reference: Sequ
         for pair in pair_intervals(units, reference).pairs
         if not pair.mismatch and id(pair.hypothesis) in index
     ]
-    return LabelledUnits(begins, found)
+    return begins, found
 
 
 Candidate = tuple[Calibration, PairedEdges, PairedEdges]

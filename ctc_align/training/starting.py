@@ -37,12 +37,27 @@ EDGES = ("english", "none")
 
 @dataclass(frozen=True)
 class Start:
-    """The model that a new one begins with: name or folder, description, weights (float32), and their hash."""
+    """The model that another one begins with: as the call names it, its folder, description and weights (float32)."""
 
     model: str
+    folder: Path
     description: ModelDescription
     weights: dict[str, torch.Tensor]
-    fingerprint: str
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of its weights."""
+        return content_hash(self.folder / FOLDER_FILES[1], 16)
+
+    @property
+    def parts(self) -> int:
+        """Number of segmentation states of a token."""
+        return states_per_sound(self.description.shape.states, len(self.description.vocab))
+
+    @property
+    def log_priors(self) -> torch.Tensor:
+        """The log-priors (K,) of the segmentation states."""
+        return self.weights.get("log_priors", torch.zeros(self.description.shape.states))
 
     def weights_for(self, shape: NetworkShape, vocab: Sequence[str], units: str, seed: int) -> dict[str, torch.Tensor]:
         """Return weights for a network to begin with; weights that are not among them begin at random.
@@ -94,7 +109,7 @@ class Start:
     def _nearest_states(self, nearest: Sequence[int], parts: int) -> list[int]:
         """Return the old index of each state of the new model's tokens (-1 without one), and of silence."""
         states = self.description.shape.states
-        old_parts = states_per_sound(states, len(self.description.vocab))
+        old_parts = self.parts
         each = [part * old_parts // parts for part in range(parts)]
         return [*((old - 1) * old_parts + part if old > 0 else -1 for old in nearest for part in each), states - 1]
 
@@ -114,7 +129,7 @@ def read_start(model: str, out_dir: Path) -> Start | None:
         )
     if out_dir.resolve() == folder.resolve():
         raise UsageError(f"--out-dir {out_dir}: is the folder of the model that is begun with; take another one")
-    return Start(model, *read_model(folder), content_hash(folder / FOLDER_FILES[1], 16))
+    return Start(model, folder, *read_model(folder))
 
 
 def folder_of(model: str) -> Path:
