@@ -135,7 +135,7 @@ def _check_hand(corrected: Sequence[str], hand: str | None) -> None:
 
 def _labelled(alignment: Alignment, path: str, hand: str | None, talk: Talk) -> Alignment:
     """Return an alignment with the labels that a person has corrected, and say how many are other ones."""
-    from ctc_align.evaluate.corrected_labels import label_doubts, labels_of, with_labels
+    from ctc_align.evaluate.utterance_files import label_doubts, labels_of, with_labels
     from ctc_align.files.json_files import is_fixed
 
     if hand is None:

@@ -1,9 +1,9 @@
 """Boundary errors of alignments against reference alignments.
 
-`utterance_files` reads utterances and matches them, `pairing` normalises labels and pairs intervals, `boundary_errors`
-measures, and compares two hypotheses; `error_statistics` has the figures with bootstrap intervals. `sanity_checks`
-warns of input that does not belong together; `figures` draws errors and soft alignments; `corrected_labels` brings back
-labels that a person has corrected.
+`utterance_files` reads utterances, matches them, and brings back labels that a person has corrected; `pairing`
+normalises labels and pairs intervals; `boundary_errors` measures, compares two hypotheses, and draws errors and soft
+alignments; `error_statistics` has the figures with bootstrap intervals. `sanity_checks` warns of input that does not
+belong together.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from ctc_align.evaluate.boundary_errors import (
     UtteranceErrors,
     WorstEdge,
     compare,
+    error_figure,
     evaluate,
     evaluate_intervals,
+    occupancy_figure,
 )
 from ctc_align.evaluate.error_statistics import Detection, EdgeErrors
-from ctc_align.evaluate.figures import error_figure, occupancy_figure
 from ctc_align.evaluate.pairing import TIERS, WITHIN_MS, Options, read_labels
 from ctc_align.evaluate.utterance_files import read_intervals
 

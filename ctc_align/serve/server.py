@@ -1,19 +1,52 @@
-"""The server: its application put together, the address that it listens on, its beginning and its end."""
+"""The server: its application, the address that it listens on, its beginning and end, and its answers.
+
+`AlignRoutes` answers programs: /align, /score, /models, /health and jobs; `PageRoutes` people: app, pages, a folder.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import errno
+import os
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import threading
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
+import anyio
+from anyio import CapacityLimiter
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
+
+from ctc_align._version import __version__
 from ctc_align.errors import CtcAlignError, UsageError
-from ctc_align.serve.access import FEWEST_TOKEN_CHARS, AccessGuard, RefusedError, answer_error, is_loopback
-from ctc_align.serve.alignment_folder import AlignmentFolder
-from ctc_align.serve.jobs import JobQueue, ModelWorker, ServerLimits
-from ctc_align.serve.uploads import UploadFolder
+from ctc_align.files import FORMATS, Alignment, from_dict, output_paths, rendered
+from ctc_align.files.json_files import json_bytes, no_number
+from ctc_align.reading import parse_json
+from ctc_align.serve.access import (
+    FEWEST_TOKEN_CHARS,
+    AccessGuard,
+    RefusedError,
+    answer_error,
+    is_loopback,
+    page_policy,
+    refusal_of,
+)
+from ctc_align.serve.alignment_folder import MOST_BYTES, AlignmentFolder, check_same_part
+from ctc_align.serve.jobs import DONE, JobQueue, ModelWorker, ServerJob, ServerLimits, open_settings
+from ctc_align.serve.openapi import api_description, docs_page
+from ctc_align.serve.request_fields import (
+    checked_format,
+    made_job,
+    served_formats,
+    settings_again,
+)
+from ctc_align.serve.uploads import Form, Upload, UploadFolder, read_form
 
 if TYPE_CHECKING:
     import uvicorn
@@ -74,7 +107,6 @@ class AlignServer:
     """
 
     def __init__(self, aligner: Aligner, limits: ServerLimits, folder: AlignmentFolder | None = None) -> None:
-        from ctc_align.serve.routes import AlignRoutes, PageRoutes
 
         self.queue = JobQueue(limits)
         self.uploads = UploadFolder(limits.uploads_bytes, self.queue.forget_oldest)
@@ -192,3 +224,544 @@ class AlignServer:
                 self._running.run(sockets=[listener])
         finally:
             self.close()
+
+
+BODIES, AT_ONCE = 32, 4
+"""Bodies of JSON that are received at a time; bodies that are parsed, and pages that are made, at a time."""
+GONE = Response(status_code=499)
+"""The answer, which nobody gets, to a request whose client went away."""
+APP = Path(__file__).with_name("app.html")
+AS_IT_IS = (".wav", ".flac", ".ogg", ".oga", ".opus")
+"""Recordings that browsers play by the clock of their alignment; all others are recoded."""
+MOST_CODED = 8
+"""Recoded recordings that are kept."""
+SOUNDS = 8
+"""Recordings that are read or recoded at a time; nothing else waits for them."""
+CODED = "coded"
+PEAKS_RATE = 8000
+
+
+class AlignRoutes:
+    """The handlers, with the queue, the uploads and the model that they share."""
+
+    def __init__(self, aligner: Aligner, queue: JobQueue, uploads: UploadFolder) -> None:
+        model = aligner.model
+        assert model is not None
+        self.queue, self.uploads, self.settings = queue, uploads, open_settings(aligner)
+        self.model_name = model.name
+        self._model = {
+            "name": model.name,
+            "sample_rate": model.sample_rate,
+            "frame_shift_s": model.frame_shift_s,
+            "language": aligner.settings.language,
+            "tokens": model.token_kind,
+            "vocabulary": list(model.vocab),
+        }
+
+    async def health(self, request: Request) -> Response:
+        """Answer that the server works, and how busy it is."""
+        return JSONResponse({"status": "ok", "version": __version__, "queue": self.queue.counts()})
+
+    async def models(self, request: Request) -> Response:
+        """Answer which model is loaded, which formats there are, and the limits."""
+        limits = self.queue.limits
+        facts = {
+            "models": [self._model],
+            "formats": served_formats(),
+            "limits": {
+                "upload_bytes": limits.upload_bytes,
+                "audio_s": limits.audio_s,
+                "text_chars": limits.text_chars,
+                "places": limits.places,
+                "work_s": limits.work_s,
+            },
+        }
+        return JSONResponse(facts)
+
+    async def align(self, request: Request) -> Response:
+        """Align one recording, and answer in the format that was asked for."""
+        return await self._answered("align", request)
+
+    async def score(self, request: Request) -> Response:
+        """Answer the losses of transcripts of one recording, best first."""
+        return await self._answered("score", request)
+
+    async def _answered(self, kind: str, request: Request) -> Response:
+        try:
+            job, format = await self._submitted(kind, request, keep=False)
+        except ClientDisconnect:
+            return GONE
+        try:
+            if not await ended(job, request):
+                return GONE
+            if job.refusal is not None:
+                raise job.refusal
+            if kind == "score":
+                return JSONResponse({"utterance": job.name, "model": self.model_name, "scores": job.result})
+            return await self.in_format(job.result, format, job.name, job.audio.path, job.names)
+        finally:
+            self.queue.cancel(job)
+            job.form.remove()
+
+    async def new_job(self, request: Request) -> Response:
+        """Take a recording to align, and answer at once with the job."""
+        try:
+            job, _ = await self._submitted("align", request, keep=True)
+        except ClientDisconnect:
+            return GONE
+        return JSONResponse(job.to_dict(self.queue.place(job)), 202, {"Location": f"/jobs/{job.id}"})
+
+    async def _submitted(self, kind: str, request: Request, *, keep: bool) -> tuple[ServerJob, str]:
+        """Read a request's form into a job in the queue; its place is given back with the job, or here."""
+        self.queue.forget_old()
+        self.queue.enter()
+        form: Form | None = None
+        try:
+            limits = self.queue.limits
+            try:
+                with anyio.fail_after(limits.work_s):
+                    form = await read_form(request, self.uploads, limits.upload_bytes, limits.text_chars)
+            except TimeoutError:
+                raise RefusedError(408, f"the recording did not arrive within {limits.work_s:g} s") from None
+            format = checked_format(form.fields.get("format", ["json"])[0])
+            job = await anyio.to_thread.run_sync(made_job, kind, form, self.settings, self.model_name, limits)
+            self.queue.submit(job, keep=keep)
+        except BaseException:
+            self.queue.leave()
+            if form is not None:
+                form.remove()
+            raise
+        return job, format
+
+    async def jobs(self, request: Request) -> Response:
+        """Answer all jobs that are kept."""
+        self.queue.forget_old()
+        return JSONResponse({"jobs": [job.to_dict(self.queue.place(job)) for job in self.queue.kept()]})
+
+    async def job(self, request: Request) -> Response:
+        """Answer how far a job is."""
+        job = self.queue.find(request.path_params["id"])
+        return JSONResponse(job.to_dict(self.queue.place(job)))
+
+    async def delete_job(self, request: Request) -> Response:
+        """Cancel a job, and remove its recording and its result."""
+        job = self.queue.find(request.path_params["id"])
+        self.queue.forget(job)
+        return JSONResponse({"id": job.id, "state": job.state})
+
+    async def job_alignment(self, request: Request) -> Response:
+        """Answer the result of a job in a format."""
+        job = self.finished_job(request)
+        format = checked_format(request.query_params.get("format", "json"))
+        return await self.in_format(job.result, format, job.name, job.audio.path, job.names)
+
+    async def save_job(self, request: Request) -> Response:
+        """Replace the result of a job by what a person made of it."""
+        job = self.finished_job(request)
+        data = await self.read_json(request)
+        corrected = await anyio.to_thread.run_sync(from_dict, data, "the corrected alignment", limiter=self._parsing)
+        check_same_part(corrected, job.result)
+        job.result = corrected
+        return JSONResponse({"saved": job.id})
+
+    async def read_json(self, request: Request) -> dict[str, Any]:
+        """Return the JSON object that is a request's body.
+
+        Raises:
+            RefusedError: 413 too large, 400 no JSON object, 408 it did not arrive in time.
+        """
+        data = bytearray()
+        try:
+            with anyio.fail_after(self.queue.limits.work_s):
+                async with self._bodies:
+                    async for chunk in request.stream():
+                        data += chunk
+                        if len(data) > MOST_BYTES:
+                            raise RefusedError(413, f"expected at most {MOST_BYTES >> 20} MiB of JSON")
+        except TimeoutError:
+            raise RefusedError(408, f"the JSON did not arrive within {self.queue.limits.work_s:g} s") from None
+        return await anyio.to_thread.run_sync(_parsed, data, limiter=self._parsing)
+
+    async def in_format(
+        self, alignment: Alignment, format: str, name: str, recording: Path | None, names: Mapping[str, str]
+    ) -> Response:
+        """Return an alignment as the file of a format.
+
+        Args:
+            recording: what was aligned, for formats that need the sound.
+            names: what errors call the files of the server: path → name.
+        """
+        limiter = self.pages if FORMATS[format].needs_sound else None
+        try:
+            data = await anyio.to_thread.run_sync(_rendered, alignment, format, recording, limiter=limiter)
+        except CtcAlignError as error:
+            raise refusal_of(error, names) from error
+        file = output_paths("", name.rpartition("/")[2], [format])[0].name
+        disposition = f"attachment; filename*=UTF-8''{quote(file, safe='')}"
+        return Response(data, media_type=FORMATS[format].media_type, headers={"content-disposition": disposition})
+
+    @cached_property
+    def _bodies(self) -> CapacityLimiter:
+        return CapacityLimiter(BODIES)
+
+    @cached_property
+    def _parsing(self) -> CapacityLimiter:
+        return CapacityLimiter(AT_ONCE)
+
+    @cached_property
+    def pages(self) -> CapacityLimiter:
+        """Admits few pages, whose recordings are read, at a time; nothing else waits for them."""
+        return CapacityLimiter(AT_ONCE)
+
+    def finished_job(self, request: Request) -> ServerJob:
+        """Return the job that an address names.
+
+        Raises:
+            RefusedError: 404 no such job, 409 it is not done; the refusal of the job where it failed.
+        """
+        job = self.queue.find(request.path_params["id"])
+        if job.refusal is not None:
+            raise job.refusal
+        if job.state != DONE:
+            raise RefusedError(409, f"the job is not done: it is {job.state}")
+        return job
+
+
+async def ended(job: ServerJob, request: Request) -> bool:
+    """Wait for a job's end; return False if its client went away before."""
+    over = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def tell(_: Any) -> None:
+        with suppress(RuntimeError):  # the loop is closed: nobody waits
+            loop.call_soon_threadsafe(over.set)
+
+    job.future.add_done_callback(tell)
+    waiting = [asyncio.ensure_future(over.wait()), asyncio.ensure_future(_gone(request))]
+    try:
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in waiting:
+            task.cancel()
+    return job.future.done()
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _parsed(data: bytearray) -> dict[str, Any]:
+    try:
+        value = parse_json(bytes(data), parse_constant=no_number)
+    except ValueError as error:
+        raise RefusedError(400, f"expected a JSON object: {error}") from None
+    if not isinstance(value, dict):
+        raise RefusedError(400, "expected a JSON object")
+    return value
+
+
+def _rendered(alignment: Alignment, format: str, recording: Path | None) -> bytes:
+    """Return the bytes of a format; never of a recording that the alignment names and nobody checked."""
+    if not FORMATS[format].needs_sound:
+        return rendered(alignment, format)
+    if recording is None:
+        raise RefusedError(404, f"format: {format} needs the recording, which is not in the folder of this server")
+    from ctc_align.files.pages import channel_of, page_object
+    from ctc_align.view.page import MOST_EMBEDDED_BYTES, PageSound, page
+
+    sound = PageSound.file(
+        recording,
+        offset_s=alignment.offset_s,
+        duration_s=alignment.duration_s if alignment.offset_s else None,
+        channel=channel_of(alignment),
+    )
+    if len(sound.encoded or b"") > MOST_EMBEDDED_BYTES:
+        raise RefusedError(413, f"format: the recording is too long for {format}, which has it inside")
+    return page(page_object(alignment), name=alignment.utterance, sound=sound).encode("utf-8")
+
+
+class PageRoutes:
+    """The handlers, with the folder and the jobs that they show.
+
+    Args:
+        routes: those of programs.
+        folder: of alignments; None if the server has none.
+    """
+
+    def __init__(self, routes: AlignRoutes, folder: AlignmentFolder | None) -> None:
+        self.routes, self._folder = routes, folder
+        self._sounds = CodedRecordings(routes.uploads)
+
+    @cached_property
+    def _app(self) -> tuple[str, str]:
+        html = APP.read_text(encoding="utf-8")
+        return html, page_policy(html)
+
+    async def app(self, request: Request) -> Response:
+        """Answer with the app."""
+        return _html(*self._app)
+
+    async def docs(self, request: Request) -> Response:
+        """Answer with a page about all addresses."""
+        html = docs_page(api_description())
+        return _html(html, page_policy(html))
+
+    async def openapi(self, request: Request) -> Response:
+        """Answer with the description of the API for programs."""
+        return JSONResponse(api_description())
+
+    async def alignments(self, request: Request) -> Response:
+        """Answer with the figures of all alignments of the folder, the worst first."""
+        if self._folder is None:
+            return JSONResponse({"folder": False, "alignments": [], "truncated": False})
+        rows, truncated = await self._work(self._folder.rows)
+        return JSONResponse({"folder": True, "alignments": rows, "truncated": truncated})
+
+    async def alignment(self, request: Request) -> Response:
+        """Answer with an alignment of the folder, in a format."""
+        format = checked_format(request.query_params.get("format", "json"))
+        name = request.path_params["id"]
+        _, alignment = await self._work(self.folder.read, name)
+        audio = await self._work(self.folder.audio, name, alignment)
+        return await self.routes.in_format(alignment, format, name, audio, self._names)
+
+    async def save(self, request: Request) -> Response:
+        """Replace an alignment of the folder by what a person made of it."""
+        name, data = request.path_params["id"], await self.routes.read_json(request)
+        await self._work(self.folder.save, name, data)
+        return JSONResponse({"saved": name})
+
+    async def view(self, request: Request) -> Response:
+        """Answer with the page of an alignment of the folder."""
+        name = request.path_params["id"]
+        _, alignment = await self._work(self.folder.read, name)
+        audio = await self._work(self.folder.audio, name, alignment)
+        there = quote(name)
+        sound = None if audio is None else (audio, audio.name)
+        hrefs = f"/api/audio/{there}", f"/api/alignments/{there}", f"/api/realign/{there}"
+        made = await self._work(_page, alignment, name, sound, hrefs, limiter=self.routes.pages)
+        return _html(made, page_policy(made))
+
+    async def audio(self, request: Request) -> Response:
+        """Answer with the recording of an alignment of the folder, or a part of it (Range)."""
+        name = request.path_params["id"]
+        _, path = await self.alignment_and_recording(name)
+        return await self._work(self._sounds.response, path, path.name, limiter=self._sound_threads)
+
+    async def alignment_and_recording(self, name: str) -> tuple[Alignment, Path]:
+        """Return an alignment of the folder, and its recording.
+
+        Raises:
+            RefusedError: 404, one of them is not there.
+        """
+        _, alignment = await self._work(self.folder.read, name)
+        path = await self._work(self.folder.audio, name, alignment)
+        if path is None:
+            raise RefusedError(404, f"{name}: its recording is not in the folder; see the option --audio of serve")
+        return alignment, path
+
+    async def job_page(self, request: Request) -> Response:
+        """Answer with the page of a finished job."""
+        job = self.routes.finished_job(request)
+        there = f"/jobs/{job.id}"
+        sound = job.audio.path, job.audio.filename
+        hrefs = f"{there}/audio", f"{there}/alignment", f"{there}/realign"
+        made = await self._work(_page, job.result, job.name, sound, hrefs, names=job.names, limiter=self.routes.pages)
+        return _html(made, page_policy(made))
+
+    async def keep_job(self, request: Request) -> Response:
+        """Put the result and the recording of a finished job into the folder."""
+        job = self.routes.finished_job(request)
+        name = await self._work(self.folder.keep, job.result, job.audio.path, job.audio.filename)
+        return JSONResponse({"id": name}, 201, {"Location": f"/api/alignments/{quote(name)}"})
+
+    async def job_audio(self, request: Request) -> Response:
+        """Answer with the recording of a finished job, or a part of it."""
+        job = self.routes.finished_job(request)
+        given = job.audio.path, job.audio.filename, job.form
+        return await self._work(self._sounds.response, *given, names=job.names, limiter=self._sound_threads)
+
+    async def realign(self, request: Request) -> Response:
+        """Answer with corrections of an alignment of the folder, aligned again; nothing is saved."""
+        there, recording = await self.alignment_and_recording(request.path_params["id"])
+        return await self._realigned(request, there, Upload(recording, recording.name))
+
+    async def realign_job(self, request: Request) -> Response:
+        """Answer with corrections of a finished job, aligned again; nothing is saved."""
+        job = self.routes.finished_job(request)
+        return await self._realigned(request, job.result, job.audio)
+
+    async def _realigned(self, request: Request, there: Alignment, recording: Upload) -> Response:
+        """Wait for the job of a request's JSON, and answer with its result, times counted from the utterance's start.
+
+        Args:
+            there: the alignment that was corrected.
+            recording: of it; it stays where it is.
+        """
+        data = await self.routes.read_json(request)
+        job = await anyio.to_thread.run_sync(self._correction, data, there, recording)
+        queue = self.routes.queue
+        queue.enter()
+        try:
+            queue.submit(job, keep=False)
+        except BaseException:
+            queue.leave()
+            raise
+        try:
+            if not await ended(job, request):
+                return GONE
+            if job.refusal is not None:
+                raise job.refusal
+            made = await anyio.to_thread.run_sync(_as_page_has_it, job.result)
+            return Response(made, media_type="application/json")
+        finally:
+            queue.cancel(job)
+
+    def _correction(self, data: dict[str, Any], there: Alignment, recording: Upload) -> ServerJob:
+        """Return the job of corrections, checked.
+
+        Raises:
+            RefusedError: they are not of `there`, or longer than this server takes; 409, another model made them.
+            InputError: they are no alignment, or what a person fixed cannot be so.
+        """
+        routes = self.routes
+        corrected, limits = from_dict(data, "the corrected alignment"), routes.queue.limits
+        check_same_part(corrected, there)
+        if corrected.model != routes.model_name:
+            raise RefusedError(
+                409,
+                f"this alignment was made with the model {corrected.model}, and this server has {routes.model_name}: "
+                f"start it with --model {corrected.model}",
+            )
+        if corrected.duration_s > limits.audio_s or len(corrected.text) > limits.text_chars:
+            raise RefusedError(413, f"expected at most {limits.audio_s:g} s and {limits.text_chars} characters")
+        settings = settings_again(corrected.config, routes.settings, routes.model_name)
+        name, duration_s = corrected.utterance, corrected.duration_s
+        form = Form(routes.uploads)
+        return ServerJob("realign", name, form, duration_s, (), settings, corrected=corrected, recording=recording)
+
+    @property
+    def folder(self) -> AlignmentFolder:
+        """The folder of alignments.
+
+        Raises:
+            RefusedError: 404, the server was started without one.
+        """
+        if self._folder is None:
+            raise RefusedError(404, "this server has no folder of alignments: start it with ctc-align serve FOLDER")
+        return self._folder
+
+    @property
+    def _names(self) -> dict[str, str]:
+        """The names by which errors call the files of the folder: their paths in it."""
+        roots = [] if self._folder is None else self._folder.audio_roots
+        return {f"{root}{os.sep}": "" for root in roots}
+
+    @cached_property
+    def _sound_threads(self) -> CapacityLimiter:
+        return CapacityLimiter(SOUNDS)
+
+    async def _work(
+        self,
+        call: Callable[..., Any],
+        *arguments: Any,
+        names: Mapping[str, str] | None = None,
+        limiter: CapacityLimiter | None = None,
+    ) -> Any:
+        """Call in another thread; its errors name nothing outside the folder, and what has `names` by them."""
+        try:
+            return await anyio.to_thread.run_sync(call, *arguments, limiter=limiter)
+        except CtcAlignError as error:
+            raise refusal_of(error, {**(names or {}), **self._names}) from error
+
+
+def _html(html: str, policy: str) -> Response:
+    return HTMLResponse(html, headers={"content-security-policy": policy})
+
+
+def _page(alignment: Alignment, name: str, audio: tuple[Path, str] | None, hrefs: tuple[str, str, str]) -> str:
+    """Return the page of an alignment, with its sound, a file and its name.
+
+    `hrefs` are where the browser gets the sound, saves, and has corrections aligned again; without sound it does not.
+    """
+    from ctc_align.audio.loading import load_segment
+    from ctc_align.files.pages import channel_of, page_object
+    from ctc_align.view.page import PageServer, PageSound, page, peaks_of
+
+    sound = None
+    if audio is not None:
+        heard = load_segment(
+            audio[0],
+            PEAKS_RATE,
+            offset_s=alignment.offset_s,
+            duration_s=alignment.duration_s if alignment.offset_s else None,
+            channel=channel_of(alignment),
+            on_disk=True,
+        )
+        sound = PageSound.link(hrefs[0], mime=_mime(audio[1]), start_s=alignment.offset_s, peaks=peaks_of(heard))
+    server = PageServer(hrefs[1], None if sound is None else hrefs[2], "/")
+    return page(page_object(alignment), name=name, sound=sound, server=server)
+
+
+def _mime(name: str) -> str:
+    from ctc_align.view.page import OPUS, played_type
+
+    return (played_type(name) or OPUS) if Path(name).suffix.casefold() in AS_IT_IS else OPUS
+
+
+class CodedRecordings:
+    """Recordings that browsers do not play, or by another clock, coded as Opus; they lie among the uploads.
+
+    Args:
+        uploads: whose folder they lie in, and whose limit they count in.
+    """
+
+    def __init__(self, uploads: UploadFolder) -> None:
+        self.uploads = uploads
+        self._coded: dict[tuple[str, int, int], Form] = {}
+        self._coding = threading.Lock()
+
+    def response(self, path: Path, name: str, form: Form | None = None) -> Response:
+        """Return a recording, called `name`, as a response that knows ranges.
+
+        Args:
+            form: that the recording came with, and with which what is coded is removed; None: a file of the folder.
+
+        Raises:
+            AudioError: it is not a recording.
+            RefusedError: 503, there is no room for it.
+        """
+        from ctc_align.audio.loading import estimated_duration_s
+
+        estimated_duration_s(path)
+        mime = _mime(name)
+        if Path(name).suffix.casefold() not in AS_IT_IS:
+            with self._coding:
+                coded = self._coded_in(form or self._form_of(path), path)
+            path, mime = coded.path, coded.filename
+        return FileResponse(path, media_type=mime, content_disposition_type="inline")
+
+    def _form_of(self, path: Path) -> Form:
+        """Return where the coded file of a recording of the folder is, or will be; the oldest others are removed."""
+        status = path.stat()
+        key = (str(path), status.st_mtime_ns, status.st_size)
+        if key not in self._coded:
+            self._coded[key] = Form(self.uploads)
+            if len(self._coded) > MOST_CODED:
+                self._coded.pop(next(iter(self._coded))).remove()
+        return self._coded[key]
+
+    def _coded_in(self, form: Form, path: Path) -> Upload:
+        from ctc_align.view.page import PageSound
+
+        if CODED not in form.files:
+            sound = PageSound.file(path)
+            form.add(CODED, sound.mime, sound.encoded or b"")
+        return form.files[CODED]
+
+
+def _as_page_has_it(alignment: Alignment) -> bytes:
+    from ctc_align.files.pages import page_object
+
+    return json_bytes(page_object(alignment))

@@ -1,7 +1,7 @@
 """The stages of `ctc-align train`, from a corpus to a model's folder.
 
 reading       usable pairs of audio and transcript, their frames; a held-out part
-segmenting    a state for every frame, by a generative model from a flat start (`segmenter`)
+segmenting    a state for every frame, by a generative model from a flat start (`frame_labels`)
 training      the network learns both outputs at once: CTC from the tokens, classes of frames from the states
 refining      optional: a second segmentation, by the network and mixtures together, on which both are trained further
 writing       model.safetensors, model.toml, README.md (the card), left-out.tsv

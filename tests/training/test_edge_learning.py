@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from made_edges import FRAME_S, VOCAB, made_utterance, roughly, untrained
+from made_edges import FRAME_S, made_utterance, roughly, untrained
 
 from ctc_align.alignment.refined_edges import edges_of, utterance_sounds
 from ctc_align.models.edge_network import edge_network_bytes

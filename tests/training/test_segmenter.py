@@ -25,10 +25,20 @@ from ctc_align.tokens.tokenizer import tokenize
 from ctc_align.training import Watch
 from ctc_align.training.adaptation import Adaptation, adapt
 from ctc_align.training.corpus_data import Corpus, FeatureStore, Spoken, build_store
-from ctc_align.training.frame_labels import Labels, StateScorer, inputs_of, learn_mixtures, resegmented
+from ctc_align.training.frame_labels import (
+    PARTS,
+    SMALLEST_VARIANCE,
+    Labels,
+    Segmenter,
+    StateScorer,
+    cepstra,
+    estimate,
+    inputs_of,
+    learn_mixtures,
+    resegmented,
+)
 from ctc_align.training.pipeline import train
 from ctc_align.training.recipe import Refining, SegmenterPlan
-from ctc_align.training.segmenter import PARTS, SMALLEST_VARIANCE, Segmenter, cepstra, estimate
 
 SILENCE = len(ARPABET_PHONES) * PARTS
 OTHER = ARPABET_PHONES.index("OW")

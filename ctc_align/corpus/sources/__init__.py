@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
-from ctc_align.corpus.sources.kaldi import LOG_PROBS_SCP, SCP, Kaldi
 from ctc_align.corpus.sources.manifest_files import Lhotse, Manifest, Table
 from ctc_align.corpus.sources.source import (
     FileSource,
@@ -28,7 +27,16 @@ from ctc_align.corpus.sources.source import (
     require_folder,
     shown,
 )
-from ctc_align.corpus.sources.transcribed_folders import SOUND, LibriSpeech, MfaFolder, contents, folders_below
+from ctc_align.corpus.sources.transcribed_folders import (
+    LOG_PROBS_SCP,
+    SCP,
+    SOUND,
+    Kaldi,
+    LibriSpeech,
+    MfaFolder,
+    contents,
+    folders_below,
+)
 from ctc_align.corpus.utterance import Refused, Source, Utterance
 from ctc_align.errors import UsageError
 
