@@ -57,10 +57,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DestinationOptions(Group):
-    """The formats of an alignment, and where they are written."""
+    """Where an alignment is written."""
 
     out_dir: str | None = folder_option("Folder for the outputs.", shown="the current directory")
-    format: str | None = formats_option()
     stdout: bool = setting(False, "Write one format (json unless --format says which) to standard output.")
     force: bool = force_option()
 
@@ -131,6 +130,7 @@ def align(
     text: str | None = setting(
         None, "The transcript itself, in place of a file; or the path of an EPUB book.", metavar="TEXT"
     ),
+    format: str | None = formats_option(),
     destination: DestinationOptions,
     model: ModelOptions,
     config: SettingsOptions,
@@ -154,7 +154,7 @@ def align(
     reader = log_probs.reader_of_file(audio, model.model)
     calibration = config.overrides["calibration"]
     check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab, "--calibration": calibration})
-    formats = checked_formats(destination.format, destination.stdout, destination.out_dir)
+    formats = checked_formats(format, destination.stdout, destination.out_dir)
     settings = config.settings()
     check_roles("ctc-align", audio, [] if transcript is None else [transcript])
     talk.listen()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,13 +29,6 @@ if TYPE_CHECKING:
     from ctc_align.files import Alignment, OutputFiles
 
 
-@dataclass(frozen=True)
-class ConvertOptions(DestinationOptions):
-    """The formats that are wanted, none of them by default, and where they are written."""
-
-    format: str | None = formats_option(shown="")
-
-
 Alignments = Annotated[
     list[str],
     typer.Argument(
@@ -51,7 +44,8 @@ def convert(
     alignments: Alignments,
     *,
     audio: str = recording_option("", "For html, png and svg: the recording, or a folder of recordings."),
-    destination: ConvertOptions,
+    format: str | None = formats_option(shown=""),
+    destination: DestinationOptions,
     config: SettingsOptions,
     messages: MessageOptions,
 ) -> None:
@@ -61,9 +55,9 @@ def convert(
     holds all that the formats need but the sound. In --out-dir alignments of a folder keep their path in that folder.
     """
     talk = messages.talk()
-    if destination.format is None:
+    if format is None:
         raise UsageError("--format: expected the formats to write, such as srt,vtt; got none")
-    formats = checked_formats(destination.format, destination.stdout, destination.out_dir)
+    formats = checked_formats(format, destination.stdout, destination.out_dir)
     names = dict(_named(alignments, talk))
     if destination.stdout and len(names) > 1:
         raise UsageError(f"--stdout takes one alignment, got {len(names)}")

@@ -58,14 +58,16 @@ backend_option = functools.partial(
     metavar="|".join(BACKENDS),
     panel=MACHINE,
 )
-formats_option = functools.partial(
-    setting,
-    None,
-    "Output formats, comma-separated, out of json, ctm, textgrid, srt, vtt, ass, lrc, tsv, csv, audacity, eaf, smil, "
-    "html, labelstudio, whisper, png and svg.",
-    metavar="LIST",
-    shown="json,ctm,textgrid",
-)
+
+
+def formats_option(default: str | None = None, shown: str = "json,ctm,textgrid", panel: str = "") -> Any:
+    about = (
+        "Output formats, comma-separated, out of json, ctm, textgrid, srt, vtt, ass, lrc, tsv, csv, audacity, eaf, "
+        "smil, html, labelstudio, whisper, png and svg."
+    )
+    return setting(default, about, metavar="LIST", shown=shown, panel=panel)
+
+
 folder_option = functools.partial(setting, None, option="--out-dir -o", metavar="DIR")
 recording_option = functools.partial(
     setting, metavar="PATH", shown="as the JSON names it, seen from here or from its own folder"

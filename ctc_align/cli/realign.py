@@ -25,6 +25,7 @@ from ctc_align.cli.options import (
     MessageOptions,
     ModelOptions,
     SettingsOptions,
+    formats_option,
     recording_option,
     with_options,
 )
@@ -58,6 +59,7 @@ def realign(
         metavar="PATH",
     ),
     model: ModelOptions,
+    format: str = formats_option("json", shown=""),
     destination: DestinationOptions,
     config: SettingsOptions,
     log_probs: LogProbsOptions,
@@ -75,7 +77,7 @@ def realign(
     corrected = check_alignments(corrected, "CORRECTED.json")
     _check_inputs(corrected, audio, stdout=destination.stdout)
     _check_hand(corrected, hand)
-    formats = checked_formats(destination.format or "json", destination.stdout, destination.out_dir)
+    formats = checked_formats(format, destination.stdout, destination.out_dir)
     talk.listen()
     inputs = [*corrected, audio, hand, model.lexicon, log_probs.vocab, config.file, calibration]
     names = {path: f"{Path(path).stem}.aligned" for path in corrected}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 import re
@@ -29,7 +30,7 @@ from ctc_align.cli.options import (
     with_options,
 )
 from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, Interrupted, Talk, console_for, counted, put_row, say
-from ctc_align.config import EVERYDAY, setting
+from ctc_align.config import setting
 from ctc_align.errors import CtcAlignError, OutputError, TranscriptError, UsageError, WrongFileError
 from ctc_align.text.characters import json_escaped, printable
 
@@ -134,26 +135,7 @@ class Thresholds(Group):
                 yield row
 
 
-@dataclass(frozen=True)
-class CorpusOptions(Group):
-    """How a corpus is read and scored."""
-
-    panel: ClassVar[str] = WORKERS
-
-    source: str | None = source_option(panel=EVERYDAY)
-    workers: int | None = setting(None, "Processes for a corpus.", metavar="N", shown="one for each CPU core")
-    batch_seconds: float = setting(
-        120.0, "Seconds of audio per model batch; smaller values need less memory.", metavar="SECONDS"
-    )
-
-    def refuse(self, audio: str) -> None:
-        """Raise UsageError if an option that only a corpus can use is given."""
-        values = {"--source": self.source, "--workers": self.workers}
-        names = [option for option, value in values.items() if value is not None]
-        if names:
-            raise UsageError(f"{' and '.join(names)}: only for a SOURCE, got {audio} with transcripts")
-
-
+_worker_option = functools.partial(setting, panel=WORKERS)
 AudioOrSource = Annotated[
     str,
     typer.Argument(
@@ -181,7 +163,11 @@ def score(
     ),
     model: ModelOptions,
     thresholds: Thresholds,
-    corpus: CorpusOptions,
+    source: str | None = source_option(),
+    workers: int | None = _worker_option(None, "Processes for a corpus.", metavar="N", shown="one for each CPU core"),
+    batch_seconds: float = _worker_option(
+        120.0, "Seconds of audio per model batch; smaller values need less memory.", metavar="SECONDS"
+    ),
     config: SettingsOptions,
     log_probs: LogProbsOptions,
     messages: MessageOptions,
@@ -215,7 +201,7 @@ def score(
     talk.listen()
     if transcripts or text:
         files = [*(transcripts or []), *filter(is_book, text or [])]
-        corpus.refuse(audio)
+        _refuse_corpus_options(audio, {"--source": source, "--workers": workers})
         check_audio(audio)
         check_roles("ctc-align score", audio, files)
         reader = log_probs.reader_of_file(audio, model.model)
@@ -223,7 +209,8 @@ def score(
         _print(rows, thresholds, shown, False, talk)
         return
     reader = log_probs.reader_of_source(audio, model.model)
-    _print(_rows_of_source(audio, corpus, _scoring(model, settings, reader), talk), thresholds, shown, True, talk)
+    scored = _scored_source(audio, source, _scoring(model, settings, reader), workers, batch_seconds)
+    _print(_rows_of_source(scored, talk), thresholds, shown, True, talk)
 
 
 def _is_terminal() -> bool:
@@ -299,15 +286,28 @@ def _scoring(model: ModelOptions, settings: Settings, reader: LogProbsReader | N
     )
 
 
-def _rows_of_source(path: str, corpus: CorpusOptions, options: WorkerOptions, talk: Talk) -> Iterator[ScoreRow]:
+def _refuse_corpus_options(audio: str, given: dict[str, object]) -> None:
+    """Raise UsageError if an option that only a corpus can use is given."""
+    names = [option for option, value in given.items() if value is not None]
+    if names:
+        raise UsageError(f"{' and '.join(names)}: only for a SOURCE, got {audio} with transcripts")
+
+
+def _scored_source(
+    path: str, kind: str | None, options: WorkerOptions, workers: int | None, batch_seconds: float
+) -> Iterator[ScoredUtterance]:
+    """Yield the utterances of a source with their scores."""
     from ctc_align.corpus.corpus_scores import score_source
     from ctc_align.corpus.sources import open_source
 
     _refuse_audio(path)
+    yield from score_source(open_source(path, kind), options, workers, batch_seconds)
+
+
+def _rows_of_source(scored: Iterator[ScoredUtterance], talk: Talk) -> Iterator[ScoreRow]:
     # A counter would flicker below rows on the same terminal.
     with Counter(shown=talk.on_terminal and not talk.quiet and not _is_terminal()) as count:
-        source = open_source(path, corpus.source)
-        for one in score_source(source, options, corpus.workers, corpus.batch_seconds):
+        for one in scored:
             count(one.duration_s)
             yield from _rows_of_utterance(one)
 

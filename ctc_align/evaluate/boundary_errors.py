@@ -189,11 +189,11 @@ def evaluate(
     check_paths(hypothesis, reference)
     ours = open_source(hypothesis, tier, options.hypothesis_tier)
     theirs = open_source(reference, tier, options.reference_tier)
-    matches = matched(ours, theirs)
+    triples, missing, extra = matched(ours, theirs)
     utterances: list[tuple[str, UtteranceTier, UtteranceTier]] = []
     failures = [*ours.failures, *theirs.failures]
     without_tier: list[MissingTierError] = []
-    for name, read_ours, read_theirs in matches.triples:
+    for name, read_ours, read_theirs in triples:
         try:
             utterances += _by_speaker(name, read_ours(), read_theirs())
         except InputError as error:
@@ -206,8 +206,8 @@ def evaluate(
         raise MissingTierError(f"{without_tier[0]}{others}; --tier {tier}=NAME takes the name or number of a tier")
     return replace(
         _evaluation(utterances, tier, options),
-        missing_files=tuple(name for name in matches.missing if name not in dict(ours.failures)),
-        extra_files=tuple(name for name in matches.extra if name not in dict(theirs.failures)),
+        missing_files=tuple(name for name in missing if name not in dict(ours.failures)),
+        extra_files=tuple(name for name in extra if name not in dict(theirs.failures)),
         failures=tuple(failures),
     )
 

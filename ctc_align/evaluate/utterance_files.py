@@ -387,22 +387,19 @@ def check_paths(hypothesis: Path, reference: Path, role: str = "hypothesis") -> 
         raise UsageError(f"expected two files or two folders, got {hypothesis} and {reference}")
 
 
-@dataclass(frozen=True)
-class Matches:
-    """(name of the reference, hypothesis, reference) triples, and the names without a partner."""
+def matched(
+    ours: AlignmentSource, theirs: AlignmentSource
+) -> tuple[list[tuple[str, ReadTier, ReadTier]], list[str], list[str]]:
+    """Match utterances by name, else by the end of their paths if only one fits; two alone always match.
 
-    triples: list[tuple[str, ReadTier, ReadTier]]
-    missing: tuple[str, ...]
-    extra: tuple[str, ...]
-
-
-def matched(ours: AlignmentSource, theirs: AlignmentSource) -> Matches:
-    """Match utterances by name, else by the end of their paths if only one fits; two alone always match."""
+    Returns:
+        (name of the reference, hypothesis, reference) triples; the references, and the hypotheses, without a partner.
+    """
     left, right = ours.utterances, theirs.utterances
     if ours.is_alone and theirs.is_alone:
         # the reference's name, unless only the reference is a table
         name = next(iter(left if is_table(theirs.path) and not is_table(ours.path) else right))
-        return Matches([(name, next(iter(left.values())), next(iter(right.values())))], (), ())
+        return [(name, next(iter(left.values())), next(iter(right.values())))], [], []
     partner = {name: name for name in right if name in left}
     spare = _by_leaf(name for name in left if name not in right)
     lonely = _by_leaf(name for name in right if name not in left)
@@ -413,11 +410,7 @@ def matched(ours: AlignmentSource, theirs: AlignmentSource) -> Matches:
                 partner[name] = fits[0]
     triples = [(name, left[partner[name]], right[name]) for name in right if name in partner]
     used = set(partner.values())
-    return Matches(
-        triples,
-        tuple(name for name in right if name not in partner),
-        tuple(name for name in left if name not in used),
-    )
+    return triples, [name for name in right if name not in partner], [name for name in left if name not in used]
 
 
 def _by_leaf(names: Iterable[str]) -> dict[str, list[str]]:

@@ -9,7 +9,7 @@ import threading
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, ClassVar, TextIO
+from typing import Any, BinaryIO, ClassVar, TextIO
 
 from ctc_align.audio.audio_kinds import MissingAudioError
 from ctc_align.audio.loading import load_segment
@@ -20,9 +20,6 @@ from ctc_align.text.characters import printable
 from ctc_align.types import AlignmentData, Audio, AudioLike, Emissions
 from ctc_align.view import check_plotting
 from ctc_align.view.page import MOST_EMBEDDED_BYTES, PageSound, Peaks, page, peaks_of, played_type, relative_href
-
-if TYPE_CHECKING:
-    from ctc_align.view.pictures import PictureSound
 
 EMBED, LINK, NO_SOUND = SOUND_MODES = ("embed", "link", "none")
 """The sound of a page: inside it, a link to the recording as it lies, or none."""
@@ -190,7 +187,7 @@ class SvgWriter(PngWriter):
     format = "svg"
 
 
-def picture_sound(alignment: AlignmentData, audio: AudioLike | None = None) -> PictureSound:
+def picture_sound(alignment: AlignmentData, audio: AudioLike | None = None) -> Audio:
     """Return the samples of an alignment's utterance at 16 kHz, for a picture.
 
     Args:
@@ -202,13 +199,11 @@ def picture_sound(alignment: AlignmentData, audio: AudioLike | None = None) -> P
         UsageError: log-probs, which have no sound.
     """
     from ctc_align.audio.loading import as_audio, load_segment
-    from ctc_align.view.pictures import PictureSound
 
     if isinstance(audio, Emissions):
         raise UsageError("audio: expected a recording or samples, got log-probs, which have no sound")
     if isinstance(audio, (tuple, list, Audio)):
-        found = as_audio(audio, SAMPLE_RATE)
-        return PictureSound(found.samples, found.sample_rate)
+        return as_audio(audio, SAMPLE_RATE)
     path: str | PathLike[str] = alignment.audio if audio is None else audio
     if path in ("", "-"):
         raise AudioError(
@@ -216,8 +211,7 @@ def picture_sound(alignment: AlignmentData, audio: AudioLike | None = None) -> P
         )
     start_s, length_s = alignment.offset_s, alignment.duration_s
     channel = channel_of(alignment)
-    found = load_segment(path, SAMPLE_RATE, offset_s=start_s, duration_s=length_s, channel=channel, on_disk=True)
-    return PictureSound(found.samples, found.sample_rate)
+    return load_segment(path, SAMPLE_RATE, offset_s=start_s, duration_s=length_s, channel=channel, on_disk=True)
 
 
 def notebook_html(alignment: AlignmentData) -> str:

@@ -21,6 +21,7 @@ import numpy as np
 
 from ctc_align.errors import UsageError
 from ctc_align.text.characters import without_controls
+from ctc_align.types import Audio
 from ctc_align.view import check_plotting
 
 if TYPE_CHECKING:
@@ -62,19 +63,6 @@ _LARGEST_PT, _SMALLEST_PT, _READABLE_PT = 9.0, 4.5, 6.0
 
 
 @dataclass(frozen=True)
-class PictureSound:
-    """The samples (N,) of the utterance in about [-1, 1], at `sample_rate` Hz: anything with slices that are arrays."""
-
-    samples: Any
-    sample_rate: int
-
-    def part(self, start_s: float, end_s: float) -> np.ndarray:
-        """Return the samples from `start_s` to `end_s`, seconds from the start of the utterance."""
-        first, last = (max(0, round(time_s * self.sample_rate)) for time_s in (start_s, end_s))
-        return np.asarray(self.samples[first:last], np.float32)
-
-
-@dataclass(frozen=True)
 class Cell:
     """An interval of a tier: its label, its times in seconds from the start of the utterance, and its colour."""
 
@@ -88,7 +76,7 @@ class Cell:
 
 def alignment_figure(
     alignment: Mapping[str, Any],
-    sound: PictureSound | None,
+    sound: Audio | None,
     *,
     start_s: float | None = None,
     end_s: float | None = None,
@@ -138,7 +126,7 @@ def alignment_figure(
         for panel in shown:
             assert sound is not None
             axes = page.axes(top, _HEIGHTS[panel], row_first_s, row_last_s)
-            part = sound.part(row_first_s, row_last_s)
+            part = _part(sound, row_first_s, row_last_s)
             draw = draw_waveform if panel == "waveform" else draw_spectrogram
             draw(axes, part, sound.sample_rate, row_first_s, peak, columns)
             _draw_marks(axes, alignment, tiers["words"] if is_fine else ())
@@ -217,10 +205,16 @@ def _stretch(alignment: Mapping[str, Any], start_s: float | None, end_s: float |
     return first_s, min(last_s, duration_s)
 
 
-def _peak(sound: PictureSound, first_s: float, last_s: float) -> float:
+def _part(sound: Audio, start_s: float, end_s: float) -> np.ndarray:
+    """Return the samples from `start_s` to `end_s`, seconds from the start of the utterance."""
+    first, last = (max(0, round(time_s * sound.sample_rate)) for time_s in (start_s, end_s))
+    return np.asarray(sound.samples[first:last], np.float32)
+
+
+def _peak(sound: Audio, first_s: float, last_s: float) -> float:
     """Return the greatest magnitude of a stretch, a minute of it at a time."""
     starts = np.arange(first_s, last_s, 60.0)
-    parts = (np.abs(sound.part(start_s, min(start_s + 60.0, last_s))) for start_s in starts)
+    parts = (np.abs(_part(sound, start_s, min(start_s + 60.0, last_s))) for start_s in starts)
     return max((float(part.max()) for part in parts if len(part)), default=0.0) or 1.0
 
 

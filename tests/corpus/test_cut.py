@@ -86,12 +86,12 @@ def test_phrases_hold_no_word_that_is_not_in_the_recording_and_end_where_the_tex
     skipped = AlignedWord("x", "x", 2, 3, "skipped")
     words = (aligned("c", 2.0, 2.4, 0), skipped, aligned("d", 2.4, 3.0, 4), aligned("a", 0.2, 1.0, 6))
     first, second = phrases(make_alignment(words, 4.0, text="c x d a"), utterance_of(Path("x"), offset_s=0.0), 0.3)
-    assert (first.text, first.start_s, first.end_s) == ("c d", 1.75, 3.25)
-    assert (second.text, second.start_s, second.end_s) == ("a", 0.0, 1.25)
+    assert (first.label, first.start_s, first.end_s) == ("c d", 1.75, 3.25)
+    assert (second.label, second.start_s, second.end_s) == ("a", 0.0, 1.25)
 
 
 def test_nothing_is_cut_where_a_word_may_have_been_spoken_unrecognised():
-    texts = [part.text for part in phrases(alignment_of("unknown"), utterance_of(Path("x")), 0.3)]
+    texts = [part.label for part in phrases(alignment_of("unknown"), utterance_of(Path("x")), 0.3)]
     assert texts == ["We got — there. Then nothing,", "at all."]
 
 
@@ -108,7 +108,7 @@ def test_words_are_whole_and_text_is_complete(alignment):
     cuts = phrases(alignment, utterance, 0.05)
     kept = [word.text for word in alignment.words if word.status != "skipped"]
     has_times = any(word.status == "aligned" for word in alignment.words)
-    assert " ".join(cut.text for cut in cuts).split() == (kept if has_times else alignment.text.split())
+    assert " ".join(cut.label for cut in cuts).split() == (kept if has_times else alignment.text.split())
     at_s = 0.0
     for part in cuts:
         if part.end_s is None or not any(word.status == "aligned" for word in alignment.words):

@@ -20,7 +20,7 @@ from ctc_align.errors import AudioError, UsageError
 from ctc_align.files import Alignment, rendered
 from ctc_align.types import AlignedToken, AlignedWord, Audio, Region
 from ctc_align.view.page import PageSound, page, peaks_of, relative_href
-from ctc_align.view.pictures import PictureSound, alignment_figure, rendered_figure, spectrogram
+from ctc_align.view.pictures import alignment_figure, rendered_figure, spectrogram
 
 pytest.importorskip("matplotlib")
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,7 +38,7 @@ SKIPPED = AlignedWord("d", "d", 0, 1, "skipped")
 ALIGNMENT = Alignment(
     "talk", "talk.wav", 10.0, "m", "cpu", 0.01, 1.0, -1.0, "$a$ </b> c d", (*WORDS, SKIPPED), token_kind="phones"
 )
-SOUND = PictureSound(np.sin(np.arange(160000, dtype=np.float32)), 16000)
+SOUND = Audio(np.sin(np.arange(160000, dtype=np.float32)), 16000)
 
 
 def texts(figure) -> list[str]:
@@ -102,7 +102,7 @@ def test_an_hour_is_drawn_coarsely_and_never_read_whole():
     words = tuple(word("hello", i * 1.0, i + 0.9, 0.3 if i == 1234 else 0.99) for i in range(3600))
     region = Region("unexplained", 3000.0, 3100.0, None, None, "speech")
     hour = replace(ALIGNMENT, words=words, duration_s=3600.0, regions=(region,)).to_dict()
-    figure = alignment_figure(hour, PictureSound(samples, 100))
+    figure = alignment_figure(hour, Audio(samples, 100))
     assert samples.most <= 600 * 100
     assert len(figure.axes) == 6 * 2, "waveform and words; no spectrogram"
     assert texts(figure) == [], "no word has room"

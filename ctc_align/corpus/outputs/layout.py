@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import io
+import math
 import os
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
@@ -27,7 +28,7 @@ from ctc_align.files import DEFAULT_FORMATS, FORMATS, Alignment, OutputFiles, St
 from ctc_align.files.corrections import keep_corrected
 from ctc_align.files.whole_files import placing, remove_file
 from ctc_align.text.characters import without_controls
-from ctc_align.types import ALIGNED, SKIPPED, UNKNOWN, AlignedWord
+from ctc_align.types import ALIGNED, SKIPPED, UNKNOWN, AlignedWord, Interval
 from ctc_align.units import seconds_to_samples
 
 if TYPE_CHECKING:
@@ -256,15 +257,6 @@ def _recording_s(path: str) -> float:
     return header_duration_s(path)
 
 
-@dataclass(frozen=True)
-class Cut:
-    """A stretch of the recording, in seconds (`end_s` exclusive, None: to the recording's end), and its text."""
-
-    start_s: float
-    end_s: float | None
-    text: str
-
-
 def first_cut(utterance: Utterance, settings: OutputSettings) -> list[Path]:
     """Return the sound and the text of the first (or only) cut, below `cuts` in the output folder."""
     return _targets(utterance, settings, 0)
@@ -297,7 +289,7 @@ def cut_audio(
         for cut in cuts:
             for data in (
                 _flac(recording, cut, utterance),
-                f"{without_controls(cut.text)}\n".encode("utf-8", "replace"),
+                f"{without_controls(cut.label)}\n".encode("utf-8", "replace"),
             ):
                 target, part = next(files)
                 part.write_bytes(data)
@@ -328,13 +320,13 @@ def _remove_further(utterance: Utterance, settings: OutputSettings, number: int)
         further = _targets(utterance, settings, number)
 
 
-def whole(alignment: Alignment, utterance: Utterance) -> Cut:
-    """Return the cut of a whole utterance."""
-    end_s = None if utterance.duration_s is None else utterance.offset_s + utterance.duration_s
-    return Cut(utterance.offset_s, end_s, " ".join(alignment.text.split()))
+def whole(alignment: Alignment, utterance: Utterance) -> Interval:
+    """Return the cut of a whole utterance: its stretch of the recording, perhaps to the end (inf), and its text."""
+    end_s = math.inf if utterance.duration_s is None else utterance.offset_s + utterance.duration_s
+    return Interval(utterance.offset_s, end_s, " ".join(alignment.text.split()))
 
 
-def phrases(alignment: Alignment, utterance: Utterance, pause_s: float) -> list[Cut]:
+def phrases(alignment: Alignment, utterance: Utterance, pause_s: float) -> list[Interval]:
     """Return the phrases between pauses longer than `pause_s`; every written word is whole and in one phrase.
 
     A phrase keeps up to `MARGIN_S` of the silence around it and never more than half a pause. Words without times
@@ -354,7 +346,7 @@ def phrases(alignment: Alignment, utterance: Utterance, pause_s: float) -> list[
         next_char = runs[number + 1][0].char_start if number + 1 < len(runs) else len(alignment.text)
         text = _without_skipped(alignment, first.char_start if number else 0, next_char)
         cuts.append(
-            Cut(
+            Interval(
                 utterance.offset_s + max(low_s, start_s - MARGIN_S),
                 utterance.offset_s + min(high_s, end_s + MARGIN_S),
                 " ".join(text.split()),
@@ -395,7 +387,7 @@ def _edge(time_s: float | None) -> float:
     return time_s
 
 
-def _flac(recording: Recording, cut: Cut, utterance: Utterance) -> bytes:
+def _flac(recording: Recording, cut: Interval, utterance: Utterance) -> bytes:
     """Return the samples of one cut as FLAC, made in memory: a full disk is then reported by who writes the file."""
     import soundfile
 
@@ -403,7 +395,7 @@ def _flac(recording: Recording, cut: Cut, utterance: Utterance) -> bytes:
     if channel is not None and channel > recording.channels:
         raise AudioError(f"{utterance.audio}: expected channel {channel}, got a recording of {recording.channels}")
     first = seconds_to_samples(cut.start_s, rate)
-    most = None if cut.end_s is None else max(1, seconds_to_samples(cut.end_s, rate) - first)
+    most = None if cut.end_s == math.inf else max(1, seconds_to_samples(cut.end_s, rate) - first)
     channels = recording.channels if channel is None else 1
     data, written = io.BytesIO(), 0
     try:
