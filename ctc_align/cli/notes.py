@@ -474,14 +474,12 @@ def _counted(letters: dict[str, int]) -> str:
 
 def verification(result: RunResult) -> str:
     """Return what `--verify` found, for a message."""
-    found = result.verified
-    assert found is not None
-    again = f", {'to be ' if result.interrupted else ''}redone" if found.damaged else ""
-    unknown = f"; {found.unknown} only checked for existence (written by a version without checksums)"
-    return (
-        f"{counted(found.checked, 'utterance', 'utterances')} checked: "
-        f"{found.checked - found.damaged} whole, {found.damaged} not{again}{unknown if found.unknown else ''}"
-    )
+    assert result.verified is not None
+    checked, damaged, unknown = result.verified
+    again = f", {'to be ' if result.interrupted else ''}redone" if damaged else ""
+    only = f"; {unknown} only checked for existence (written by a version without checksums)" if unknown else ""
+    utterances = counted(checked, "utterance", "utterances")
+    return f"{utterances} checked: {checked - damaged} whole, {damaged} not{again}{only}"
 
 
 def changed_outputs(stats: RunStats) -> Iterator[str]:

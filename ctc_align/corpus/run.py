@@ -37,7 +37,6 @@ from ctc_align.corpus.state.resume import (
     EarlierRows,
     Fingerprints,
     Outcomes,
-    Verification,
     log_probs_identity,
     model_identity,
     run_fingerprint,
@@ -97,7 +96,7 @@ class CorpusRun:
 class RunResult:
     """The end of a run: its summary, whether it was interrupted, and the files beside the outputs.
 
-    `verified` is what was found in outputs of earlier runs, None if they were not read; `total` how many entries
+    `verified` is what `verify` found in outputs of earlier runs, None if they were not read; `total` how many entries
     the source (the shard of it) has, None if the run ended before they were counted.
     """
 
@@ -105,7 +104,7 @@ class RunResult:
     interrupted: bool
     journal: Path
     manifests: list[Path]
-    verified: Verification | None = None
+    verified: tuple[int, int, int] | None = None
     total: int | None = None
 
 

@@ -11,6 +11,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, TextIO
 
+import numpy as np
+
 from ctc_align.audio.audio_kinds import MissingAudioError
 from ctc_align.audio.loading import load_segment
 from ctc_align.errors import AudioError, CtcAlignError, UsageError
@@ -19,7 +21,7 @@ from ctc_align.files.writer import NO_CONTEXT, Style, Writer, WritingContext
 from ctc_align.text.characters import printable
 from ctc_align.types import AlignmentData, Audio, AudioLike, Emissions
 from ctc_align.view import check_plotting
-from ctc_align.view.page import MOST_EMBEDDED_BYTES, PageSound, Peaks, page, peaks_of, played_type, relative_href
+from ctc_align.view.page import MOST_EMBEDDED_BYTES, PageSound, page, peaks_of, played_type, relative_href
 
 EMBED, LINK, NO_SOUND = SOUND_MODES = ("embed", "link", "none")
 """The sound of a page: inside it, a link to the recording as it lies, or none."""
@@ -121,7 +123,7 @@ def embedded_stretch(alignment: AlignmentData, recording: str | os.PathLike[str]
 
 
 def linked_recording(
-    alignment: AlignmentData, recording: str | os.PathLike[str], folder: Path, peaks: Peaks | None = None
+    alignment: AlignmentData, recording: str | os.PathLike[str], folder: Path, peaks: np.ndarray | None = None
 ) -> PageSound:
     """Return a link to the whole recording from a page in `folder`; `peaks` are the stretch's, where they are known.
 

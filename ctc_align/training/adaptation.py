@@ -31,7 +31,7 @@ from ctc_align.text.phone_sets import is_ipa
 from ctc_align.tokens.phones import is_arpabet
 from ctc_align.tokens.tokenizer import Tokenizer, tokenizer_for
 from ctc_align.training import Watch, acoustic_training, frame_labels
-from ctc_align.training.adaptation_check import AdaptationCheck, CheckLimits, CorpusSegmenter, SegmentComparison
+from ctc_align.training.adaptation_check import AdaptationCheck, CheckLimits, SegmentComparison, segments
 from ctc_align.training.corpus_data import Corpus, Inventory, Limits, Spoken, gather
 from ctc_align.training.model_package import ModelPackage, write_model
 from ctc_align.training.pipeline import pairs_of, say_corpus
@@ -124,13 +124,12 @@ def _trained(
     adaptation: Adaptation, base: Start, corpus: Corpus, device: torch.device, work: Path, watch: Watch
 ) -> tuple[Corpus, acoustic_training.Trained, SegmentComparison | None]:
     """Return the utterances that have a path, the network trained on them, and its segments beside the base's."""
-    segmenter = CorpusSegmenter(convnet_model.state_scoring(base.description, base.weights))
-    labels = frame_labels.load_or_make(work / "labels.npz", corpus, lambda: own_labels(base, segmenter, corpus, watch))
+    labels = frame_labels.load_or_make(work / "labels.npz", corpus, lambda: own_labels(base, corpus, watch))
     corpus = _with_labels(corpus, labels)
     more = more_silence(labels, corpus.train, base.log_priors)
     material = Material(corpus.store, labels.targets, labels.states, corpus.train, corpus.dev, more)
     target = acoustic_training.RunTarget(work / "network", device, watch)
-    check = _check(base, segmenter, corpus, labels, adaptation.check)
+    check = _check(base, corpus, labels, adaptation.check)
     shape = base.description.shape
     trained = acoustic_training.train(shape, adaptation.training, material, target, base.weights, check.faults)
     watch.say(outcome(trained))
@@ -183,11 +182,11 @@ def read_base_model(model: str, options: TrainOptions) -> Start:
     return Start(model, folder, description, weights)
 
 
-def own_labels(base: Start, segmenter: CorpusSegmenter, corpus: Corpus, watch: Watch) -> frame_labels.Labels:
+def own_labels(base: Start, corpus: Corpus, watch: Watch) -> frame_labels.Labels:
     """Return the labels of the model: pronunciations that fit, and a state for every frame."""
     network = convnet_model.network_with(base.description.shape, base.weights)
     every = np.array(sorted(corpus.spoken))
-    found = dict(segmenter.segments(network, corpus, every, watch))
+    found = dict(segments(base, network, corpus, every, watch))
     spoken = {i: one.spoken for i, one in found.items()}
     return frame_labels.collected(len(corpus.store), spoken, ((i, one.states) for i, one in found.items()))
 
@@ -209,14 +208,12 @@ def _log_odds(share: float) -> float:
     return math.log(share / (1.0 - share))
 
 
-def _check(
-    base: Start, segmenter: CorpusSegmenter, corpus: Corpus, labels: frame_labels.Labels, limits: CheckLimits
-) -> AdaptationCheck:
+def _check(base: Start, corpus: Corpus, labels: frame_labels.Labels, limits: CheckLimits) -> AdaptationCheck:
     """Return the check on the held-out part, with the pronunciations of the labels."""
     spoken = {i: Spoken.chosen(labels.targets[i], labels.words[i]) for i in corpus.dev.tolist()}
     of_dev = replace(corpus, spoken=spoken)
     network = convnet_model.network_with(base.description.shape, base.weights)
-    return AdaptationCheck(segmenter, of_dev, dict(segmenter.segments(network, of_dev, corpus.dev)), limits)
+    return AdaptationCheck(base, of_dev, dict(segments(base, network, of_dev, corpus.dev)), limits)
 
 
 def _with_labels(corpus: Corpus, labels: frame_labels.Labels) -> Corpus:

@@ -28,12 +28,12 @@ from ctc_align.config import Settings, setting
 from ctc_align.errors import InputError
 from ctc_align.kernels.batching import KernelSteps
 from ctc_align.models.convnet import features
-from ctc_align.models.convnet.convnet_model import StateScoring
 from ctc_align.models.convnet.gaussian_mixtures import share_of_weight
 from ctc_align.models.convnet.network import AcousticNetwork
 from ctc_align.training import Watch
 from ctc_align.training.corpus_data import Corpus, Spoken
 from ctc_align.training.frame_labels import run_in_batches
+from ctc_align.training.starting import Start
 from ctc_align.training.training_batches import Material, collate
 from ctc_align.types import Emissions, Pronunciation, WordTokens
 
@@ -68,55 +68,51 @@ class OwnSegments:
         return np.stack((self.spans.start[first], self.spans.end[last]), 1)
 
 
-@dataclass(frozen=True)
-class CorpusSegmenter:
-    """A model that segments the utterances of a corpus, by how it scores states."""
+@torch.inference_mode()
+def segments(
+    base: Start, network: AcousticNetwork, corpus: Corpus, indices: np.ndarray, watch: Watch | None = None
+) -> Iterator[tuple[int, OwnSegments]]:
+    """Yield the utterances that have a path, with their segments.
 
-    scoring: StateScoring
+    Args:
+        base: the model, whose tokens and scoring of states count.
+        network: the model's, or one trained further; it is put into evaluation mode.
+        corpus: its frames and pronunciations.
+        indices: of utterances of the corpus.
+        watch: receives the progress.
+    """
+    network.eval()
+    steps_of = partial(_steps, base, network, corpus)
+    yield from run_in_batches(corpus.store, indices, steps_of, watch or Watch(), "segmenting")
 
-    @torch.inference_mode()
-    def segments(
-        self, network: AcousticNetwork, corpus: Corpus, indices: np.ndarray, watch: Watch | None = None
-    ) -> Iterator[tuple[int, OwnSegments]]:
-        """Yield the utterances that have a path, with their segments.
 
-        Args:
-            network: the model's, or one trained further; it is put into evaluation mode.
-            corpus: its frames and pronunciations.
-            indices: of utterances of the corpus.
-            watch: receives the progress.
-        """
-        network.eval()
-        steps_of = partial(self._steps, network, corpus)
-        yield from run_in_batches(corpus.store, indices, steps_of, watch or Watch(), "segmenting")
-
-    def _steps(
-        self, network: AcousticNetwork, corpus: Corpus, part: Sequence[int]
-    ) -> list[KernelSteps[OwnSegments | None]]:
-        none = [np.zeros(0, np.int16)] * len(corpus.store)
-        batch = collate(Material(corpus.store, none, None, corpus.train), part, network.shape.context_frames)
-        device = next(network.parameters()).device
-        tokens, states = (output.float().cpu() for output in network(batch.inputs.to(device)))
-        shares = [share_of_weight(features.statistics_of(corpus.store[i])) for i in part]
-        frames = tokens.shape[1] + 2 * network.shape.context_frames
-        scores = self.scoring.scores(states, batch.inputs[:, :frames], shares)
-        log_probs, vocab = tokens.log_softmax(-1), self.scoring.description.vocab
-        return [
-            own_segments(
-                Emissions(log_probs[b, :n], vocab, features.FRAME_SHIFT_S, states=scores[b, :n]),
-                _word_tokens(corpus.spoken[i]),
-            )
-            for b, (i, n) in enumerate(zip(part, batch.lengths.tolist()))
-        ]
+def _steps(
+    base: Start, network: AcousticNetwork, corpus: Corpus, part: Sequence[int]
+) -> list[KernelSteps[OwnSegments | None]]:
+    none = [np.zeros(0, np.int16)] * len(corpus.store)
+    batch = collate(Material(corpus.store, none, None, corpus.train), part, network.shape.context_frames)
+    device = next(network.parameters()).device
+    tokens, states = (output.float().cpu() for output in network(batch.inputs.to(device)))
+    shares = [share_of_weight(features.statistics_of(corpus.store[i])) for i in part]
+    frames = tokens.shape[1] + 2 * network.shape.context_frames
+    scores = base.scoring.scores(states, batch.inputs[:, :frames], shares)
+    log_probs, vocab = tokens.log_softmax(-1), base.description.vocab
+    return [
+        own_segments(
+            Emissions(log_probs[b, :n], vocab, features.FRAME_SHIFT_S, states=scores[b, :n]),
+            _word_tokens(corpus.spoken[i]),
+        )
+        for b, (i, n) in enumerate(zip(part, batch.lengths.tolist()))
+    ]
 
 
 def own_segments(emissions: Emissions, word_tokens: Sequence[WordTokens]) -> KernelSteps[OwnSegments | None]:
     """Return the segments of an utterance, or None without a path; the blank is token 0."""
     try:
-        chosen, spikes, _ = yield from choose_pronunciations(emissions, word_tokens, None)
+        chosen, path = yield from choose_pronunciations(emissions, word_tokens, None)
     except InputError:
         return None
-    found = yield from segmentation_path(emissions, chosen, spikes, BAND_FRAMES)
+    found = yield from segmentation_path(emissions, chosen, path.spans, BAND_FRAMES)
     if found is None:
         return None
     states, topology = found
@@ -235,7 +231,7 @@ class AdaptationCheck:
     `corpus` has one pronunciation of each word, that of the labels.
     """
 
-    segmenter: CorpusSegmenter
+    base: Start
     corpus: Corpus
     start: Mapping[int, OwnSegments]
     limits: CheckLimits
@@ -244,7 +240,7 @@ class AdaptationCheck:
         """Return how a network's segments differ from the start's; None if nothing is held out."""
         if not self.start:
             return None
-        adapted = dict(self.segmenter.segments(network, self.corpus, np.array(sorted(self.start))))
+        adapted = dict(segments(self.base, network, self.corpus, np.array(sorted(self.start))))
         return compared(self.start, adapted, {i: loud_frames(self.corpus.store[i]) for i in adapted})
 
     def faults(self, network: AcousticNetwork) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import torch
@@ -23,7 +24,7 @@ from ctc_align.errors import UsageError
 from ctc_align.lattice import states_per_sound
 from ctc_align.models import EMBEDDED, ENGLISH, FOLDER_FILES, embedded_folder
 from ctc_align.models.convnet import convnet_model
-from ctc_align.models.convnet.convnet_model import ModelDescription
+from ctc_align.models.convnet.convnet_model import ModelDescription, StateScoring
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
 from ctc_align.models.edge_network import EdgeNetwork, load_edge_network
 from ctc_align.reading import content_hash
@@ -53,6 +54,11 @@ class Start:
     def parts(self) -> int:
         """Number of segmentation states of a token."""
         return states_per_sound(self.description.shape.states, len(self.description.vocab))
+
+    @cached_property
+    def scoring(self) -> StateScoring:
+        """Scores of its segmentation states, from the outputs of its network or of one trained further."""
+        return convnet_model.state_scoring(self.description, self.weights)
 
     @property
     def log_priors(self) -> torch.Tensor:

@@ -104,7 +104,7 @@ def page(
         "name": name,
         "alignment": alignment,
         "audio": {"href": None} if sound is None else sound.as_dict(_SOUND_HREF),
-        "peaks": None if sound is None or sound.peaks is None else sound.peaks.as_dict(),
+        "peaks": None if sound is None or sound.peaks is None else _peaks_data(sound.peaks),
         **asdict(server or PageServer()),
         "theme": theme,
     }
@@ -129,18 +129,10 @@ def json_in_html(data: Any) -> str:
     return json_escaped(json.dumps(data, ensure_ascii=False, allow_nan=False)).translate(_ESCAPES)
 
 
-@dataclass(frozen=True)
-class Peaks:
-    """The outline of a waveform: the least and the greatest sample of each hundredth of a second, as int8 (N,)."""
-
-    least: np.ndarray
-    greatest: np.ndarray
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the object of the page's data."""
-        both = {"min": self.least, "max": self.greatest}
-        coded = {key: base64.b64encode(values.tobytes()).decode("ascii") for key, values in both.items()}
-        return {"per_s": PEAKS_PER_S, **coded}
+def _peaks_data(peaks: np.ndarray) -> dict[str, Any]:
+    """Return the object of the page's data for the outline of a waveform, as `peaks_of` returns it."""
+    coded = {key: base64.b64encode(row.tobytes()).decode("ascii") for key, row in zip(("min", "max"), peaks)}
+    return {"per_s": PEAKS_PER_S, **coded}
 
 
 @dataclass(frozen=True)
@@ -151,14 +143,14 @@ class PageSound:
         href: a link to it; None if it is inside the page.
         mime: its media type.
         start_s: where the utterance begins in it, in seconds.
-        peaks: the outline of the utterance; None: the page draws it when it has decoded the sound.
+        peaks: the outline of the utterance, by `peaks_of`; None: the page draws it when it has decoded the sound.
         encoded: the bytes of what is inside the page.
     """
 
     href: str | None
     mime: str
     start_s: float = 0.0
-    peaks: Peaks | None = None
+    peaks: np.ndarray | None = None
     encoded: bytes | None = None
 
     @classmethod
@@ -205,7 +197,7 @@ class PageSound:
         return cls(None, OPUS, 0.0, peaks_of(audio), encoded_opus(audio))
 
     @classmethod
-    def link(cls, href: str, *, mime: str = "", start_s: float = 0.0, peaks: Peaks | None = None) -> PageSound:
+    def link(cls, href: str, *, mime: str = "", start_s: float = 0.0, peaks: np.ndarray | None = None) -> PageSound:
         """Return a link to a recording: `href` as it stands in the page, `start_s` where the utterance begins in it.
 
         `peaks` are those of the utterance, by `peaks_of`; without them an overview waits until the sound is decoded.
@@ -244,8 +236,11 @@ def relative_href(file: str | os.PathLike[str], folder: str | os.PathLike[str]) 
     return quote(os.fsencode(Path(path).as_posix()))
 
 
-def peaks_of(audio: Audio) -> Peaks:
-    """Return the outline of a sound, scaled so that its loudest sample is 127; it may lie on disk."""
+def peaks_of(audio: Audio) -> np.ndarray:
+    """Return the outline (2, N) int8 of a sound: the least and the greatest sample of each hundredth of a second.
+
+    It is scaled so that the loudest sample is 127. The sound may lie on disk.
+    """
     edges = np.arange(int(np.ceil(len(audio.samples) * PEAKS_PER_S / audio.sample_rate)) + 1)
     edges = np.minimum(edges * audio.sample_rate // PEAKS_PER_S, len(audio.samples))
     edges = np.unique(edges)
@@ -257,7 +252,7 @@ def peaks_of(audio: Audio) -> Peaks:
         least[first:last] = np.minimum.reduceat(block, starts)
         greatest[first:last] = np.maximum.reduceat(block, starts)
     scale = 127 / max(float(np.max(np.abs(least))), float(np.max(np.abs(greatest))), 1e-9)
-    return Peaks(np.round(least * scale).astype(np.int8), np.round(greatest * scale).astype(np.int8))
+    return np.round(np.stack((least, greatest)) * scale).astype(np.int8)
 
 
 def encoded_opus(audio: Audio) -> bytes:

@@ -34,7 +34,6 @@ from ctc_align.corpus.sources.transcribed_folders import (
     Kaldi,
     LibriSpeech,
     MfaFolder,
-    contents,
     folders_below,
 )
 from ctc_align.corpus.utterance import Refused, Source, Utterance
@@ -138,7 +137,7 @@ def _check_kind(options: SourceLocation, kind: str) -> None:
         if got != kind:
             what = {"manifest": "a manifest: lines with audio_filepath and text", "lhotse": "Lhotse cuts"}
             raise UsageError(f"{printable(path)}: expected {what[kind]}, got {what[got]}; give --source {got}")
-    elif kind == "librispeech" and not any(contents(folder).trans for folder in folders_below(path, options.exclude)):
+    elif kind == "librispeech" and not any(folder.trans for folder in folders_below(path, options.exclude)):
         raise UsageError(f"{printable(path)}: expected a *.trans.txt in it or in a folder below it, got none")
 
 
@@ -168,12 +167,11 @@ def _folder_kind(options: SourceLocation) -> str:
         return "kaldi"
     has_half = False
     for folder in folders_below(path, options.exclude):
-        found = contents(folder)
-        if found.trans:
+        if folder.trans:
             return "librispeech"
-        if found.has_pair or found.book:
+        if folder.has_pair or folder.book:
             return "mfa"
-        has_half = has_half or bool(found.sounds or found.texts or found.grids or found.books)
+        has_half = has_half or bool(folder.sounds or folder.texts or folder.grids or folder.books)
     manifests = sorted(name for name in os.listdir(path) if name.lower().endswith(_MANIFESTS))
     if has_half and not manifests:
         return "mfa"

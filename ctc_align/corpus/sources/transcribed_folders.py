@@ -95,16 +95,15 @@ class MfaFolder(FolderSource):
     def __iter__(self) -> Iterator[Item]:
         maker = ItemMaker(fold_case=self.fold_case)
         for folder in folders_below(self.name, self.exclude):
-            found = contents(folder)
-            yield from _Recordings(folder, found, maker, self.shared_text(folder, found)).items()
+            yield from _Recordings(folder, maker, self.shared_text(folder)).items()
 
-    def shared_text(self, folder: Folder, found: Contents) -> SharedText | None:
+    def shared_text(self, folder: Folder) -> SharedText | None:
         """Return the text that recordings without a transcript read parts of, None without such a text."""
         if self._is_of_all:
             return self._last
-        if not self.parts or not found.book or has_bytes(found.book):
+        if not self.parts or not folder.book or has_bytes(folder.book):
             return None
-        path = folder.join(found.book)
+        path = folder.join(folder.book)
         if self._last is None or self._last.path != path:
             self._last = read_shared_text(path)
         return self._last
@@ -133,21 +132,20 @@ def read_shared_text(path: str) -> SharedText:
 class _Recordings:
     """The sound files and transcripts of one folder, and the text that its recordings may share."""
 
-    def __init__(self, folder: Folder, found: Contents, maker: ItemMaker, shared: SharedText | None) -> None:
+    def __init__(self, folder: Folder, maker: ItemMaker, shared: SharedText | None) -> None:
         self.folder = folder
-        self.found = found
         self.maker = maker
         self.shared = shared
         self.speaker = printable(os.path.basename(os.path.abspath(folder.path)))
 
     def items(self) -> Iterator[Item]:
-        found = self.found
-        if self.folder.fault:
-            yield self.refused("", self.folder.below or ".", self.folder.fault)
-        for stem in sorted({*found.sounds, *found.texts, *found.grids, *found.books}):
-            sounds, texts, grids = (names.get(stem, []) for names in (found.sounds, found.texts, found.grids))
-            books = found.books.get(stem, [])
-            if has_bytes(stem) or has_bytes(self.folder.below):
+        folder = self.folder
+        if folder.fault:
+            yield self.refused("", folder.below or ".", folder.fault)
+        for stem in sorted({*folder.sounds, *folder.texts, *folder.grids, *folder.books}):
+            sounds, texts, grids = (names.get(stem, []) for names in (folder.sounds, folder.texts, folder.grids))
+            books = folder.books.get(stem, [])
+            if has_bytes(stem) or has_bytes(folder.below):
                 for name in sounds or texts or grids or books:
                     yield self.refused(stem, name, "the file name is not UTF-8; rename it")
             elif not sounds:
@@ -160,7 +158,7 @@ class _Recordings:
 
     def part(self, stem: str, sound: str) -> Item:
         """Return a recording without a transcript, with the text that it reads a part of, or refused."""
-        shared, book = self.shared, self.found.book
+        shared, book = self.shared, self.folder.book
         if shared is None:
             looks = f"{book} looks like the text of all recordings"
             hint = f"; {looks}: ctc-align corpus, without --match exact, finds the part that each one reads"
@@ -185,10 +183,10 @@ class _Recordings:
             yield self.whole(stem, sound, texts[0])
         elif grids:
             yield from self.intervals(stem, sound, grids[0])
-        elif stem in self.found.subtitles:
-            yield self.whole(stem, sound, self.found.subtitles[stem][0])
-        elif stem in self.found.books:
-            yield self.whole(stem, sound, self.found.books[stem][0])
+        elif stem in self.folder.subtitles:
+            yield self.whole(stem, sound, self.folder.subtitles[stem][0])
+        elif stem in self.folder.books:
+            yield self.whole(stem, sound, self.folder.books[stem][0])
         else:
             yield self.part(stem, sound)
         for name in texts[1:] if texts else grids[1:]:
@@ -240,7 +238,7 @@ class _Recordings:
         start_s, end_s = interval.start_s, interval.end_s
         tier = fields["tier"].replace("/", "_")
         name = f"{stem}-{tier}-{start_s:.3f}-{end_s:.3f}"
-        while name in self.found.sounds:  # whose id that is
+        while name in self.folder.sounds:  # whose id that is
             name += "+"
         id = self.folder.below + name
         if not 0 <= start_s < end_s:
@@ -273,15 +271,14 @@ class LibriSpeech(FolderSource):
     def __iter__(self) -> Iterator[Item]:
         maker = ItemMaker(fold_case=self.fold_case)
         for folder in folders_below(self.name, self.exclude):
-            yield from _Chapter(folder, contents(folder), maker).items()
+            yield from _Chapter(folder, maker).items()
 
 
 class _Chapter:
     """One folder of a LibriSpeech corpus."""
 
-    def __init__(self, folder: Folder, found: Contents, maker: ItemMaker) -> None:
+    def __init__(self, folder: Folder, maker: ItemMaker) -> None:
         self.folder = folder
-        self.found = found
         self.maker = maker
         self.lines: dict[str, str] = {}
         """The position of each id's line."""
@@ -289,7 +286,7 @@ class _Chapter:
     def items(self) -> Iterator[Item]:
         if self.folder.fault:
             yield self.maker.refused_file(self.folder.below, "", self.folder.below or ".", self.folder.fault)
-        for trans in self.found.trans:
+        for trans in self.folder.trans:
             try:
                 for line in read_lines(self.folder.join(trans)):
                     yield self.item(trans, line)
@@ -307,7 +304,7 @@ class _Chapter:
             reason = f"duplicate id {id!r}: {self.lines[id]} has it already; each needs an id of its own"
             return self.maker.refused_file(self.folder.below, id, position, reason)
         self.lines[id] = position
-        sounds = self.found.sounds.get(id)
+        sounds = self.folder.sounds.get(id)
         if not sounds:
             return self.maker.refused_file(
                 self.folder.below, id, position, f"no audio {printable(id)}.flac (or of another format) beside it"
@@ -324,8 +321,8 @@ class _Chapter:
         return self.maker.utterance(self.folder.below + id, id, line.number, origin, fields)
 
     def without_line(self) -> Iterator[Item]:
-        where = " or ".join(self.found.trans) or "a *.trans.txt beside it"
-        for stem, sounds in sorted(self.found.sounds.items()):
+        where = " or ".join(self.folder.trans) or "a *.trans.txt beside it"
+        for stem, sounds in sorted(self.folder.sounds.items()):
             if stem not in self.lines:
                 yield self.maker.refused_file(
                     self.folder.below, stem, sounds[0], f"no transcript: expected a line {stem!r} in {where}"
@@ -335,36 +332,26 @@ class _Chapter:
                 yield self.maker.refused_file(self.folder.below, stem, name, reason)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Folder:
-    """A folder: its `path`, its path `below` the first one ("" or "a/b/"), and its `files`, sorted.
+    """A folder: its `path`, its path `below` the first one ("" or "a/b/"), and its files by stem.
 
-    `fault`: why it could not be read.
+    The files are sounds, transcripts (`.lab` and `.txt`), TextGrids, subtitles and books (EPUB); `trans` are its
+    `*.trans.txt`. `fault`: why it could not be read.
     """
 
     path: str
     below: str
-    files: tuple[str, ...] = ()
     fault: str = ""
-
-    def join(self, name: str) -> str:
-        return os.path.join(self.path, name)
-
-
-@dataclass
-class Contents:
-    """The files of one folder by stem: sounds, transcripts (`.lab` and `.txt`), TextGrids, subtitles, books (EPUB).
-
-    `trans` are its `*.trans.txt`. `book` is the one text of all recordings, if there is one and none of them has a
-    transcript.
-    """
-
     sounds: dict[str, list[str]] = field(default_factory=dict)
     texts: dict[str, list[str]] = field(default_factory=dict)
     grids: dict[str, list[str]] = field(default_factory=dict)
     subtitles: dict[str, list[str]] = field(default_factory=dict)
     books: dict[str, list[str]] = field(default_factory=dict)
     trans: list[str] = field(default_factory=list)
+
+    def join(self, name: str) -> str:
+        return os.path.join(self.path, name)
 
     @property
     def transcribed(self) -> set[str]:
@@ -377,14 +364,14 @@ class Contents:
 
     @property
     def book(self) -> str:
-        """The name of the only text beside several recordings without any; "" if there is no such text."""
+        """The name of the only text beside several recordings without any transcript; "" if there is no such text."""
         names = [name for texts in (self.texts, self.books) for found in texts.values() for name in found]
         return names[0] if len(names) == 1 and len(self.sounds) > 1 and not self.has_pair else ""
 
 
-def contents(folder: Folder) -> Contents:
-    """Sort the files of a folder into sounds, transcripts and TextGrids."""
-    found = Contents()
+def _folder_of(path: str, below: str, names: Sequence[str]) -> Folder:
+    """Return a folder with its files, which are sorted by name, as sounds, transcripts and TextGrids."""
+    found = Folder(path, below)
     media: dict[str, list[str]] = {}
     log_probs: dict[str, list[str]] = {}
     kinds = (
@@ -396,19 +383,19 @@ def contents(folder: Folder) -> Contents:
         (media, MEDIA),
         (log_probs, LOG_PROBS),
     )
-    by_extension = {extension: names for names, extensions in kinds for extension in extensions}
-    for name in folder.files:
+    by_extension = {extension: files for files, extensions in kinds for extension in extensions}
+    for name in names:
         stem, extension = os.path.splitext(name)
         if name.lower().endswith(TRANS):
             found.trans.append(name)
         if extension.lower() in by_extension:
             by_extension[extension.lower()].setdefault(stem, []).append(name)
-    for stem, names in media.items():
-        found.sounds.setdefault(stem, names)
+    for stem, videos in media.items():
+        found.sounds.setdefault(stem, videos)
     for stem in found.transcribed & log_probs.keys():
         found.sounds.setdefault(stem, log_probs[stem])
-    for names in found.texts.values():
-        names.sort(key=lambda name: TEXT.index(os.path.splitext(name)[1].lower()))
+    for texts in found.texts.values():
+        texts.sort(key=lambda name: TEXT.index(os.path.splitext(name)[1].lower()))
     return found
 
 
@@ -435,7 +422,7 @@ def folders_below(root: str, exclude: Sequence[str] = ()) -> Iterator[Folder]:
             continue
         if below and _is_of_a_run(names):
             continue
-        yield Folder(path, below, tuple(names))
+        yield _folder_of(path, below, names)
         for name in reversed(folders):
             inner = os.path.join(path, name)
             if not excluded or os.path.realpath(inner) not in excluded:

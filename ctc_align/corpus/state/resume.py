@@ -385,35 +385,27 @@ _PATHS = ("calibration", "cache_dir")
 """Settings that are paths; the content of the files counts."""
 
 
-@dataclass
-class Verification:
-    """Counts of utterances that the journal calls done: `damaged` are those whose outputs are not as recorded.
-
-    `unknown` are those of an earlier version, whose lines have no checksums.
-    """
-
-    checked: int = 0
-    damaged: int = 0
-    unknown: int = 0
-
-
 FaultsOf = Callable[[str | None, Sequence[tuple[GroupedUtterance, Line | None]]], dict[str, str]]
 """As `Assembly.faults`: what is wrong with the outputs of a group's utterances, by their ids."""
 
 
 def verify(
     jobs: Iterable[Job], faults_of: FaultsOf, outcomes: Outcomes, journal: Journal, everything: bool
-) -> Verification:
+) -> tuple[int, int, int]:
     """Read the outputs of utterances, and have `outcomes` forget those that are not as their lines record them.
 
     Without `everything` read only those that are unsure, with those that share a file with them: a damaged or missing
     line may have been a later one about them. The line of an utterance whose outputs are whole is appended once more,
     after the damage, so that it is sure from then on. What had failed has no outputs to check, and is done again.
 
+    Returns:
+        The numbers of utterances that the journal calls done; of those whose outputs are not as recorded; of those of
+        an earlier version, whose lines have no checksums.
+
     Raises:
         OutputError: the journal cannot be written.
     """
-    counts = Verification()
+    checked = damaged = unknown = 0
     again: list[Line] = []
     for (group, _), run in groupby(_utterances(jobs, outcomes), lambda job: (job.group, job.group or job.index)):
         members = [GroupedUtterance.of(job.index, job.utterance) for job in run]
@@ -423,12 +415,12 @@ def verify(
         lines = [line for _, line in found if line is not None]
         faults = faults_of(group, found) if lines else {}
         for line in lines:
-            counts.checked += 1
-            counts.unknown += line.result.files is None
+            checked += 1
+            unknown += line.result.files is None
             if line.id in faults:
-                counts.damaged += 1
+                damaged += 1
                 outcomes.forget(line.key)
-                if counts.damaged <= _MOST_NAMED:
+                if damaged <= _MOST_NAMED:
                     logger.warning("%s: %s; it is done again", line.id, faults[line.id])
             elif outcomes.is_unsure(line.key):
                 again.append(line)
@@ -437,9 +429,9 @@ def verify(
             again = []
     if again:
         journal.append(again)
-    if counts.damaged > _MOST_NAMED:
-        logger.warning("%d utterances in all are not as the journal recorded them", counts.damaged)
-    return counts
+    if damaged > _MOST_NAMED:
+        logger.warning("%d utterances in all are not as the journal recorded them", damaged)
+    return checked, damaged, unknown
 
 
 def _utterances(jobs: Iterable[Job], outcomes: Outcomes) -> Iterator[Job]:
