@@ -17,7 +17,7 @@ from ctc_align.corpus.engine.batches import Pool, jobs_of
 from ctc_align.corpus.engine.dispatch import Engine, Observer, PlanOptions
 from ctc_align.corpus.engine.stages import AlignTask, WorkerOptions
 from ctc_align.corpus.engine.worker_pools import PoolSettings, plan_pool
-from ctc_align.corpus.outputs.assembly import Assembly
+from ctc_align.corpus.outputs.assembly import Assembly, write_manifests
 from ctc_align.corpus.outputs.layout import SHARDS, Layout, OutputSettings, layout_for
 from ctc_align.corpus.sources import open_source, with_channel
 from ctc_align.corpus.state.journal import DONE, Journal, Shard, journal_path, journal_paths, line_key, shard_of
@@ -328,8 +328,6 @@ def _fingerprint(run: CorpusRun, layout: Layout) -> str:
 def _manifests(layout: Layout, source: Source, run: CorpusRun, out_dir: Path) -> list[Path]:
     if not layout.settings.manifests:
         return []
-    from ctc_align.corpus.outputs.manifests import write_manifests
-
     outcomes = Outcomes(journal_paths(out_dir), quiet=True)
 
     def done() -> Iterator[tuple[int, Utterance]]:

@@ -109,10 +109,10 @@ def _steps(
 def own_segments(emissions: Emissions, word_tokens: Sequence[WordTokens]) -> KernelSteps[OwnSegments | None]:
     """Return the segments of an utterance, or None without a path; the blank is token 0."""
     try:
-        chosen, path = yield from choose_pronunciations(emissions, word_tokens, None)
+        chosen, spikes, _ = yield from choose_pronunciations(emissions, word_tokens, None)
     except InputError:
         return None
-    found = yield from segmentation_path(emissions, chosen, path.spans, BAND_FRAMES)
+    found = yield from segmentation_path(emissions, chosen, spikes, BAND_FRAMES)
     if found is None:
         return None
     states, topology = found
