@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -52,55 +53,31 @@ _SAMPLED = 20
 """So many transcripts tell whether a corpus is in the model's language."""
 
 
-@dataclass(frozen=True)
-class OutputOptions(Group):
-    """The outputs and their formats."""
+_output = functools.partial(setting, panel=OUTPUTS)
 
-    panel: ClassVar[str] = OUTPUTS
+
+@dataclass(frozen=True)
+class RunOptions(Group):
+    """The outputs and their formats; which part of the corpus is done, by which workers."""
+
+    panel: ClassVar[str] = WORKERS
 
     format: str | None = formats_option(panel=EVERYDAY)
-    layout: str = setting(
+    layout: str = _output(
         "files", "Write files for each utterance, or shards of many utterances.", metavar="files|shards"
     )
-    shard_size: int = setting(5000, "Utterances in a shard of --layout shards.", metavar="N")
-    manifest: str | None = setting(None, "Also write manifests with word alignments.", metavar="nemo,lhotse")
-    cut_audio: bool = setting(False, "Also write each utterance's audio (FLAC) and text, for data sets.")
-    by: str | None = setting(
+    shard_size: int = _output(5000, "Utterances in a shard of --layout shards.", metavar="N")
+    manifest: str | None = _output(None, "Also write manifests with word alignments.", metavar="nemo,lhotse")
+    cut_audio: bool = _output(False, "Also write each utterance's audio (FLAC) and text, for data sets.")
+    by: str | None = _output(
         None,
         "Cut audio into utterances, or into phrases (--cut-audio).",
         metavar="utterance|pause",
         shown="utterance",
     )
-    pause_s: float | None = setting(
+    pause_s: float | None = _output(
         None, "Cut phrases at pauses longer than this (--by pause).", metavar="SECONDS", shown="0.3"
     )
-
-    def settings(self, out_dir: str) -> OutputSettings:
-        """Return the library's settings for outputs in `out_dir`."""
-        from ctc_align.corpus.outputs.layout import PAUSE, UTTERANCE, OutputSettings
-        from ctc_align.files import parse_formats
-
-        if self.by is not None and not self.cut_audio:
-            raise UsageError(f"--by {self.by}: cuts audio, and nothing is cut without --cut-audio")
-        if self.pause_s is not None and self.by != PAUSE:
-            raise UsageError("--pause-s: cuts audio at pauses, with --cut-audio --by pause")
-        return OutputSettings(
-            out_dir,
-            layout=self.layout,
-            formats=() if self.format is None else parse_formats(self.format),
-            shard_size=self.shard_size,
-            manifests=_listed(self.manifest),
-            cut=(self.by or UTTERANCE) if self.cut_audio else "",
-            pause_s=OutputSettings.pause_s if self.pause_s is None else self.pause_s,
-        )
-
-
-@dataclass(frozen=True)
-class WorkOptions(Group):
-    """Which part of the corpus is done, by which workers."""
-
-    panel: ClassVar[str] = WORKERS
-
     shard: str | None = setting(
         None, "Do only part I (from 0) of N, so that several jobs can share a corpus.", metavar="I/N"
     )
@@ -141,6 +118,7 @@ class WorkOptions(Group):
         return CorpusRun(
             source,
             out_dir,
+            outputs=self._outputs(out_dir),
             shard=parse_shard(self.shard),
             pool=PoolSettings(self.engine, self.workers, self.address, self.gpus_per_worker),
             batch_seconds=self.batch_seconds,
@@ -148,6 +126,25 @@ class WorkOptions(Group):
             force=self.force,
             profile=self.profile,
             verify=self.verify,
+        )
+
+    def _outputs(self, out_dir: str) -> OutputSettings:
+        """Return the library's settings for outputs in `out_dir`."""
+        from ctc_align.corpus.outputs.layout import PAUSE, UTTERANCE, OutputSettings
+        from ctc_align.files import parse_formats
+
+        if self.by is not None and not self.cut_audio:
+            raise UsageError(f"--by {self.by}: cuts audio, and nothing is cut without --cut-audio")
+        if self.pause_s is not None and self.by != PAUSE:
+            raise UsageError("--pause-s: cuts audio at pauses, with --cut-audio --by pause")
+        return OutputSettings(
+            out_dir,
+            layout=self.layout,
+            formats=() if self.format is None else parse_formats(self.format),
+            shard_size=self.shard_size,
+            manifests=_listed(self.manifest),
+            cut=(self.by or UTTERANCE) if self.cut_audio else "",
+            pause_s=OutputSettings.pause_s if self.pause_s is None else self.pause_s,
         )
 
 
@@ -174,8 +171,7 @@ def corpus(
         shown="the only text beside them",
     ),
     model: ModelOptions,
-    outputs: OutputOptions,
-    work: WorkOptions,
+    work: RunOptions,
     config: SettingsOptions,
     log_probs: LogProbsOptions,
     messages: MessageOptions,
@@ -210,7 +206,6 @@ def corpus(
         device=model.device,
         backend=model.backend,
         settings=config.settings(),
-        outputs=outputs.settings(out_dir),
         inputs=tuple(path for path in files if path is not None),
         log_probs=reader,
     )

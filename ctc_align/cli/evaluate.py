@@ -26,50 +26,12 @@ _ALIGNMENTS = (".textgrid", ".json", ".ctm", ".jsonl", ".gz", ".wrd", ".phn")
 
 
 @dataclass(frozen=True)
-class EvaluationThresholds(Group):
-    """Figures that both edges together must reach, else the exit code is 3.
+class EvaluationOptions(Group):
+    """The tiers that are compared, the figures and their form, and thresholds that both edges together must reach.
 
     Raises:
-        UsageError: a number out of its range.
+        UsageError: a threshold out of its range.
     """
-
-    max_mae: float | None = setting(None, "Exit 3 if the mean absolute error is larger.", metavar="MS", panel=LIMITS)
-    min_within: float | None = setting(
-        None, "Exit 3 if fewer edges are within --tolerance.", metavar="PERCENT", panel=LIMITS
-    )
-    min_f1: float | None = setting(None, "Exit 3 if the boundary F1 is smaller (0 to 1).", metavar="F1", panel=LIMITS)
-
-    def __post_init__(self) -> None:
-        for option, value, most in (
-            ("--max-mae", self.max_mae, math.inf),
-            ("--min-within", self.min_within, 100.0),
-            ("--min-f1", self.min_f1, 1.0),
-        ):
-            if value is not None and not 0.0 <= value <= most:
-                upto = "milliseconds, 0 or more" if most == math.inf else f"a number from 0 to {most:g}"
-                raise UsageError(f"{option}: expected {upto}, got {value}")
-
-    def unmet(self, evaluation: Evaluation) -> list[str]:
-        """Return a line for each figure that falls short."""
-        from ctc_align.evaluate.error_statistics import within
-
-        tolerance_ms = evaluation.options.tolerance_ms
-        signed = evaluation.measured.signed()["both"].ms.tolist() if evaluation.measured is not None else []
-        mae_ms, share = evaluation.both.mae_ms, within(signed, tolerance_ms)
-        f1 = evaluation.boundaries["both"].f1
-        lines = []
-        if self.max_mae is not None and (mae_ms is None or mae_ms > self.max_mae):
-            lines.append(f"mean absolute error {_said(mae_ms, 2)} ms, above --max-mae {self.max_mae:g}")
-        if self.min_within is not None and (share is None or share < self.min_within):
-            lines.append(f"{_said(share, 2)} % within {tolerance_ms:g} ms, below --min-within {self.min_within:g}")
-        if self.min_f1 is not None and (f1 is None or f1 < self.min_f1):
-            lines.append(f"F1 {_said(f1, 4)} at {tolerance_ms:g} ms, below --min-f1 {self.min_f1:g}")
-        return [f"{evaluation.tier}: {line}" for line in lines]
-
-
-@dataclass(frozen=True)
-class MeasureOptions(Group):
-    """The tiers that are compared, the figures beside the errors, and the form in which they are shown."""
 
     tier: list[str] | None = setting(
         None,
@@ -104,6 +66,38 @@ class MeasureOptions(Group):
     worst: int = setting(5, "List this many of the worst edges and utterances.", metavar="N", within=(0, math.inf))
     plot: str | None = setting(None, "Draw the errors (also .svg, .pdf); needs [plot].", metavar="FILE.png")
     force: bool = force_option()
+    max_mae: float | None = setting(None, "Exit 3 if the mean absolute error is larger.", metavar="MS", panel=LIMITS)
+    min_within: float | None = setting(
+        None, "Exit 3 if fewer edges are within --tolerance.", metavar="PERCENT", panel=LIMITS
+    )
+    min_f1: float | None = setting(None, "Exit 3 if the boundary F1 is smaller (0 to 1).", metavar="F1", panel=LIMITS)
+
+    def __post_init__(self) -> None:
+        for option, value, most in (
+            ("--max-mae", self.max_mae, math.inf),
+            ("--min-within", self.min_within, 100.0),
+            ("--min-f1", self.min_f1, 1.0),
+        ):
+            if value is not None and not 0.0 <= value <= most:
+                upto = "milliseconds, 0 or more" if most == math.inf else f"a number from 0 to {most:g}"
+                raise UsageError(f"{option}: expected {upto}, got {value}")
+
+    def unmet(self, evaluation: Evaluation) -> list[str]:
+        """Return a line for each figure that falls short."""
+        from ctc_align.evaluate.error_statistics import within
+
+        tolerance_ms = evaluation.options.tolerance_ms
+        signed = evaluation.measured.signed()["both"].ms.tolist() if evaluation.measured is not None else []
+        mae_ms, share = evaluation.both.mae_ms, within(signed, tolerance_ms)
+        f1 = evaluation.boundaries["both"].f1
+        lines = []
+        if self.max_mae is not None and (mae_ms is None or mae_ms > self.max_mae):
+            lines.append(f"mean absolute error {_said(mae_ms, 2)} ms, above --max-mae {self.max_mae:g}")
+        if self.min_within is not None and (share is None or share < self.min_within):
+            lines.append(f"{_said(share, 2)} % within {tolerance_ms:g} ms, below --min-within {self.min_within:g}")
+        if self.min_f1 is not None and (f1 is None or f1 < self.min_f1):
+            lines.append(f"F1 {_said(f1, 4)} at {tolerance_ms:g} ms, below --min-f1 {self.min_f1:g}")
+        return [f"{evaluation.tier}: {line}" for line in lines]
 
     def options_by_kind(self) -> dict[str, Options]:
         """Return the options for each kind of tier, with the names of its tiers.
@@ -146,8 +140,7 @@ def evaluate(
         typer.Argument(metavar="REFERENCE", help="The same, or TIMIT's .WRD and .PHN, for the true boundaries."),
     ],
     *,
-    wanted: MeasureOptions,
-    thresholds: EvaluationThresholds,
+    wanted: EvaluationOptions,
 ) -> None:
     """Measure the boundaries of HYPOTHESIS against those of REFERENCE, in milliseconds.
 
@@ -165,21 +158,19 @@ def evaluate(
         _print_tables(results, wanted.worst, (hypothesis, against or ""))
     sys.stdout.flush()
     _write_plot(wanted.plot, results)
-    _conclude(results, thresholds, hypothesis, reference, against)
+    _conclude(results, wanted, hypothesis, reference)
 
 
-def _conclude(
-    results: list[_TierResult], thresholds: EvaluationThresholds, hypothesis: str, reference: str, against: str | None
-) -> None:
+def _conclude(results: list[_TierResult], wanted: EvaluationOptions, hypothesis: str, reference: str) -> None:
     """Say on stderr what is missing or falls short, and exit with the code for it."""
     for result in results:
         _say_notes(result.evaluation, "")
         if result.against is not None:
-            _say_notes(result.against, f"{against}: ")
+            _say_notes(result.against, f"{wanted.against}: ")
     for result in results:
         if not result.evaluation.paired:
             raise InputError(f"{hypothesis}: nothing in it pairs with {reference}; are they the same recordings?")
-    unmet = [line for result in results for line in thresholds.unmet(result.evaluation)]
+    unmet = [line for result in results for line in wanted.unmet(result.evaluation)]
     for line in unmet:
         say(f"ctc-align: {line}")
     if any(not result.is_complete for result in results):

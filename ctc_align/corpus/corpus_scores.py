@@ -13,12 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from ctc_align import units
 from ctc_align.corpus.engine.batches import (
-    BatchDone,
     Finished,
     Job,
     Outcome,
     Pool,
-    RunFailed,
+    Report,
     UtteranceBatch,
     WorkerDied,
     batches_by_length,
@@ -171,19 +170,18 @@ class _Dispatch:
             self._outcomes[job.index] = Outcome(job.index, FAILED, reason)
         self._suspects.give(self._pool, self._waiting)
         for event in self._pool.events(_TICK_S):
-            if isinstance(event, RunFailed):
-                raise event.error
+            if isinstance(event, CtcAlignError):
+                raise event
             if isinstance(event, WorkerDied):
                 self._suspects.take_back(event, self._waiting)
             else:
                 self._keep(event)
 
-    def _keep(self, done: BatchDone) -> None:
-        self._suspects.done(done.batch)
-        for line in done.finished.warnings:
+    def _keep(self, done: Finished) -> None:
+        jobs = {job.index: job for job in self._suspects.done(done.number).jobs}
+        for line in done.warnings:
             logger.warning("%s", line)
-        jobs = {job.index: job for job in done.batch.jobs}
-        for outcome in done.finished.outcomes:
+        for outcome in done.outcomes:
             self._outcomes[outcome.index] = outcome
             if outcome.status == DONE:
                 self._suspects.know_good(jobs[outcome.index])
@@ -238,7 +236,7 @@ class _ThreadPool:
     def __init__(self, stages: Stages) -> None:
         self._stages = stages
         self._threads = ThreadPoolExecutor(READERS, "score")
-        self._batches: dict[Future[Finished | RunFailed], UtteranceBatch] = {}
+        self._batches: set[Future[Finished | CtcAlignError]] = set()
 
     def __enter__(self) -> _ThreadPool:
         return self
@@ -253,13 +251,13 @@ class _ThreadPool:
     def offer(self, batch: UtteranceBatch, alone: bool = False) -> bool:
         if len(self._batches) >= (1 if alone else READERS):
             return False
-        self._batches[self._threads.submit(self._stages.work, batch)] = batch
+        self._batches.add(self._threads.submit(self._stages.work, batch))
         return True
 
-    def events(self, timeout_s: float) -> Iterator[BatchDone | RunFailed | WorkerDied]:
+    def events(self, timeout_s: float) -> Iterator[Report]:
         for future in wait(self._batches, timeout_s, FIRST_COMPLETED).done:
-            batch, message = self._batches.pop(future), future.result()
-            yield message if isinstance(message, RunFailed) else BatchDone(batch, message)
+            self._batches.remove(future)
+            yield future.result()
 
     def kill(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)

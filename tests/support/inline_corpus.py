@@ -10,7 +10,7 @@ import pytest
 from even_aligner import EvenAligner
 
 from ctc_align.corpus import run
-from ctc_align.corpus.engine.batches import BatchDone, RunFailed
+from ctc_align.corpus.engine.batches import Report
 from ctc_align.corpus.engine.stages import Stages, WarningCollector, load_aligner
 from ctc_align.corpus.engine.worker_pools import PoolPlan
 
@@ -38,11 +38,9 @@ class InlinePool:
         self._batches.append(batch)
         return True
 
-    def events(self, timeout_s: float) -> Iterator[BatchDone | RunFailed]:
+    def events(self, timeout_s: float) -> Iterator[Report]:
         while self._batches:
-            batch = self._batches.popleft()
-            message = self._stages.work(batch)
-            yield message if isinstance(message, RunFailed) else BatchDone(batch, message)
+            yield self._stages.work(self._batches.popleft())
 
     def kill(self) -> None:
         self._batches.clear()

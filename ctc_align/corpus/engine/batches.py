@@ -136,27 +136,15 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Finished:
-    """A worker has done a batch, and its outputs are in place; `seconds` by stage, `warnings` of the library."""
+    """A worker has done the batch of a number, and its outputs are in place.
+
+    `seconds` are by stage, `warnings` of the library.
+    """
 
     number: int
     outcomes: tuple[Outcome, ...]
     seconds: dict[str, float]
     warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class RunFailed:
-    """The run cannot go on: the call is wrong, or outputs cannot be written."""
-
-    error: CtcAlignError
-
-
-@dataclass(frozen=True)
-class BatchDone:
-    """A batch and what a worker made of it."""
-
-    batch: UtteranceBatch
-    finished: Finished
 
 
 @dataclass(frozen=True)
@@ -172,6 +160,10 @@ class WorkerDied:
     from_outside: bool = False
 
 
+Report = Finished | WorkerDied | CtcAlignError
+"""A worker's report; an error means that the run cannot go on: the call is wrong, or outputs cannot be written."""
+
+
 class Pool(Protocol):
     """Workers, wherever they are. At the end of its `with` block they end, after an error they are killed."""
 
@@ -185,7 +177,7 @@ class Pool(Protocol):
         With `alone` to an idle worker, which gets no other batch until this one is reported.
         """
 
-    def events(self, timeout_s: float) -> Iterator[BatchDone | RunFailed | WorkerDied]:
+    def events(self, timeout_s: float) -> Iterator[Report]:
         """Yield what workers have reported, after waiting at most `timeout_s` for it."""
 
     def kill(self) -> None:

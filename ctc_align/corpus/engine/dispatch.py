@@ -18,11 +18,11 @@ from typing import Any, Protocol
 import numpy as np
 
 from ctc_align.corpus.engine.batches import (
-    BatchDone,
+    Finished,
     Job,
     Outcome,
     Pool,
-    RunFailed,
+    Report,
     UtteranceBatch,
     WorkerDied,
     batches_by_length,
@@ -33,7 +33,7 @@ from ctc_align.corpus.outputs.assembly import Assembly
 from ctc_align.corpus.state.journal import DONE, FAILED, GONE, Journal, Line, line_key, now
 from ctc_align.corpus.state.resume import Fingerprints, Outcomes, index_of
 from ctc_align.corpus.utterance import Checksum, Refused, Utterance, UtteranceResult
-from ctc_align.errors import AudioError
+from ctc_align.errors import AudioError, CtcAlignError
 
 _WINDOWS_AHEAD = 1
 _READERS = 8
@@ -329,20 +329,20 @@ class Engine:
                 [Line(one.id, GONE, fingerprint=one.fingerprint, time=now(), origin=one.origin) for one in gone]
             )
 
-    def _handle(self, events: Sequence[BatchDone | RunFailed | WorkerDied]) -> None:
+    def _handle(self, events: Sequence[Report]) -> None:
         """Record what workers have done, all together: one wait for the disk."""
-        done = [event for event in events if isinstance(event, BatchDone)]
+        done = [event for event in events if isinstance(event, Finished)]
+        jobs: list[Job] = []
         for each in done:
-            self._suspects.done(each.batch)
-            for line in each.finished.warnings:
+            jobs += self._suspects.done(each.number).jobs
+            for line in each.warnings:
                 self.observer.warn(line)
-            for stage, seconds in each.finished.seconds.items():
+            for stage, seconds in each.seconds.items():
                 self.tally.stages[stage] = self.tally.stages.get(stage, 0.0) + seconds
-        jobs = [job for each in done for job in each.batch.jobs]
-        self._record(jobs, [outcome for each in done for outcome in each.finished.outcomes])
+        self._record(jobs, [outcome for each in done for outcome in each.outcomes])
         for event in events:
-            if isinstance(event, RunFailed):
-                raise event.error
+            if isinstance(event, CtcAlignError):
+                raise event
             if isinstance(event, WorkerDied):
                 self._suspects.take_back(event, self._waiting)
 

@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ctc_align.corpus.engine.batches import OUTSTANDING, BatchDone, Finished, RunFailed, WorkerDied
+from ctc_align.corpus.engine.batches import OUTSTANDING, Finished, Report, WorkerDied
 from ctc_align.corpus.engine.stages import Stages, WarningCollector, WorkerOptions, prepare_process
 from ctc_align.errors import BackendError, CtcAlignError, UsageError
 from ctc_align.extras import install_line
@@ -128,21 +128,21 @@ def enter_folder(folder: str, lock: str) -> None:
 class RayWorker:
     """An actor with the model; calls of `work` overlap: one reads, one computes, one writes."""
 
-    def load(self, options: WorkerOptions, folder: str, lock: str) -> RunFailed | None:
+    def load(self, options: WorkerOptions, folder: str, lock: str) -> CtcAlignError | None:
         """Load the model, in the driver's `folder`, which must have the run's `lock`."""
         prepare_process(options)
         try:
             enter_folder(folder, lock)
             self._stages = Stages(options, self.aligner(), WarningCollector())
         except CtcAlignError as error:
-            return RunFailed(error)
+            return error
         return None
 
     def aligner(self) -> Aligner | None:
         """Return an aligner to use instead of the one that the options name."""
         return None
 
-    def work(self, batch: UtteranceBatch) -> Finished | RunFailed:
+    def work(self, batch: UtteranceBatch) -> Finished | CtcAlignError:
         """Do a batch."""
         return self._stages.work(batch)
 
@@ -206,7 +206,7 @@ class RayPool:
         self._calls[actor.handle.work.remote(batch)] = actor, batch
         return True
 
-    def events(self, timeout_s: float) -> Iterator[BatchDone | RunFailed | WorkerDied]:
+    def events(self, timeout_s: float) -> Iterator[Report]:
         """Yield what actors have reported, after waiting at most `timeout_s` for it."""
         if not self._calls:
             time.sleep(timeout_s)
@@ -239,33 +239,35 @@ class RayPool:
             self._actors.append(actor)
             self._calls[actor.handle.load.remote(self._options, os.getcwd(), self._lock)] = actor, None
 
-    def _answer(self, call: Any, result: Any) -> Iterator[BatchDone | RunFailed | WorkerDied]:
+    def _answer(self, call: Any, result: Any) -> Iterator[Report]:
         actor, batch = self._calls[call]
-        if isinstance(result, Exception) and not _is_of_task(result):
+        # an error that a call has returned; Ray's own errors may be of this type, too, by what they wrap
+        is_of_run = isinstance(result, CtcAlignError) and not _is_of_task(result)
+        if isinstance(result, Exception) and not is_of_run and not _is_of_task(result):
             yield from self._died(actor)
             return
         del self._calls[call]
-        if isinstance(result, RunFailed):
+        if is_of_run:
             yield result
         elif batch is None:
             actor.is_ready = True
             if isinstance(result, Exception):
-                yield RunFailed(BackendError(f"a worker on Ray fails: {_last_line(result)}"))
+                yield BackendError(f"a worker on Ray fails: {_last_line(result)}")
         else:
             actor.batches.remove(batch)
             actor.closed = False
             if isinstance(result, Exception):
                 yield WorkerDied((batch,), _last_line(result), was_ready=True)
             else:
-                yield BatchDone(batch, result)
+                yield result
 
-    def _died(self, actor: _Actor) -> Iterator[RunFailed | WorkerDied]:
+    def _died(self, actor: _Actor) -> Iterator[Report]:
         """Replace an actor that has ended."""
         self._remove(actor)
         if not actor.is_ready:
             self._failed_starts += 1
             if self._failed_starts > 2 * self._workers + _FAILED_STARTS:
-                yield RunFailed(BackendError("Ray's workers die while they load the model; try fewer --workers"))
+                yield BackendError("Ray's workers die while they load the model; try fewer --workers")
         if actor.batches:
             yield WorkerDied(tuple(actor.batches), "Ray's worker ended: out of memory?", True, from_outside=True)
         self._start_missing()

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ctc_align.config import Settings
-from ctc_align.corpus.engine.batches import Finished, Outcome, RunFailed
+from ctc_align.corpus.engine.batches import Finished, Outcome
 from ctc_align.corpus.state.journal import DONE, FAILED
 from ctc_align.corpus.state.output_folder import exclusive
 from ctc_align.corpus.state.shared_texts import text_hash
@@ -199,7 +199,7 @@ class Stages:
         self.sample_rate = self.aligner.model.sample_rate if self.aligner.model else 16000
         self.log_probs = options.log_probs
 
-    def work(self, batch: UtteranceBatch) -> Finished | RunFailed:
+    def work(self, batch: UtteranceBatch) -> Finished | CtcAlignError:
         """Do a batch; calls may overlap: they compute one after the other."""
         state = self.read(batch)
         with self._turn:
@@ -253,7 +253,7 @@ class Stages:
             for state in jobs:
                 self._compute([state], timings)
 
-    def write(self, batch_state: BatchState) -> Finished | RunFailed:
+    def write(self, batch_state: BatchState) -> Finished | CtcAlignError:
         """Write the outputs of a batch, and return the outcomes of its jobs."""
         before = time.thread_time()
         outcomes = []
@@ -263,11 +263,11 @@ class Stages:
             try:
                 outcomes.append(self._outcome(state))
             except OutputError as error:
-                return RunFailed(error)
+                return error
         try:
             self.task.sync_outputs(outcomes)
         except OutputError as error:
-            return RunFailed(error)
+            return error
         batch_state.stages["writing"] = time.thread_time() - before
         warnings = self.warnings.take() if self.warnings is not None else ()
         return Finished(batch_state.batch.number, tuple(outcomes), batch_state.stages, warnings)

@@ -42,6 +42,8 @@ class Suspects:
     def __init__(self, number: Callable[[], int]) -> None:
         self._number = number
         self._queue: list[UtteranceBatch] = []
+        self._given: dict[int, UtteranceBatch] = {}
+        """The batches that workers have, by their numbers."""
         self._alone: set[int] = set()
         """The numbers of batches that workers have alone."""
         self._killed: Counter[int] = Counter()
@@ -63,9 +65,11 @@ class Suspects:
         while (suspect := self._first()) is not None:
             if not pool.offer(suspect, alone=True):
                 return
+            self._given[suspect.number] = suspect
             self._remove_first()
         while waiting and self._probe is None and pool.offer(waiting[0]):
-            waiting.popleft()
+            batch = waiting.popleft()
+            self._given[batch.number] = batch
 
     def _first(self) -> UtteranceBatch | None:
         """Return the batch that a worker gets next, alone; None without one, or where it has to wait."""
@@ -84,12 +88,13 @@ class Suspects:
         if not earlier or self._good is None:
             self._good = job
 
-    def done(self, batch: UtteranceBatch) -> None:
-        """Reset the counts of deaths: a worker has done a batch."""
-        self._alone.discard(batch.number)
+    def done(self, number: int) -> UtteranceBatch:
+        """Return the batch of a number, which a worker has done, and reset the counts of deaths."""
+        self._alone.discard(number)
         self._deaths = self._probe_deaths = self._failed_starts = 0
         self._confirm()
         self._probe = None
+        return self._given.pop(number)
 
     def take_back(self, died: WorkerDied, waiting: deque[UtteranceBatch]) -> None:
         """Queue what a dead worker had: alone, or as blamed; after a worker that was never ready, as before.
@@ -97,6 +102,8 @@ class Suspects:
         Raises:
             BackendError: workers do not start, or die of everything.
         """
+        for batch in died.batches:
+            del self._given[batch.number]
         if died.was_ready:
             self._died(died)
         else:

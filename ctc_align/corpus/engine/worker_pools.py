@@ -24,7 +24,7 @@ from dataclasses import dataclass, field, replace
 from multiprocessing import connection
 from typing import TYPE_CHECKING, Any
 
-from ctc_align.corpus.engine.batches import OUTSTANDING, BatchDone, Finished, Pool, RunFailed, WorkerDied
+from ctc_align.corpus.engine.batches import OUTSTANDING, Finished, Pool, Report, WorkerDied
 from ctc_align.corpus.engine.stages import BatchState, Stages, WarningCollector, WorkerOptions, prepare_process
 from ctc_align.errors import BackendError, CtcAlignError, UsageError
 
@@ -221,7 +221,7 @@ class ProcessPool:
             _send(slot, batch)
         return True
 
-    def events(self, timeout_s: float) -> Iterator[BatchDone | RunFailed | WorkerDied]:
+    def events(self, timeout_s: float) -> Iterator[Report]:
         """Yield what workers have reported, after waiting at most `timeout_s` for it."""
         pipes = [slot.pipe for slot in self._slots if slot.pipe is not None]
         if not pipes:
@@ -243,9 +243,7 @@ class ProcessPool:
                 batch = slot.batches.popleft()
                 slot.closed = False
                 assert batch.number == message.number
-                yield BatchDone(batch, message)
-            else:
-                yield message
+            yield message
 
     def kill(self) -> None:
         """End all workers at once."""
@@ -341,7 +339,7 @@ def work(pipe: Connection, life: Connection, parent: int, options: WorkerOptions
     try:
         _Worker(pipe, options).run()
     except CtcAlignError as error:
-        pipe.send(RunFailed(error))
+        pipe.send(error)
     except (EOFError, BrokenPipeError, ConnectionResetError):
         os._exit(1)
 
@@ -396,7 +394,7 @@ class _Worker:
         while (state := self.computed.get()) is not None:
             message = self.stages.write(state)
             self.pipe.send(message)
-            if isinstance(message, RunFailed):
+            if isinstance(message, CtcAlignError):
                 return
 
 
