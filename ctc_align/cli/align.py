@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DestinationOptions(Group):
-    """Where an alignment is written."""
+    """The files of an alignment, or standard output."""
 
     out_dir: str | None = folder_option("Folder for the outputs.", shown="the current directory")
     stdout: bool = setting(False, "Write one format (json unless --format says which) to standard output.")
