@@ -19,9 +19,8 @@ from corpus_runs import journal_line
 from rows import over_rows
 from sample_alignments import aligned, make_alignment
 
-from ctc_align.corpus.outputs.assembly import Assembly
+from ctc_align.corpus.outputs.assembly import Assembly, manifest_path, write_manifests
 from ctc_align.corpus.outputs.layout import Layout, OutputSettings, layout_for
-from ctc_align.corpus.outputs.assembly import manifest_path, write_manifests
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
 from ctc_align.corpus.state.journal import DONE, FAILED, Line
 from ctc_align.corpus.utterance import Utterance
