@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
 from planted_runs import PlantedRuns, add_option
 from schema_checks import Watch, files_against_schema
@@ -33,6 +34,8 @@ from schema_checks import Watch, files_against_schema
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
 
+hypothesis.settings.register_profile("tests", deadline=None)  # machines are busy
+hypothesis.settings.load_profile("tests")
 ROOT = Path(__file__).resolve().parent.parent
 MAX_WORKERS = 4
 collect_ignore = ["support/absent_card.py", "support/gpu_compiled.py"]

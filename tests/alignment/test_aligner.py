@@ -298,7 +298,7 @@ utterances = st.tuples(
     st.sampled_from([1, 2]),
     st.sampled_from(["spikes", "occupancy", "auto"]),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_a_batch_is_its_utterances(rows, at_once, threads, edges) -> None:
     """Random and tied scores, with and without states, too short, unspoken, unknown, empty, a last frame in part."""
     before, torch_before = batching.VALUES_AT_ONCE, torch.get_num_threads()

@@ -150,7 +150,7 @@ numbers = st.floats(-30, 120, allow_nan=False)
 
 
 @given(st.data())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_whatever_comes_edges_ascend_inside_the_audio(data: st.DataObject) -> None:
     count = data.draw(st.integers(1, 12))
     frames = data.draw(st.floats(count * 1.0, 90.0))

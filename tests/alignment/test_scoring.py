@@ -207,7 +207,7 @@ def test_a_batch_says_of_each_audio_what_it_says_alone(at_once: int, monkeypatch
 
 
 @given(st.permutations(range(6)))
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_the_order_of_the_input_does_not_matter(order: list[int]) -> None:
     texts = [*TEXTS, "ж no"]
     emissions = random_emissions(70, 8)

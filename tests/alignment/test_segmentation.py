@@ -122,7 +122,7 @@ def utterances(draw: st.DrawFn) -> tuple[list[int], list[int], Spans, int]:
 
 
 @given(utterances(), st.integers(1, 30))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_bands_are_sound(made: tuple[list[int], list[int], Spans, int], width: int) -> None:
     units, owners, spikes, frames = made
     topology = lattice.segmentation([units], [owners], PARTS, 4 * PARTS)
@@ -146,7 +146,7 @@ CROWD = ([0, 1] * 5, [0] * 10, spikes_at(*((t, t + 1) for t in range(45, 55))), 
 
 @given(utterances(), st.integers(1, 30), st.integers(0, 99))
 @example(CROWD, 1, 0)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_spans_ascend_and_hold_all_their_parts(made, width, seed) -> None:
     units, owners, spikes, frames = made
     states = torch.randn(frames, 4 * PARTS + 1, generator=torch.Generator().manual_seed(seed))
@@ -160,7 +160,7 @@ def test_spans_ascend_and_hold_all_their_parts(made, width, seed) -> None:
 
 
 @given(utterances(), st.integers(0, 99))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_a_wide_band_is_no_band(made: tuple[list[int], list[int], Spans, int], seed: int) -> None:
     units, owners, spikes, frames = made
     states = torch.randn(frames, 4 * PARTS + 1, generator=torch.Generator().manual_seed(seed))

@@ -138,7 +138,7 @@ def test_the_row_with_wildcards() -> None:
     assert with_wildcards(join(known, [0, 0], 1), known, 1) is None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     words=st.lists(st.text("abcж7é", min_size=1, max_size=4), min_size=1, max_size=6),
     heard=st.text("abc ", min_size=4, max_size=16),

@@ -305,7 +305,7 @@ def rows(spans: list[list[tuple[int, int]]], shift_ms: int = 0) -> list[list[Int
     return made
 
 
-@settings(deadline=None, max_examples=60)  # machines are busy
+@settings(max_examples=60)
 @given(ROWS, st.integers(-40, 40))
 def test_a_shift_is_the_error(spans, shift_ms) -> None:
     triples = [(str(i), ours, theirs) for i, (ours, theirs) in enumerate(zip(rows(spans, shift_ms), rows(spans)))]

@@ -461,7 +461,7 @@ def test_cues_of_a_subtitle_file_are_lit_too_and_their_breaks_are_spaces():
     assert '"one two three four"' in text_of(alignment, "whisper").replace('" ', '"')
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(random_alignments())
 def test_any_alignment_is_read(alignment):
     for style in (LIT, Style(highlight_words=True, frame_rate=25.0, times="recording")):

@@ -246,7 +246,7 @@ def test_label_studio_gets_regions_with_label_and_text():
     assert labels == {"Word", "Phone", "Sentence", "Speaker"}
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(random_alignments())
 def test_any_alignment_is_a_table_and_json(alignment):
     table = table_of(alignment, ALL_TIERS)

@@ -13,7 +13,7 @@ import praatio.textgrid
 import pympi
 import pytest
 import textgrid as textgrid_package
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from made_alignments import textgrid
 from rows import over_rows
@@ -334,7 +334,6 @@ def by_pympi(path: Path) -> dict[str, list[tuple[float, float, str]]]:
     }
 
 
-@settings(deadline=None)
 @given(swapped_alignments())
 def test_tiers_of_any_alignment(tmp_path_factory: pytest.TempPathFactory, alignment: Alignment) -> None:
     path = tmp_path_factory.mktemp("elan") / "a.eaf"

@@ -64,7 +64,7 @@ def test_a_long_run_is_cut_whole() -> None:
     assert cut("我们认为这个问题很重要。" * 800, "zh").count("我们|认为|") == 800
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(text=TEXTS, language=st.sampled_from(["ja", "zh", "th", "en"]), length=st.integers(1, 3))
 def test_every_character_is_in_one_word_wherever_a_dictionary_cuts(text: str, language: str, length: int) -> None:
     def pieces(run: str) -> list[Token]:
@@ -193,7 +193,7 @@ def check_words(text: str, **settings: object) -> None:
 
 
 @needs_uroman
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @example(text="ー \u0301 เ์", language="th")
 @example(text="٣٤ 三〇½² ²々²", language="zh-CN")
 @given(text=ANY_TEXTS, language=st.sampled_from(["en", "ar", "zh-CN", "th", "ru", "hi", "xx"]))
@@ -209,7 +209,7 @@ def test_every_word_comes_out_once_with_its_place(text: str, language: str) -> N
 
 
 @needs_uroman
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(first=ANY_TEXTS, second=ANY_TEXTS)
 def test_what_stands_across_a_space_makes_no_difference(first: str, second: str) -> None:
     """But for numbers and abbreviations, which see their neighbours: here is a language without any."""

@@ -68,7 +68,7 @@ laughs
 word Two. a—b ： 笑 <script> </script> <!-- --> < > 5 \ufeff"""
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.lists(st.sampled_from([*PIECES.split(), "<v Ann>", *[" ", "\n", "\r\n", "\n\n"] * 3]), max_size=25).map("".join),
     st.sampled_from([None, True, False]),

@@ -59,7 +59,6 @@ def test_all_letters_of_a_language_have_rules(language: str) -> None:
     assert {letter: own for letter, own in phones.items() if not set(own) <= set(IPA_PHONES)} == {}
 
 
-@settings(deadline=None)  # the first one loads letter-to-phone
 @example("か\U0001aff0", "ja")  # a tone of Taiwanese, by its name a letter of katakana
 @example("'ー", "ja")  # a length mark after something silent
 @example("fobлωa中", "ru")  # letters that look like others, beside their own and in three scripts
@@ -127,7 +126,7 @@ def test_pieces_cover_any_text_of_a_script(language: str) -> None:
     low, high = map(ord, BLOCKS[language].split("-"))
     letters = [chr(code) for code in range(low, high + 1) if unicodedata.category(chr(code))[0] in "LM"]
 
-    @settings(max_examples=150, deadline=None, database=None, derandomize=True)
+    @settings(max_examples=150, database=None, derandomize=True)
     @given(st.text(letters, min_size=1, max_size=9))
     def check(text: str) -> None:
         found = pieces(text, language)

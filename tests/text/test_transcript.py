@@ -34,7 +34,7 @@ def assert_spoken_form(spoken: str, digits: bool = False) -> None:
         assert character.lower() == character, (spoken, character)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(ANY_TEXT, LANGUAGES, st.sampled_from([None, True, False]))
 @example("ffi ﬃ ﷺ ǆ Ǆ 𝐀 ℃ №5 1⁄2 ⁻⁶ ✊🏿", "en", None)
 @example("\ud800 lone", "en", None)
@@ -58,7 +58,7 @@ def test_the_checkers_see_a_wrong_split_and_a_wrong_spoken_form() -> None:
             assert_spoken_form(spoken)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text(st.characters(max_codepoint=0x2FF)) | st.text("aB1'\"-–—.…,/:!?) "))
 def test_spaced_scripts_split_at_spaces_and_after_marks(text: str) -> None:
     words = split(text, by_character=None).words
@@ -226,7 +226,7 @@ def test_outer_punctuation(written: str, label: str) -> None:
     assert outer_punctuation_stripped(written) == label
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.text() | st.text("ab1.,'’‘\"()[]-−$%&#@+=in U"))
 def test_a_label_is_a_part_of_the_word_and_stable(word: str) -> None:
     label = outer_punctuation_stripped(word)
