@@ -1,4 +1,4 @@
-"""Kernels without compilation: the very bits of the compiled ones, and used where little is to be done."""
+"""Kernels by rows, without compilation: the same bits as the compiled kernels, and used for small problems only."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def problems() -> list[tuple[str, Batch, np.ndarray | None]]:
 
 
 def bits(given: Batch, bands: np.ndarray | None) -> list[bytes]:
-    """All that the kernels say of a batch."""
+    """Return all results of the kernels for a batch."""
     rest = given.log_probs, given.topology, given.lengths
     path = kernels.best_path(*rest, wildcard=given.wildcard, bands=bands, backend="cpu")
     occupancy = kernels.occupancy(*rest, wildcard=given.wildcard, backend="cpu")
@@ -40,8 +40,8 @@ def bits(given: Batch, bands: np.ndarray | None) -> list[bytes]:
     return [numbers.contiguous().numpy().tobytes() for numbers in found]
 
 
-class Ways:
-    """Which way calls go: by rows if `by_rows`, and how often those did all."""
+class Routes:
+    """Sends calls to the kernels by rows if `by_rows`, and counts those that did the work and those that refused."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self.by_rows, self.done, self.refused = True, 0, 0
@@ -59,33 +59,33 @@ class Ways:
 
 
 @pytest.fixture
-def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
+def routes(monkeypatch: pytest.MonkeyPatch) -> Routes:
     poison(monkeypatch)
-    return Ways(monkeypatch)
+    return Routes(monkeypatch)
 
 
-def test_the_same_bits_without_compilation(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_bits_without_compilation(routes: Routes, monkeypatch: pytest.MonkeyPatch) -> None:
     right = []
     for by_rows in (False, True):
-        ways.by_rows = by_rows
+        routes.by_rows = by_rows
         right.append({name: bits(given, bands) for name, given, bands in problems()})
     assert [name for name in right[0] if right[0][name] != right[1][name]] == []
     # Sums that scaled numbers cannot hold are refused, as by the compiled kernels.
-    assert ways.done > 4 * ways.refused > 0
+    assert routes.done > 4 * routes.refused > 0
     # The comparison can fail: another order of the sums over states, ties decided otherwise.
     name, given, bands = next(problem for problem in problems() if problem[0].startswith("tied ctc (110"))
     monkeypatch.setattr(row_kernels, "WIDTH", 24 - row_kernels.WIDTH)
     assert bits(given, bands) != right[0][name]
 
 
-def test_what_is_no_log_prob_is_left_to_the_compiled_kernels(ways: Ways) -> None:
+def test_what_is_no_log_prob_is_left_to_the_compiled_kernels(routes: Routes) -> None:
     x = torch.randn(2, 9, 4).log_softmax(2)
     x[1, 5, 2] = float("nan")
     given = Batch(x, torch.tensor([9, 9]), lattice.ctc([[1, 2], [2, 3]]))
     met = bits(given, None)
-    ways.by_rows = False
+    routes.by_rows = False
     assert met == bits(given, None)
-    assert not ways.done
+    assert not routes.done
 
 
 def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
