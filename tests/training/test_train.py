@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from made_corpus import LETTERS, WORDS, Lines, Made, make_corpus, make_letters
+from made_corpus import LETTER_WORDS, LETTERS, Lines, Made, make_corpus, make_letters
 from made_models import tiny_folder
 from small_training import SMALL, StoppedError, model_files, options, stop_at_saves
 
@@ -241,7 +241,7 @@ def test_phones_of_a_lexicon(tmp_path: Path) -> None:
     """Words that it lacks are told; of two pronunciations the one that sounds is taken; it lies beside the model."""
     said = make_letters(tmp_path, 40)
     lexicon = tmp_path / "tones.dict"
-    lines = [f"{word.lower()}\t{' '.join('P' + letter for letter in word.lower())}" for word in WORDS[1:]]
+    lines = [f"{word.lower()}\t{' '.join('P' + letter for letter in word.lower())}" for word in LETTER_WORDS[1:]]
     lines.insert(0, "mola\t0.9\tPm Pé Pl Pé")
     lexicon.write_text("\n".join(lines) + "\n", "utf-8")
     result = train(SMALL, options(tmp_path, tmp_path / "m", lexicon=str(lexicon)))

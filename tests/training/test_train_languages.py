@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from inline_corpus import inline_alignment  # noqa: F401 (a fixture)
-from made_corpus import WORDS, Lines, make_letters
+from made_corpus import LETTER_WORDS, Lines, make_letters
 from made_models import tiny_folder
 from safetensors.torch import load_file
 from small_training import SMALL, StoppedError, model_files, options, stop_at_saves
@@ -171,7 +171,7 @@ def letters(sounds: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def phones(sounds: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("phones")
-    lines = [f"{word.lower()}\t{' '.join('P' + letter for letter in word.lower())}" for word in WORDS]
+    lines = [f"{word.lower()}\t{' '.join('P' + letter for letter in word.lower())}" for word in LETTER_WORDS]
     (folder / "tones.dict").write_text("\n".join([*lines, "zwei\tPt Pe", "two\tPo Po"]) + "\n", "utf-8")
     call = options(sounds, folder / "m", lexicon=str(folder / "tones.dict"))
     return train(TINY, call).folder
