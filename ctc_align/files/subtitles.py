@@ -14,7 +14,7 @@ import functools
 import html
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from typing import TextIO
 
@@ -124,16 +124,8 @@ def without_times_lines(text: str) -> str:
     )
 
 
-@dataclass(frozen=True)
-class _TimesLine:
-    """The line of a cue's times: where it is, and what stands in it."""
-
-    index: int
-    start_s: float
-    end_s: float
-    settings: str
-    id_index: int
-    """The line of the cue's number or name; `index` for none."""
+_CueLines = tuple[int, int, SourceCue]
+"""The line of a cue's number or name (without one, of its times), the line of its times, and the cue without text."""
 
 
 def parse_subtitles(text: str, source: str, likely: str = SRT) -> Transcript:
@@ -158,13 +150,12 @@ def parse_subtitles(text: str, source: str, likely: str = SRT) -> Transcript:
     cues: list[SourceCue] = []
     pieces: list[str] = []
     offset = 0
-    header, pending = _header(lines[: rows[0].id_index], format)
-    for number, row in enumerate(rows):
-        end = rows[number + 1].id_index if number + 1 < len(rows) else len(lines)
-        payload, blocks = _payload(lines[row.index + 1 : end], format)
+    header, pending = _header(lines[: rows[0][0]], format)
+    ends = [*(id_index for id_index, _, _ in rows[1:]), len(lines)]
+    for (_, index, timed), end in zip(rows, ends):
+        payload, blocks = _payload(lines[index + 1 : end], format)
         plain = _ENTITY.sub(lambda match: _ENTITIES[match[0]], payload) if format == VTT else payload
-        name = lines[row.id_index].strip() if row.id_index < row.index else ""
-        cue = SourceCue(offset, offset + len(plain), row.start_s, row.end_s, name, row.settings, pending)
+        cue = replace(timed, char_start=offset, char_end=offset + len(plain), before=pending)
         cues.append(cue if plain == payload else replace(cue, payload=payload))
         pieces.append(plain)
         offset += len(plain) + 1
@@ -172,9 +163,9 @@ def parse_subtitles(text: str, source: str, likely: str = SRT) -> Transcript:
     return Transcript("\n".join(pieces), Subtitles(format, header, tuple(cues), pending))
 
 
-def _times_lines(lines: Sequence[str], source: str, format: str) -> list[_TimesLine]:
+def _times_lines(lines: Sequence[str], source: str, format: str) -> list[_CueLines]:
     """Return the lines of times, in order, with their cues' numbers or names."""
-    rows: list[_TimesLine] = []
+    rows: list[_CueLines] = []
     free, in_block = 0, False
     all_damaged = not any(map(_TIMES.fullmatch, lines))
     for index, line in enumerate(lines):
@@ -194,7 +185,8 @@ def _times_lines(lines: Sequence[str], source: str, format: str) -> list[_TimesL
                 )
             continue
         start_s, end_s = _seconds(match.groups()[:4]), _seconds(match.groups()[4:8])
-        rows.append(_TimesLine(index, start_s, max(end_s, start_s), (match["settings"] or "").strip(), id_index))
+        name, settings = lines[id_index].strip() if id_index < index else "", (match["settings"] or "").strip()
+        rows.append((id_index, index, SourceCue(0, 0, start_s, max(end_s, start_s), name, settings)))
         free = index + 1
     return rows
 
@@ -210,7 +202,7 @@ def _opens_cue(lines: Sequence[str], index: int, id_index: int, format: str) -> 
     return (id_index < index or format == VTT) and (id_index == 0 or not lines[id_index - 1].strip())
 
 
-def _id_index(lines: Sequence[str], index: int, free: int, format: str, rows: Sequence[_TimesLine]) -> int:
+def _id_index(lines: Sequence[str], index: int, free: int, format: str, rows: Sequence[_CueLines]) -> int:
     """Return the line of the number or name of the cue whose times are at `index`; lines before `free` are taken."""
     above = index - 1
     if above < free:
@@ -222,7 +214,7 @@ def _id_index(lines: Sequence[str], index: int, free: int, format: str, rows: Se
     # A number with a blank line below and above it, as every second line is; the right number, so that it is no text.
     alone = above == 1 or (above > 1 and not lines[above - 2].strip())
     if alone and above - 1 >= free and _NUMBER.fullmatch(lines[above - 1]):
-        before = lines[rows[-1].id_index].strip() if rows else "0"
+        before = lines[rows[-1][0]].strip() if rows else "0"
         count = len(rows) + 1
         expected = {count, int(before) + 1 if _NUMBER.fullmatch(before) else count}
         if int(lines[above - 1]) in expected:
