@@ -142,9 +142,7 @@ def test_the_citation_has_the_version() -> None:
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_runs(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_example_runs(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [name])
     runpy.run_path(str(ROOT / "examples" / f"{name}.py"), run_name="__main__")

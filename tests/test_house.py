@@ -238,9 +238,7 @@ LONG_FUNCTION = "def function():\n" + "    pass\n" * rules.MAX_FUNCTION_LINES
         ),
     ],
 )
-def test_each_rule_is_broken_by_a_fault(
-    tmp_path: Path, rule: Callable[[Path], list[str]], fine: dict[str, str], faulty: dict[str, str], fault: str
-) -> None:
+def test_each_rule_is_broken_by_a_fault(tmp_path, rule, fine, faulty, fault):
     for name, text in fine.items():
         plant(tmp_path, f"ctc_align/{name}", text)
     assert rule(tmp_path) == []

@@ -83,9 +83,7 @@ def test_the_attack_sees_a_count_of_1e999(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @over_rows(("reader", "owner", "name", "fault"), FAULTS)
-def test_the_attack_sees_faults_that_were_there(
-    tmp_path_factory, schema_watch, reader: str, owner: Any, name: str, fault: Any
-):
+def test_the_attack_sees_faults_that_were_there(tmp_path_factory, schema_watch, reader, owner, name, fault):
     assert was_seen(tmp_path_factory.mktemp("attack"), reader, owner, name, fault), f"nothing was seen in {reader}"
     schema_watch.faults.clear()  # what is planted may read, and write, what no alignment is
 

@@ -98,9 +98,7 @@ def test_a_click_on_a_word_plays_that_word_alone(open_page: Callable[..., Any], 
     [(("שלום", "לכולם,", "ABC", "היום"), " ", "rtl"), (("今", "日", "は", "。"), "", "ltr")],
     ids=["right to left", "spaceless"],
 )
-def test_other_scripts_stand_as_they_are(
-    open_page: Callable[..., Any], tmp_path: Path, texts: tuple[str, ...], between: str, direction: str
-) -> None:
+def test_other_scripts_stand_as_they_are(open_page, tmp_path, texts, between, direction):
     alignment = words_of(*texts, between=between)
     alignment.save(tmp_path / "a.html", sound=noise(2.0))
     page = open_page(tmp_path / "a.html")
@@ -154,9 +152,7 @@ def test_no_text_of_the_alignment_is_obeyed(open_page: Callable[..., Any], tmp_p
     assert counts[0] == counts[1]
 
 
-def test_a_recording_that_is_linked_plays_from_where_the_utterance_begins(
-    open_page: Callable[..., Any], tmp_path: Path, cli: Any
-) -> None:
+def test_a_recording_that_is_linked_plays_from_where_the_utterance_begins(open_page, tmp_path, cli):
     soundfile.write(tmp_path / "a talk#1.wav", noise(2.5).samples, 16000)
     alignment = replace(words_of("one", "two", "three"), audio="a talk#1.wav", offset_s=1.0)
     alignment.save(tmp_path / "a.json")

@@ -72,9 +72,7 @@ def words(path: Path) -> list[tuple[str, float, float]]:
     return [(word["text"], word["start_s"], word["end_s"]) for word in json.loads(path.read_text())["words"]]
 
 
-def test_a_compressed_matrix_of_an_archive_is_aligned_as_its_file(
-    run: Callable[..., Any], corpus: Path, tmp_path: Path
-) -> None:
+def test_a_compressed_matrix_of_an_archive_is_aligned_as_its_file(run, corpus, tmp_path):
     for audio, out in ((corpus / "two.npy", "a"), (f"{corpus}/small.ark:4", "b")):
         given = (audio, "--text", TEXTS["two"], *READING, corpus / "vocab.txt", "--format", "json")
         run("align", *given, "--out-dir", tmp_path / out)
@@ -83,9 +81,7 @@ def test_a_compressed_matrix_of_an_archive_is_aligned_as_its_file(
 
 
 @pytest.mark.parametrize("source", ["train.jsonl", "kaldi"])
-def test_a_source_of_log_probs_is_aligned(
-    run: Callable[..., Any], source: str, corpus: Path, tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_a_source_of_log_probs_is_aligned(run, source, corpus, tmp_path, request):
     """One by a worker, one in this process."""
     if source == "kaldi":
         request.getfixturevalue("inline_alignment")
@@ -132,9 +128,7 @@ def test_what_is_wrong_with_a_source_is_said(run: Callable[..., Any], corpus: Pa
 
 
 @pytest.mark.usefixtures("inline_alignment")
-def test_a_folder_of_log_probs_with_their_texts_is_aligned(
-    run: Callable[..., Any], corpus: Path, tmp_path: Path
-) -> None:
+def test_a_folder_of_log_probs_with_their_texts_is_aligned(run, corpus, tmp_path):
     folder, out = tmp_path / "folder", tmp_path / "out"
     folder.mkdir()
     (corpus / "one.npy").rename(folder / "one.npy")

@@ -77,9 +77,7 @@ def test_the_columns_of_the_languages_are_told(cli: Any) -> None:
 @pytest.mark.parametrize(
     ("table", "fault"), [("language\thours\n", "lacks script"), ("language\tscript\thours\nnl\n", "line 2 has")]
 )
-def test_a_table_of_languages_that_is_none(
-    cli: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, table: str, fault: str
-) -> None:
+def test_a_table_of_languages_that_is_none(cli, monkeypatch, tmp_path, table, fault):
     (tiny_universal(monkeypatch, tmp_path / "models") / "languages.tsv").write_text(table, "utf-8")
     assert fault in cli("models", "languages", code=2).stderr
 

@@ -55,9 +55,7 @@ def test_one_speaker_says_nothing_of_others(cli, tmp_path: Path, aligned: Alignm
     assert max(known.offsets_ms.values()) > 10
 
 
-def test_what_the_model_draws_has_no_error_against_itself_and_constants_do_no_better(
-    cli, tmp_path: Path, aligned: Alignment
-) -> None:
+def test_what_the_model_draws_has_no_error_against_itself_and_constants_do_no_better(cli, tmp_path, aligned):
     for speaker in ("anna", "bert"):
         label(tmp_path / "labels" / speaker, aligned, late_s=0.0)
     made = tmp_path / "labels" / "anna" / "demo.TextGrid"
@@ -130,9 +128,7 @@ def test_words_by_hand_in_json_are_labels_and_no_others(cli, tmp_path: Path, ali
 
 
 @pytest.mark.long
-def test_from_eight_files_on_edges_are_learnt_and_a_folder_is_taken(
-    cli, tmp_path: Path, aligned: Alignment, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_from_eight_files_on_edges_are_learnt_and_a_folder_is_taken(cli, tmp_path, aligned, monkeypatch):
     for name in ("FEWEST_STEPS", "MOST_STEPS"):
         monkeypatch.setattr(edge_learning, name, 20)
     out = tmp_path / "out"

@@ -87,9 +87,7 @@ def test_smil_of_a_book_without_ids_is_refused_before_the_work(book: Path, capsy
     assert "no element of this one has an id" in capsys.readouterr().err
 
 
-def test_each_recording_gets_its_part_and_what_none_reads_is_told(
-    book: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_each_recording_gets_its_part_and_what_none_reads_is_told(book, capsys):
     assert run(["corpus", str(book), "--out-dir", "out", "--cut-audio"]) == 0
     told = capsys.readouterr().err
     data = {name: json.loads(Path(f"out/{name}.json").read_text("utf-8")) for name in ("alpha", "beta")}
@@ -218,9 +216,7 @@ class Judging(EvenAligner):
         return replace(super().align(audio, text, name), fit=POOR if name == "b" else GOOD)
 
 
-def test_a_transcript_of_two_recordings_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inline_corpus: None, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_transcript_of_two_recordings_is_told(tmp_path, monkeypatch, inline_corpus, capsys):
     monkeypatch.setattr("inline_corpus.EvenAligner", Judging)
     texts = (SAME_TEXT, f"{SAME_TEXT[:3]}\n{SAME_TEXT[4:]}", "yes", "yes", f"{SAME_TEXT} nine", f"{SAME_TEXT} nine")
     for seed, (name, text) in enumerate(zip("abcdef", texts)):

@@ -303,9 +303,7 @@ def test_every_kind_of_source_may_say_the_language(name: str, tmp_path: Path) ->
     assert len(marks) == 3
 
 
-def test_a_language_that_nothing_knows_is_told_and_the_line_stays(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_language_that_nothing_knows_is_told_and_the_line_stays(tmp_path, caplog):
     root = write(tmp_path, {"m.jsonl": jsonl({"audio": "a.wav", "text": "nuqneH", "lang": "Klingonisch"})})
     with caplog.at_level(logging.WARNING):
         found, refused = read(root / "m.jsonl")
