@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import gc
 import gzip
+import itertools
 import json
 import os
 import random
@@ -19,6 +20,7 @@ from corpus_runs import journal_line
 from rows import over_rows
 from sample_alignments import aligned, make_alignment
 
+from ctc_align.corpus.outputs import shared_files
 from ctc_align.corpus.outputs.assembly import Assembly, manifest_path, write_manifests
 from ctc_align.corpus.outputs.layout import Layout, OutputSettings, layout_for
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
@@ -544,6 +546,13 @@ def test_every_changed_byte_is_seen(layout, overlap, audio, tmp_path_factory):
         assert found(made, utterances, lines), f"{path.name} is gone"
         path.write_bytes(whole)
     assert found(made, utterances, lines) == {}
+
+
+def test_a_shard_whose_last_bits_are_all_zero_is_whole(tmp_path):
+    packed = (gzip.compress(b"%d" % number, mtime=0) for number in itertools.count())
+    path = tmp_path / "a.gz"
+    path.write_bytes(next(data for data in packed if data[-9] == 0))
+    assert shared_files._has_zero_padding(path)
 
 
 def test_only_files_of_an_earlier_success_go_when_an_utterance_fails(audio, tmp_path):
