@@ -66,7 +66,7 @@ def compile_one(one: Specialisation, target: str) -> Resources | str:
     with tempfile.TemporaryDirectory() as folder, triton.knobs.cache.scope():
         triton.knobs.cache.dir = folder
         try:
-            return absent_card.compiled(one, target)[0]
+            return absent_card.compiled(one, target)
         except Exception as error:
             return f"{type(error).__name__}: {' '.join(str(error).split())[:500]}"
 

@@ -80,7 +80,6 @@ class Specialisation:
     constants: Mapping[tuple[int, ...], Any]
     attributes: Mapping[tuple[int, ...], Any]
     options: Mapping[str, Any]
-    grid: tuple[int, ...] = ()
 
     @cached_property
     def named(self) -> dict[str, Any]:
@@ -106,12 +105,6 @@ class Specialisation:
 def card() -> Iterator[list[Specialisation]]:
     """Pretend that there is a card; the list gets each launch, in order."""
     launched: list[Specialisation] = []
-    grids: list[tuple[int, ...]] = []
-    run = triton.runtime.jit.JITFunction.run
-
-    def launch(function: Any, *values: Any, grid: tuple[int, ...], **named: Any) -> Any:
-        grids.append(tuple(grid))
-        return run(function, *values, grid=grid, **named)
 
     def note(*, fn: Any, compile: dict[str, Any], **rest: Any) -> bool:
         options = {name: compile[name] for name in OPTIONS}
@@ -124,7 +117,6 @@ def card() -> Iterator[list[Specialisation]]:
                 compile["constants"],
                 compile["configs"][0],
                 options,
-                grids[-1],
             )
         )
         return True  # neither compiled nor run
@@ -135,7 +127,6 @@ def card() -> Iterator[list[Specialisation]]:
         mock.patch.object(torch.cuda, "device", mock.MagicMock()),
         mock.patch.object(triton.runtime.driver, "_active", Driver()),
         mock.patch.object(knobs.runtime, "jit_cache_hook", note),
-        mock.patch.object(triton.runtime.jit.JITFunction, "run", launch),
         Pretence(),
     ):
         yield launched
@@ -168,8 +159,8 @@ class Resources:
     code: int
 
 
-def compiled(one: Specialisation, target: str, **options: int) -> tuple[Resources, Mapping[str, Any]]:
-    """Compile for a target; return what it takes, and Triton's texts and binaries by their kinds.
+def compiled(one: Specialisation, target: str, **options: int) -> Resources:
+    """Compile for a target; return what it takes.
 
     `options`: of Triton's, besides those of the launch.
 
@@ -179,8 +170,8 @@ def compiled(one: Specialisation, target: str, **options: int) -> tuple[Resource
     source = ASTSource(one.function, dict(one.signature), dict(one.constants), dict(one.attributes))
     made = triton.compile(source, target=TARGETS[target], options={**one.options, **options})
     if target.startswith("gfx"):
-        return _of_amd(made.asm["amdgcn"], made.metadata.shared, len(made.asm["hsaco"])), made.asm
-    return _of_nvidia(made.asm["cubin"], made.asm["ptx"]), made.asm
+        return _of_amd(made.asm["amdgcn"], made.metadata.shared, len(made.asm["hsaco"]))
+    return _of_nvidia(made.asm["cubin"], made.asm["ptx"])
 
 
 def _of_nvidia(cubin: bytes, ptx: str) -> Resources:

@@ -68,12 +68,11 @@ def call(
     frames: int,
     dtype: torch.dtype,
     device: torch.device,
-    classes: int = CLASSES,
     *,
     bands: bool = False,
 ) -> Any:
     """Call a function of the kernels' door with log-probs that nobody has written."""
-    x = torch.empty(topology.batch, frames, classes, dtype=dtype, device=device)
+    x = torch.empty(topology.batch, frames, CLASSES, dtype=dtype, device=device)
     wildcard = torch.empty(topology.batch, frames, device=device) if topology.has_wildcard else None
     limits = {}
     if bands:

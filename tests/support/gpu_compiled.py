@@ -51,10 +51,10 @@ def wanted(sample: bool) -> Iterator[tuple[str, Specialisation, str]]:
 
 def main() -> None:
     for target, one, name in wanted(sys.argv[1:] == ["sample"]):
-        made = dataclasses.asdict(absent_card.compiled(one, target)[0])
+        made = dataclasses.asdict(absent_card.compiled(one, target))
         print(json.dumps({"target": target, "kernel": one.kernel, "call": name, **one.named, **made}), flush=True)
         if one.kernel == "posterior posterior" and one.named["LOG"] and target == "sm_90":
-            made = dataclasses.asdict(absent_card.compiled(one, target, maxnreg=32)[0])
+            made = dataclasses.asdict(absent_card.compiled(one, target, maxnreg=32))
             print(json.dumps({"target": target, "kernel": "starved", **made}), flush=True)
 
 
