@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -97,9 +96,3 @@ def show_machine(here: Mapping[str, Any]) -> None:
     print(f"{here['processor']}, {here['cores']} cores, {here['threads']} threads; {versions}")
     if hasattr(os, "getloadavg"):
         print(f"load before the start: {os.getloadavg()[0]:.1f} (ratios of a busy machine say little)")
-
-
-def chromium(playwright: Any) -> Any:
-    """Return a Chromium that is on the path, started."""
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))))
-    return playwright.chromium.launch(executable_path=program, args=["--no-sandbox"] if os.geteuid() == 0 else [])

@@ -12,8 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from measuring import chromium, parser_of  # isort: skip
+from measuring import parser_of  # isort: skip
 from long_pages import hour_page
+
+from page_pictures import chromium
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """Pictures in which word edges are drawn by eye: waveform, spectrogram and energies, at 2.6 pixels a millisecond.
 
-    python tests/benchmarks/label_pictures.py AUDIO TEXT OUT_DIR [--edges WORDS.tsv]
+    python tools/label_pictures.py AUDIO TEXT OUT_DIR [--edges WORDS.tsv]
 
 TEXT is a file with what is said. OUT_DIR gets `words.txt` (a word a line), `overview.png` (the whole utterance) and
 `000.png`, `001.png`, … (windows of 450 ms, each 350 ms after the one before). Nothing in them comes from a model. With
@@ -10,6 +10,7 @@ and for checks. The rules for drawing edges are in `docs/labelling.md`.
 
 from __future__ import annotations
 
+import argparse
 import csv
 import sys
 from collections.abc import Sequence
@@ -18,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from measuring import parser_of
 from numpy.lib.stride_tricks import sliding_window_view
 
 from ctc_align.audio.loading import load_audio
@@ -251,7 +251,7 @@ def write_pictures(picture: Picture, words: Sequence[str], folder: Path) -> int:
 
 
 def main() -> int:
-    parser = parser_of(__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("audio", type=Path)
     parser.add_argument("text", type=Path)
     parser.add_argument("out_dir", type=Path)

@@ -1,16 +1,15 @@
 """The pictures of the explanations, of the demo's first words: occupancy.png, spikes.png and topologies.svg.
 
-python tests/benchmarks/explanation_pictures.py
+python tools/explanation_pictures.py
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import soundfile
-from matplotlib.figure import Figure
-from measuring import ROOT
 
 import ctc_align
 from ctc_align import functional
@@ -18,7 +17,9 @@ from ctc_align.evaluate import occupancy_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
+ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "pictures"
 DEMO = ROOT / "ctc_align" / "demo"
 WORDS = 2
@@ -47,6 +48,8 @@ def labels(emissions: ctc_align.Emissions) -> list[str]:
 
 def spikes_figure(log_probs: Any, ids: list[int], blank: int, words: Any, names: list[str]) -> Figure:
     """Return the sound, the posteriors of the tokens where CTC finds them, and the edges of the alignment."""
+    from matplotlib.figure import Figure
+
     samples, rate = soundfile.read(DEMO / "demo.flac", frames=round(words[-1].end_s * 16000))
     figure = Figure(figsize=(9, 4.6), layout="constrained")
     sound, spikes = figure.subplots(2, 1, sharex=True, height_ratios=[2, 3])
