@@ -16,7 +16,7 @@ from ctc_align.alignment.edges import duration_of, edges_warning, refines_edges
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, EmissionsError, LexiconError, UsageError
 from ctc_align.kernels.batching import KernelSteps
-from ctc_align.models import AcousticModel
+from ctc_align.models.acoustic_model import AcousticModel, check_coverage
 from ctc_align.models.calibration import Calibration
 from ctc_align.models.confidence_network import ConfidenceNetwork
 from ctc_align.models.edge_network import EdgeNetwork
@@ -28,6 +28,8 @@ _BOOK_CHARS = 20_000
 """Longer transcripts are cached."""
 READ, LISTENED = 0.05, 0.7
 """The share of an alignment that is done when the recording has been read, and when the model has run."""
+_UNHEARD_S = 0.5
+"""Sound at the end that log-probs of others may leave out."""
 EACH_BATCH = 0.03
 """The share of the rest that each batch of kernel work counts as: the number of batches is not known before."""
 
@@ -119,8 +121,12 @@ class ModelEmissions:
     def run(requests: Sequence[ModelEmissions]) -> Sequence[Emissions]:
         model = requests[0].model
         if len(requests) == 1 and requests[0].progress is not None:
-            return [model.emissions(requests[0].audio, requests[0].progress)]
-        return model.emissions_batch([request.audio for request in requests])
+            results = [model.emissions(requests[0].audio, requests[0].progress)]
+        else:
+            results = model.emissions_batch([request.audio for request in requests])
+        for result in results:
+            check_coverage(result, f"model {model.name}", model.receptive_field_s)
+        return results
 
 
 @dataclass(frozen=True)
@@ -230,8 +236,10 @@ def checked_emissions(emissions: Emissions) -> Emissions:
     last_s = units.frames_to_seconds(frames - 1, checked.frame_shift_s) + checked.first_frame_s
     if checked.duration_s is not None and checked.duration_s <= last_s:
         raise EmissionsError(
-            f"{name}: {frames} frames of {checked.frame_shift_s} s do not fit into duration_s {checked.duration_s}"
+            f"{name}: expected a frame shift of at most {checked.duration_s / frames:.3g} s: {frames} frames of "
+            f"{checked.frame_shift_s} s do not fit into duration_s {checked.duration_s}"
         )
+    check_coverage(checked, name, _UNHEARD_S)
     if checked.states is None:
         return checked
     states = torch.as_tensor(checked.states).detach().to(checked.log_probs.device, torch.float32)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ctc_align.errors import BackendError, UsageError
+from ctc_align import units
+from ctc_align.errors import BackendError, EmissionsError, UsageError
 from ctc_align.types import Audio, Emissions
 
 if TYPE_CHECKING:
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from ctc_align.models.edge_network import EdgeNetwork
 
 
+FEW_FRAMES = 3
+"""Networks round the number of their frames in different ways; a larger difference has another cause."""
 HF, TORCHAUDIO, ONNX = "hf:", "torchaudio:", "onnx:"
 """The prefixes of the names of models, one for each family."""
 
@@ -101,6 +104,19 @@ class AcousticModel(ABC):
 
         An error of one audio is raised for all.
         """
+
+
+def check_coverage(emissions: Emissions, name: str, beyond_s: float) -> None:
+    """Raise EmissionsError unless frames go on to the end of the sound, but for a few and for `beyond_s` seconds."""
+    if emissions.duration_s is None:
+        return
+    frames, shift_s, duration_s = len(emissions.log_probs), emissions.frame_shift_s, emissions.duration_s
+    covered_s = emissions.first_frame_s + units.frames_to_seconds(frames, shift_s)
+    if duration_s - covered_s > units.frames_to_seconds(FEW_FRAMES, shift_s) + beyond_s:
+        raise EmissionsError(
+            f"{name}: {frames} frames of {shift_s:g} s end at {covered_s:.4g} s of {duration_s:.4g} s of sound: "
+            f"either frame_shift_s is {duration_s / frames:.3g}, or the model takes only short sound: give it pieces"
+        )
 
 
 def resolve_device(device: str | torch.device = "auto") -> torch.device:

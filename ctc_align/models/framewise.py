@@ -7,16 +7,20 @@ and chunks out of its results.
 A long recording goes through in chunks with `context` more frames on both sides, whose outputs are dropped; the rest is
 joined on the frame grid. The result equals that of one pass where a network sees no further than its context;
 attention over the whole utterance sees less than in one pass, an effect that fades with the context.
+
+Some networks take only short sound, such as 30 s: for more they return the frames of 30 s, or fail. Each pass is
+compared with its sound. After the first that is short, trials find the limit, and chunks keep within it.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -24,9 +28,12 @@ from torch import nn
 
 from ctc_align import units
 from ctc_align.config import Settings
-from ctc_align.errors import AudioError, EmissionsError
-from ctc_align.models.acoustic_model import AcousticModel
+from ctc_align.errors import AudioError, EmissionsError, one_line
+from ctc_align.models.acoustic_model import FEW_FRAMES, AcousticModel
 from ctc_align.types import Audio, Emissions
+
+logger = logging.getLogger(__name__)
+Result = TypeVar("Result")
 
 # Frame times. A network with one frame for every 320 samples does not begin at 0 and does not end with the recording:
 # its first frame sees samples 0 to 399, and the last samples may be too few for one more. The duration divided by the
@@ -273,6 +280,16 @@ ACCELERATED = 8
 """A pass on a device other than the CPU may hold this many times a chunk and its context."""
 BLOCK = 2**17
 """Statistics are gathered from this many samples at once."""
+LEAST_LIMIT_S, USUAL_LIMIT_S = 1.0, 30.0
+"""A network that fails on a second of sound fails for another reason; 30 s is what Whisper takes."""
+
+
+class PassError(EmissionsError):
+    """A network failed on sound of `frames` frames, or returned only `got` frames of it."""
+
+    def __init__(self, message: str, frames: int, got: int | None = None) -> None:
+        super().__init__(message)
+        self.frames, self.got = frames, got
 
 
 @dataclass(frozen=True)
@@ -344,7 +361,8 @@ class NetworkFacts:
     `grid` leads from samples to frames; its first `front` layers make the inputs (features), the rest is the network.
     With `pads`, utterances of different lengths may share a pass; otherwise only those of as many frames.
     `stem` is the convolution before the `norms` over time, if there are any. Samples are standardised over the
-    utterance where there is a `norm_epsilon`, which is added to their variance.
+    utterance where there is a `norm_epsilon`, which is added to their variance. With `overlong`, the network pads what
+    it takes (to 30 s, say), and its output is cut to the sound.
     """
 
     name: str
@@ -357,6 +375,7 @@ class NetworkFacts:
     norms: tuple[tuple[nn.Module, str], ...] = ()
     stem: nn.Module | None = None
     norm_epsilon: float | None = None
+    overlong: bool = False
 
 
 class FrameModel(AcousticModel):
@@ -387,6 +406,8 @@ class FrameModel(AcousticModel):
         self.network = network.to(device, self.precision).eval()
         self._inner = facts.grid.after(facts.front)
         self._guard = Guard(network, facts.norms)
+        self._limit: int | None = None
+        """Most frames that the network takes in one pass; None until a pass was short."""
 
     def _signal(self, audio: Audio) -> Signal:
         """Return the network's inputs of an utterance: its samples."""
@@ -406,9 +427,11 @@ class FrameModel(AcousticModel):
 
         Raises:
             AudioError: another rate, or too short for one frame.
-            EmissionsError: the network's arithmetic overflowed.
+            EmissionsError: the network's arithmetic overflowed, the network fails, or its frames do not cover the
+                sound.
         """
-        log_probs = self._in_chunks(self._checked_signal(audio), progress)
+        signal = self._checked_signal(audio)
+        log_probs = self._within_limit([signal], lambda: self._in_chunks(signal, progress))
         if progress:
             progress(1.0)
         return self._emissions(audio, log_probs)
@@ -420,16 +443,92 @@ class FrameModel(AcousticModel):
         Raises as `emissions`.
         """
         signals = [self._checked_signal(audio) for audio in audios]
+        log_probs = self._within_limit(signals, lambda: self._in_batches(signals))
+        return [self._emissions(audio, log_probs[index]) for index, audio in enumerate(audios)]
+
+    def _in_batches(self, signals: Sequence[Signal]) -> dict[int, torch.Tensor]:
+        """Return log-probs (T, C) of utterances by their index; those that fit into a chunk share passes."""
         frames = [self._inner.frames(len(signal)) for signal in signals]
         log_probs: dict[int, torch.Tensor] = {}
-        short = [index for index, count in enumerate(frames) if count <= self.chunk_frames]
+        most = min(self.chunk_frames, self._limit or self.chunk_frames)
+        short = [index for index, count in enumerate(frames) if count <= most]
         counts = [frames[index] for index in short]
         for group in by_length(counts, pads=self.facts.pads, most=self._pass_frames):
             indices = [short[k] for k in group]
             log_probs |= zip(indices, self._in_one_pass([signals[index] for index in indices]))
         for index in set(range(len(signals))) - set(short):
             log_probs[index] = self._in_chunks(signals[index], None)
-        return [self._emissions(audio, log_probs[index]) for index, audio in enumerate(audios)]
+        return log_probs
+
+    def _within_limit(self, signals: Sequence[Signal], run: Callable[[], Result]) -> Result:
+        """Return what `run` returns; if a pass of it is short, find the network's limit and run again."""
+        try:
+            return run()
+        except PassError as error:
+            if self._limit is not None:
+                raise
+            self._limit = self._found_limit(max(signals, key=len), error)
+        chunk, context = self._chunk_within(self._limit)
+        limit_s, chunk_s, context_s = (
+            math.floor(10 * units.frames_to_seconds(count, self.frame_shift_s)) / 10
+            for count in (self._limit, chunk, context)
+        )
+        with_context = f" --set context_s={context_s:g}" if context < self.context_frames else ""
+        logger.warning(
+            "model %s: its network takes at most %g s at once (%d frames): longer sound goes through it in overlapping "
+            "pieces; --set chunk_s=%g%s saves the trials that found this",
+            *(self.name, limit_s, self._limit, chunk_s, with_context),
+        )
+        return run()
+
+    def _found_limit(self, signal: Signal, error: PassError) -> int:
+        """Return the most frames that pass, found between a second and the frames of `error` by bisection.
+
+        It is exact, so that chunks do not depend on the recording that was short first.
+        """
+        together = self.grid.together  # all counts are of groups of frames that the network takes as one
+        below = max(1, units.seconds_to_frames(LEAST_LIMIT_S, self.frame_shift_s) // together)
+        above = -(-error.frames // together)
+        # a network that always returns a frame less than its grid is not short
+        usual = self._missing(signal, below * together) if below < above else None
+        if usual is None or usual > FEW_FRAMES or self._missing(signal, error.frames) == usual:
+            raise error
+        most = units.seconds_to_frames(USUAL_LIMIT_S, self.frame_shift_s) if error.got is None else error.got + usual
+        guesses = [most // together, most // together + 1]
+        while above - below > 1:
+            middle = guesses.pop(0) if guesses else (below + above) // 2
+            if below < middle < above:
+                missing = self._missing(signal, middle * together)
+                below, above = (middle, above) if missing is not None and missing <= usual else (below, middle)
+        return below * together
+
+    def _missing(self, signal: Signal, frames: int) -> int | None:
+        """Return how many of a signal's first `frames` frames a pass leaves out; None if the network fails."""
+        inputs = self._inner.inputs(0, frames)[1] - self._overhang * self._inner.stride
+        try:
+            return max(0, frames - self._log_probs(signal.take(0, inputs)[None], None).shape[1])
+        except PassError:
+            return None
+
+    @property
+    def _overhang(self) -> int:
+        """Frames that the inputs of a chunk hold beyond its end, where layers are padded."""
+        return self._inner.frames(self._inner.inputs(0, self.chunk_frames)[1]) - self.chunk_frames
+
+    def _chunk_within(self, limit: int) -> tuple[int, int]:
+        """Return frames of a chunk, and of its context on either side, whose pass keeps within `limit` frames."""
+        together = self.grid.together
+        most = (limit - self._overhang) // together
+        context = min(-(-self.context_frames // together), most // 4)
+        return max(1, most - 2 * context) * together, context * together
+
+    def _plan(self, frames: int) -> list[tuple[int, int, int, int]]:
+        """Return the chunks of an utterance (`plan_chunks`), as the settings ask for unless one exceeds the limit."""
+        chunks = plan_chunks(frames, self.chunk_frames, self.context_frames, self.grid.together)
+        widest = max(end - begin for begin, _, _, end in chunks) + (self._overhang if len(chunks) > 1 else 0)
+        if self._limit is None or widest <= self._limit:
+            return chunks
+        return plan_chunks(frames, *self._chunk_within(self._limit), self.grid.together)
 
     def _checked_signal(self, audio: Audio) -> Signal:
         least = self.grid.together
@@ -445,7 +544,7 @@ class FrameModel(AcousticModel):
     def _in_chunks(self, signal: Signal, progress: Callable[[float], None] | None) -> torch.Tensor:
         """Return log-probs (T, C) of an utterance of any length."""
         frames = self._inner.frames(len(signal))
-        chunks = plan_chunks(frames, self.chunk_frames, self.context_frames, self.grid.together)
+        chunks = self._plan(frames)
         if len(chunks) == 1:
             return self._in_one_pass([signal])[0]
         log_probs = torch.empty(frames, len(self.vocab), device=self.device)
@@ -453,7 +552,7 @@ class FrameModel(AcousticModel):
             for begin, first, last, end in chunks:
                 first_input, last_input = self._inner.inputs(begin, end)
                 cut = signal.take(first_input, len(signal) if end == frames else last_input)
-                outputs = self._log_probs(cut[None], None)[0]
+                outputs = self._pass(cut[None], None)[0]
                 log_probs[first:last] = outputs[first - begin : last - begin]
                 if progress:
                     progress(last / frames)
@@ -475,13 +574,55 @@ class FrameModel(AcousticModel):
         levels = [self._inner.levels(length) for length in lengths]
         padded = self.facts.pads and min(lengths) < max(lengths)
         with self._guard.padded(levels):
-            outputs = self._log_probs(inputs, torch.tensor(lengths) if padded else None)
+            outputs = self._pass(inputs, torch.tensor(lengths) if padded else None)
         return [output[: level[-1]].clone() for output, level in zip(outputs, levels)]
 
+    def _pass(self, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+        """Return log-probs (B, T, C) of one pass, T the frames of the grid.
+
+        Raises:
+            PassError: the network fails, or returns fewer frames.
+            EmissionsError: it returns more frames.
+        """
+        outputs, frames = self._log_probs(inputs, lengths), self._inner.frames(inputs.shape[1])
+        missing = frames - outputs.shape[1]
+        if missing > FEW_FRAMES or (missing < -FEW_FRAMES and not self.facts.overlong):
+            seconds = units.frames_to_seconds(frames, self.frame_shift_s)
+            said = (
+                f"model {self.name}: its network returns {outputs.shape[1]} frames of {seconds:.4g} s of sound, which "
+                f"are {frames} at {self.frame_shift_s:g} s: "
+            )
+            if missing < 0:
+                shift_s = seconds / outputs.shape[1]
+                raise EmissionsError(f"{said}its frame shift is {shift_s:.3g} s, or it pads its input: export it again")
+            cure = "does it take only short sound? Then set chunk_s to what it takes (20, say)"
+            raise PassError(f"{said}{cure}", frames, outputs.shape[1])
+        if missing > 0:  # the last one is the best guess of what the few would be
+            return torch.cat([outputs, outputs[:, -1:].expand(-1, missing, -1)], 1)
+        return outputs[:, :frames]
+
     def _log_probs(self, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
-        """Return log-probs (B, T, C) float32 on the model's device."""
+        """Return log-probs (B, T, C) float32 on the model's device, of as many frames as the network returns.
+
+        Raises:
+            PassError: the network fails.
+            EmissionsError: there is not enough memory, or numbers overflow.
+        """
         ends = None if lengths is None else lengths.to(self.device)
-        log_probs = self._logits(inputs.to(self.device, self.precision), ends).float().log_softmax(-1)
+        try:
+            logits = self._logits(inputs.to(self.device, self.precision), ends)
+        except Exception as error:  # of any kind, as networks have no contract
+            frames = self._inner.frames(inputs.shape[1])
+            seconds, reason = (
+                units.frames_to_seconds(frames, self.frame_shift_s),
+                one_line(error).removeprefix(f"model {self.name}: "),
+            )
+            said = f"model {self.name}: its network fails on {seconds:.4g} s of sound ({frames} frames)"
+            if isinstance(error, MemoryError) or "memory" in reason.lower():
+                raise EmissionsError(f"{said}: not enough memory: set chunk_s to less (20, say): {reason}") from error
+            cure = "if it takes only short sound, set chunk_s to what it takes (20, say)"
+            raise PassError(f"{said}: {reason}; {cure}", frames) from error
+        log_probs = logits.float().log_softmax(-1)
         if self.precision is not torch.float32 and bool(log_probs.isnan().any()):
             kind = str(self.precision).removeprefix("torch.")
             raise EmissionsError(f"model {self.name}: its numbers overflow in {kind}: set precision to float32")

@@ -5,6 +5,7 @@ See `ctc_align.models.onnx_description` for that file. A network that is loaded 
 - *Where do its frames lie?* Unless its layers are known, the number of frames of ever longer noise shows how many
   inputs a frame needs; in a stack of convolutions with equal padding at both ends, the first frame is centred on half
   of the inputs that it needs.
+  A network that pads its input to a fixed length returns frames beyond the sound; they are cut off.
 - *Which utterances may go through together?* Those of different lengths if noise gives the same log-probs beside longer
   noise as alone; else those of one length; else one by one (networks exported for one utterance, or quantised by the
   loudest value of the batch).
@@ -24,7 +25,7 @@ from ctc_align import units
 from ctc_align.config import Settings
 from ctc_align.errors import BackendError, CtcAlignError, EmissionsError, UsageError, one_line
 from ctc_align.extras import install_line
-from ctc_align.models.acoustic_model import ONNX, resolve_device
+from ctc_align.models.acoustic_model import FEW_FRAMES, ONNX, resolve_device
 from ctc_align.models.framewise import Convolution, FrameGrid, FrameModel, NetworkFacts, Signal
 from ctc_align.models.onnx_description import KaldiFbank, NemoMel, OnnxDescription, describe, normalisation, vocabulary
 from ctc_align.types import Audio
@@ -36,6 +37,10 @@ _NORM_EPSILON = 1e-7
 _SAME = 5e-5
 """Log-probs that differ by less are equal but for rounding."""
 _LEAST_INPUTS = 100
+_MORE = (10, 23)
+"""Strides of noise that give as many frames more; no block of frames divides both."""
+_FURTHER = 97
+"""Strides that show a frame shift that is wrong by a hundredth, if the network takes as much sound."""
 _NOISE_LEVEL = 0.1
 _SEED = 20
 
@@ -69,6 +74,7 @@ def load(name: str, device: str | torch.device, settings: Settings) -> FrameMode
         grid=FrameGrid((*trial.front, *trial.layers())),
         front=len(trial.front),
         pads=sharing == PADDED,
+        overlong=trial.overlong,
         norm_epsilon=_NORM_EPSILON if description.waveform.normalise == "utterance" else None,
     )
     return OnnxModel(facts, network, description, settings, alone=sharing == ALONE)
@@ -119,20 +125,26 @@ class Trial:
         self.shortest = max(_LEAST_INPUTS if self.front else rate, 4 * self.stride)
         self._bins = () if front is None else (front.bins,)
         self.classes = int(self._run(self._noise(1, self.shortest)).shape[2])
+        counts = {more: self._frames(self.shortest + more * self.stride) for more in (0, *_MORE)}
+        # a network that pads its input to blocks returns whole blocks, and at least the frames of the sound
+        block = math.gcd(*counts.values())
+        beyond = [count - self.shortest / self.stride - more for more, count in counts.items()]
+        self.overlong = 1 < block >= max(beyond) and min(beyond) >= -FEW_FRAMES
 
     def layers(self) -> tuple[Convolution, ...]:
         """Return the network's convolutions over time: as described, else one that is equal to them all."""
         count = self._frames(self.shortest)
         if not self.description.layers:
-            return (self._measured(count),)
+            return (Convolution(self.stride, self.stride) if self.overlong else self._measured(count),)
         layers = tuple(Convolution(*layer) for layer in self.description.layers)
         grid = FrameGrid(layers)
         lengths = (self.shortest, self.shortest + 1, self.shortest + self.stride - 1)
         counts = [count, *map(self._frames, lengths[1:])]
-        if grid.stride == self.stride and [grid.frames(length) for length in lengths] == counts:
+        described = [grid.frames(length) for length in lengths]
+        if grid.stride == self.stride and (described == counts or self.overlong):
             return layers
         raise UsageError(
-            f"model {self.name}: layers: they make {[grid.frames(length) for length in lengths]} frames of "
+            f"model {self.name}: layers: they make {described} frames of "
             f"{list(lengths)} inputs, stride {grid.stride}; the network makes {counts}, stride {self.stride}: "
             "correct them, or leave them out to have the position of the frames measured"
         )
@@ -174,12 +186,14 @@ class Trial:
 
     def _measured(self, count: int) -> Convolution:
         """Return a convolution with as many frames as the network for any number of inputs."""
-        ten = 10 * self.stride
-        more = self._frames(self.shortest + ten) - count
-        if more != 10:
+        more = _MORE[-1] if self._limited(_FURTHER) else _FURTHER
+        grown = self._frames(self.shortest + more * self.stride) - count
+        if grown != more:
+            declared_s = self.description.frame_shift_s
+            fits = f"about {declared_s * more / grown:.2g} would fit" if grown > 0 else "correct it"
             raise UsageError(
-                f"model {self.name}: frame_shift_s: {self.description.frame_shift_s:g} s are {self.stride} inputs, but "
-                f"{ten} inputs more gave {more} frames instead of 10: correct it"
+                f"model {self.name}: frame_shift_s: {declared_s:g} s are {self.stride} inputs, but "
+                f"{more * self.stride} inputs more gave {grown} frames instead of {more}: {fits}"
             )
         below, above = self.shortest, self.shortest + self.stride
         while above - below > 1:
@@ -188,6 +202,15 @@ class Trial:
         needed = above - count * self.stride
         padding = max(0, -(-(self.stride - needed) // 2))
         return Convolution(needed + 2 * padding, self.stride, padding)
+
+    def _limited(self, more: int) -> bool:
+        """Return whether the network fails on `more` strides more, or returns no frames for the last of them."""
+        try:
+            return self._frames(self.shortest + more * self.stride) == self._frames(
+                self.shortest + (more - FEW_FRAMES) * self.stride
+            )
+        except UsageError:
+            return True
 
     def _frames(self, inputs: int) -> int:
         return int(self._run(self._noise(1, inputs)).shape[1])

@@ -153,6 +153,10 @@ def test_offset_and_duration_are_handed_on_and_bound_the_frames() -> None:
     assert alignment.words[0].end_s == 0.061
     with pytest.raises(EmissionsError, match=r"4 frames of 0\.02 s do not fit into duration_s 0\.06$"):
         ALIGNER.align(planted(path, duration_s=0.06), "ab")
+    with pytest.raises(
+        EmissionsError, match=r"4 frames of 0\.02 s end at 0\.08 s of 1\.2 s .*either frame_shift_s is 0\.3,"
+    ):
+        ALIGNER.align(planted(path, duration_s=1.2), "ab")
 
 
 @pytest.mark.parametrize("call", [ALIGNER.align, ALIGNER.score])

@@ -114,6 +114,49 @@ def test_half_precision_says_nearly_the_same(kind: str, folder: Folder) -> None:
     assert chunked.shape == rounded.shape
 
 
+@pytest.mark.parametrize("kind", ["wav2vec2-group", "sew", "wav2vec2-bert", "wav2vec2-adapter"])
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_network_that_takes_only_short_sound_gets_it_in_pieces(
+    kind: str, fails: bool, folder: Folder, monkeypatch, caplog
+) -> None:
+    """As with chunk_s and context_s that keep within what it takes; without them nothing of the sound is lost."""
+    model, heard = loaded(folder(kind)), sound(9 * 16000)
+    limit, free = round(4.0 / model.frame_shift_s), type(model)._logits
+
+    def limited(self: FrameModel, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+        logits = free(self, inputs, lengths)
+        if fails and logits.shape[1] > limit:
+            raise RuntimeError(f"The size of tensor a ({logits.shape[1]}) must match the size of tensor b ({limit})")
+        return logits[:, :limit]
+
+    short = model.emissions(sound(3 * 16000)).log_probs
+    expected = loaded(folder(kind), chunk_s=2.0, context_s=1.0).emissions(heard).log_probs
+    monkeypatch.setattr(type(model), "_logits", limited)
+    found, *others = (each.log_probs for each in model.emissions_batch([heard, sound(3 * 16000), sound(1600)]))
+    assert len(found) == model.grid.frames(9 * 16000)
+    assert f"takes at most {limit * model.frame_shift_s:g} s at once ({limit} frames)" in caplog.text
+    assert float((found - expected).abs().mean()) < 0.05, "other seams, but the same sound"
+    torch.testing.assert_close(others[0], short, atol=1e-4, rtol=0)
+    torch.testing.assert_close(model.emissions(heard).log_probs, found, atol=1e-4, rtol=0)
+
+
+def test_a_network_that_fails_or_is_short_on_any_sound_is_told(folder: Folder, monkeypatch) -> None:
+    model = loaded(folder("wav2vec2-layer"))
+    free = type(model)._logits
+    for wrong, says in (
+        (lambda logits: logits[:, ::2], r"returns 50 frames of 1\.98 s of sound, which are 99 .*set chunk_s"),
+        (
+            lambda logits: logits.repeat_interleave(2, 1),
+            r"returns 198 frames of .*its frame shift is 0\.01 s, or it pads",
+        ),
+        (lambda logits: logits.nonsense, "its network fails on 1.98 s of sound .*no attribute 'nonsense'"),
+    ):
+        monkeypatch.setattr(type(model), "_logits", lambda *given, wrong=wrong: wrong(free(*given)))
+        with pytest.raises(EmissionsError, match=says) as caught:
+            model.emissions(sound(2 * 16000))
+        assert "\n" not in str(caught.value)
+
+
 def test_precision_is_half_on_cuda_only_and_numbers_that_overflow_are_told(folder: Folder) -> None:
     from ctc_align.models.framewise import precision_of
 

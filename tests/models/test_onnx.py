@@ -16,7 +16,7 @@ from made_onnx import KINDS, LETTERS, METADATA, Made, write, write_tokens
 from made_sounds import babble
 
 from ctc_align.config import Settings
-from ctc_align.errors import AudioError, BackendError, ConfigError, UsageError
+from ctc_align.errors import AudioError, BackendError, ConfigError, EmissionsError, UsageError
 from ctc_align.models import load_model
 from ctc_align.models.onnx_description import KaldiFbank, NemoMel, from_metadata, normalisation
 from ctc_align.models.onnx_model import OnnxModel
@@ -226,7 +226,7 @@ SHIFTED = 'features = "nemo-mel"\nframe_shift_s = '
         (f"{NEMO}layers = [[3]]\n", ConfigError, "layers: expected lists of kernel"),
         (f"{NEMO}layers = [[0x{'f' * 5000}]]\n", ConfigError, "layers: .* that cannot be shown"),
         (f"{NEMO}layers = [[3, 4]]\n", UsageError, r"layers: they make .* the network makes \[25, 26, 26\]"),
-        (f"{SHIFTED}0.02\n", UsageError, "20 inputs more gave 5 frames instead of 10"),
+        (f"{SHIFTED}0.02\n", UsageError, "194 inputs more gave 49 frames instead of 97: about 0.04 would fit"),
         (f"{SHIFTED}0.025\n", UsageError, "a multiple of 0.01, got 0.025"),
         (f"{NEMO}[nemo-mel]\nbins = 64\n", UsageError, r"\(N, 80, T\) does not take 64 channels of nemo-mel"),
         ('features = "waveform"\nframe_shift_s = 0.04\n', UsageError, "does not take a waveform"),
@@ -272,3 +272,61 @@ def test_devices_precisions_and_extras_that_are_not_there(tmp_path: Path, monkey
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     with pytest.raises(UsageError, match=r"pip install 'ctc-align\[onnx\]'"):
         load_model(f"onnx:{tmp_path / 'model.onnx'}")
+
+
+@pytest.mark.parametrize("kind", ["nemo", "icefall", "waveform"])
+@pytest.mark.parametrize("beyond", ["cut", "fail"])
+def test_a_network_that_takes_only_short_sound_gets_it_in_pieces(kind: str, beyond: str, tmp_path, caplog) -> None:
+    """Three seconds at once, cut off there or failing beyond: the same log-probs as of a network without a limit."""
+    free, limit = loaded(tmp_path / "free", kind), round(3.0 / (0.02 if kind == "waveform" else 0.04))
+    made = replace(KINDS[kind], limit=limit, beyond=beyond)
+    name = checkpoint(tmp_path / "made", made, METADATA.get(kind), TOML.get(kind, ""))
+    short, long = [audio(seconds, seed) for seed, seconds in enumerate((1.3, 2.9))], [audio(9.37, 7), audio(3.1, 8)]
+    model = load_model(name, device="cpu")
+    before = [model.emissions(heard).log_probs for heard in short]
+    together = model.emissions_batch([*short, *long])
+    for heard, found in zip([*short, *long], together):
+        assert float((found.log_probs - free.emissions(heard).log_probs).abs().max()) < 1e-4
+        assert float((found.log_probs - model.emissions(heard).log_probs).abs().max()) < 1e-4
+    for first, heard in zip(before, short):
+        assert torch.equal(model.emissions(heard).log_probs, first), "what is known of the limit changes nothing"
+    [said] = [record.getMessage() for record in caplog.records]
+    assert f"takes at most 3 s at once ({limit} frames)" in said
+    assert "--set chunk_s=1.6 --set context_s=0.7" in said.replace("chunk_s=1.5 ", "chunk_s=1.6 ")
+    alone = load_model(name, device="cpu", settings=Settings(chunk_s=1.5, context_s=0.7))
+    assert float((alone.emissions(long[0]).log_probs - together[2].log_probs).abs().max()) < 1e-4
+    assert len(caplog.records) == 1, "within the limit nothing is tried"
+
+
+def test_a_network_that_pads_its_input_is_cut(tmp_path: Path) -> None:
+    """Thirty seconds whatever it hears: the frames of the sound are kept, and longer sound goes in pieces."""
+    free = loaded(tmp_path / "free", "waveform")
+    name = checkpoint(tmp_path / "made", replace(KINDS["waveform"], limit=1500, beyond="pad"), None, TOML["waveform"])
+    model = load_model(name, device="cpu")
+    for seconds in (2.0, 29.7, 75.0):
+        found, expected = (each.emissions(audio(seconds)).log_probs for each in (model, free))
+        assert abs(len(found) - seconds * 50) <= 1
+        assert float((found[: len(expected)] - expected).abs().max()) < 1e-4
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (
+            RuntimeError("index out of range\nin self"),
+            r"fails on 3 s of sound \(150 frames\): index out of range in s.* chunk_s",
+        ),
+        (RuntimeError("DefaultCPUAllocator: can't allocate memory"), "not enough memory: set chunk_s to less"),
+        (MemoryError(), "not enough memory: set chunk_s to less"),
+    ],
+)
+def test_errors_of_a_network_name_the_cure(error: Exception, says: str, tmp_path: Path, monkeypatch) -> None:
+    model = loaded(tmp_path, "waveform")
+
+    def fails(*given: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(model, "_logits", fails)
+    with pytest.raises(EmissionsError, match=says) as caught:
+        model.emissions(Audio(babble(3.01)[:48160], RATE))
+    assert "\n" not in str(caught.value)

@@ -31,7 +31,8 @@ METADATA = {
 class Made:
     """What a network is made of: (kernel, stride, padding, padding at the end) of its convolutions over time.
 
-    `axes` of its input; with `lengths` it has a second input, and with `masks` zeroes what lies beyond them.
+    `axes` of its input; with `lengths` it has a second input, and with `masks` zeroes what lies beyond them. More than
+    `limit` frames are cut off, or make it fail, as `beyond` says ("cut", "fail"); with "pad" fewer become as many.
     """
 
     axes: str = "BTD"
@@ -46,6 +47,8 @@ class Made:
     classes: int = len(LETTERS)
     width: int = 12
     half: bool = False
+    limit: int = 0
+    beyond: str = "cut"
     names: tuple[str, str, str] = ("x", "x_lens", "log_probs")
 
 
@@ -102,6 +105,7 @@ class _Graph:
             channels = made.width
             if made.lengths and made.masks:
                 level = self.outputs_of(level, layer)
+        rows = self.limited(rows, channels) if made.limit else rows
         rows = self.convolution(rows, (1, 1, 0, 0), channels, made.classes, len(made.layers))
         if made.log_softmax:
             rows = self.node("LogSoftmax", [rows], axis=1)
@@ -128,6 +132,17 @@ class _Graph:
         places = self.node("Range", [self.constant(np.array(0)), count, self.constant(np.array(1))])
         ends = self.node("Unsqueeze", [level, self.constant(np.array([1, 2]))])
         return self.node("Mul", [rows, self.node("Cast", [self.node("Less", [places, ends])], to=real)])
+
+    def limited(self, rows: str, channels: int) -> str:
+        limit, start, axis = self.constant(np.array([self.m.limit])), *(self.constant(np.array([n])) for n in (0, 2))
+        if self.m.beyond == "fail":  # positions are added, as many as there are
+            count = self.node("Shape", [rows], start=2, end=3)
+            positions = self.constant(np.zeros((1, channels, self.m.limit), np.float32))
+            return self.node("Add", [rows, self.node("Slice", [positions, start, count, axis])])
+        if self.m.beyond == "pad":
+            behind = self.constant(np.zeros((1, channels, self.m.limit), np.float32))
+            rows = self.node("Concat", [rows, behind], axis=2)
+        return self.node("Slice", [rows, start, limit, axis])
 
     def outputs_of(self, level: str, layer: tuple[int, int, int, int]) -> str:
         kernel, stride, before, behind = layer
