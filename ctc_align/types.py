@@ -1,4 +1,4 @@
-"""The data that stages pass to each other: frozen dataclasses that compute next to nothing."""
+"""The data that stages pass to each other: frozen dataclasses with hardly any computation."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 FORMAT = "ctc-align/1"
 
 ALIGNED, SKIPPED, UNSPOKEN, UNKNOWN = STATUSES = ("aligned", "skipped", "unspoken", "unknown")
-"""The status of a word: it has times; it is not in the recording; it is not spoken; nothing of it can be."""
+"""The status of a word: it has times; it is not in the recording; it is not spoken; the model has no token for it."""
 
 GOOD, DOUBTFUL, POOR, NONE = FITS = ("good", "doubtful", "poor", "none")
 """How well a transcript fits its recording, best first."""
@@ -26,7 +26,7 @@ UNEXPLAINED, NOT_SPOKEN, MISFIT = REGION_KINDS = ("unexplained", "not_spoken", "
 HAND = "hand"
 """The `by` of a word or token whose edges a person has fixed."""
 SPEAKER, DIRECTION, MARKUP = UNSPOKEN_KINDS = ("speaker", "direction", "markup")
-"""Kinds of words that are written and not spoken: a speaker's name, a stage direction, a mark of a format."""
+"""Kinds of words that are written but not spoken: a speaker's name, a stage direction, markup."""
 SRT, VTT, SEGMENTS, TEXTGRID, EAF = CUE_FORMATS = ("srt", "vtt", "json", "textgrid", "eaf")
 """Formats of the files that cues come from: SRT, WebVTT, JSON with segments, TextGrids, and ELAN's files."""
 
@@ -35,7 +35,7 @@ SRT, VTT, SEGMENTS, TEXTGRID, EAF = CUE_FORMATS = ("srt", "vtt", "json", "textgr
 class Audio:
     """One channel of sound: `samples` (N,) float32 in about [-1, 1] at `sample_rate` Hz.
 
-    Those of a recording of hours may lie on disk (`ctc_align.reading.rows_on_disk`): then slices of them are arrays.
+    The samples of a long recording may be on disk (`ctc_align.reading.rows_on_disk`); slices of them are arrays.
     """
 
     samples: np.ndarray
@@ -43,7 +43,7 @@ class Audio:
     name: str = ""
     """The path as the user wrote it, or "" for samples in memory."""
     offset_s: float = 0.0
-    """Time of the first sample in the recording, where this is a part of one."""
+    """Time of the first sample in the recording, if this is a part of one."""
 
     @property
     def duration_s(self) -> float:
@@ -54,8 +54,8 @@ class Audio:
 class Word:
     """One written word: `text` is `transcript[char_start:char_end]` (code points), `spoken` what is pronounced.
 
-    `spoken` is lower-case words of letters (and apostrophes, and marks of the script) parted by single spaces;
-    "" when there is nothing to pronounce (a lone dash, an emoji).
+    `spoken` is in lower case: words of letters, apostrophes and marks of the script, separated by single spaces; "" if
+    there is nothing to pronounce (a lone dash, an emoji).
     """
 
     text: str
@@ -63,26 +63,26 @@ class Word:
     char_start: int
     char_end: int
     roman: str | None = None
-    """`spoken` in Latin letters, where that was asked for; "" for a letter that is silent."""
+    """`spoken` in Latin letters, with the setting `romanize`; "" for a silent letter."""
     kind: str = ""
-    """One of `UNSPOKEN_KINDS` for a word that is written and not spoken (`spoken` is "" then); else ""."""
+    """One of `UNSPOKEN_KINDS` for a word that is written but not spoken (its `spoken` is ""); otherwise ""."""
     speaker: str = ""
-    """Who says it, where the transcript names speakers."""
+    """The speaker, if the transcript names speakers."""
 
     reading: str | None = None
-    """`spoken` as a dictionary reads it, where one was asked: in katakana where that is Japanese. Words with a reading
-    are said each by itself."""
+    """The reading of `spoken` in a dictionary, if one is used; in katakana for Japanese. A word with a reading is
+    pronounced independently of its neighbours."""
     phones: str | None = None
-    """Its pronunciations, best first, separated by " | ": `IPA_PHONES` separated by single spaces."""
+    """The pronunciations, best first, separated by " | "; each is `IPA_PHONES` separated by single spaces."""
 
     @property
     def sounding(self) -> str:
-        """The letters that say how it sounds: its reading, else what is spoken."""
+        """The letters from which the pronunciation is derived: the reading, otherwise `spoken`."""
         return self.spoken if self.reading is None else self.reading
 
     @property
     def said(self) -> str:
-        """The text that is looked up in the model's vocabulary: phones, else Latin letters, else what is spoken."""
+        """The text to look up in the model's vocabulary: phones, otherwise Latin letters, otherwise `spoken`."""
         said = self.roman if self.phones is None else self.phones
         return self.spoken if said is None else said
 
@@ -98,27 +98,28 @@ class Interval:
 
 @dataclass(frozen=True)
 class Tier:
-    """A named row of intervals in order of time; `speaker` speaks in it, "" if nothing says who."""
+    """A named row of intervals in order of time; `speaker` is "" if unknown."""
 
     name: str
     intervals: tuple[Interval, ...]
     number: int = field(default=0, compare=False)
-    """Number in the file as Praat counts, from 1, point tiers included; 0 outside a file."""
+    """The number of the tier in the file, counted as in Praat: from 1, including point tiers; 0 outside a file."""
     speaker: str = ""
 
 
 @dataclass(frozen=True)
 class SourceCue:
-    """One cue of a subtitle file, or a segment of another file with times, that was given as transcript.
+    """One cue of a subtitle file, or a segment of another file with times, if that file is the transcript.
 
     Attributes:
-        char_start, char_end: its text in the transcript (code points, end exclusive), tags included; may be empty.
-        start_s, end_s: its times in the file.
-        name: its number or name in the file, "" for none; of a document of tiers its tier's name.
-        settings: what follows its times (a position).
-        before: blocks of VTT between the cue before and this one (NOTE, STYLE).
-        payload: its text as the file has it, where that differs from the transcript (`&amp;`); else None.
-        speaker: who says it, where the file says so; "" else.
+        char_start, char_end: span of the cue's text in the transcript (code points, end exclusive), including tags; may
+            be empty.
+        start_s, end_s: times in the file.
+        name: number or name in the file, or the name of the tier in a TextGrid or an ELAN file; "" if there is none.
+        settings: WebVTT settings after the times (a position).
+        before: WebVTT blocks (NOTE, STYLE) between the previous cue and this one.
+        payload: the text as in the file, if it differs from the transcript (`&amp;`); otherwise None.
+        speaker: the speaker, if the file names one; otherwise "".
     """
 
     char_start: int
@@ -134,10 +135,10 @@ class SourceCue:
 
 @dataclass(frozen=True)
 class Subtitles:
-    """The cues of a file in their order.
+    """The cues of a file, in order.
 
-    `format` is one of `CUE_FORMATS`, `after` what follows the last cue, `document` the whole text of a file of tiers,
-    which words and their tokens are added to.
+    `format` is one of `CUE_FORMATS`, `after` the text after the last cue, and `document` the whole text of a TextGrid
+    or an ELAN file, to which tiers of words and tokens are added.
     """
 
     format: str
@@ -149,13 +150,13 @@ class Subtitles:
 
 @dataclass(frozen=True, slots=True)
 class BookPlace:
-    """A paragraph of a book, or an element with an id in one: where it is in the transcript and in the book.
+    """The position of a paragraph, or of an element with an id, in the transcript and in the book.
 
     Attributes:
-        char_start, char_end: in the transcript (code points, end exclusive).
-        href: the page's name in the book's archive.
-        id: of the element in that page, "" where it has none.
-        cfi: the element by EPUB's canonical fragment identifier: "epubcfi(/6/4!/4/2)".
+        char_start, char_end: span in the transcript (code points, end exclusive).
+        href: name of the page in the book's archive.
+        id: id of the element in the page, "" if it has none.
+        cfi: EPUB canonical fragment identifier of the element: "epubcfi(/6/4!/4/2)".
     """
 
     char_start: int
@@ -167,9 +168,9 @@ class BookPlace:
 
 @dataclass(frozen=True)
 class Transcript:
-    """A transcript as it was read: its text, its cues (subtitles, segments), and the paragraphs of a book.
+    """A transcript as read from its file: the text, the cues (subtitles, segments), and the paragraphs of a book.
 
-    `language` (ISO 639 or BCP 47) goes before the setting; "" where nothing but that says it.
+    `language` (ISO 639 or BCP 47) overrides the setting; "" means the language of the setting.
     """
 
     text: str
@@ -180,9 +181,9 @@ class Transcript:
 
 @dataclass(frozen=True)
 class OptionalWords:
-    """Words `first` to `last` (exclusive) of a transcript that may not be spoken: only the sound can tell.
+    """Words `first` to `last` (exclusive) of a transcript that may or may not be spoken; the audio decides.
 
-    `kind` is what they are where they are not spoken; `speaker` who speaks from there on, where they name one.
+    If they are not spoken, `kind` is their kind, and `speaker` the speaker that they name for the words after them.
     """
 
     first: int
@@ -193,25 +194,26 @@ class OptionalWords:
 
 @dataclass(frozen=True)
 class Words:
-    """A transcript as written, and its words in order: every word exactly once."""
+    """A transcript as written, and its words in order, each exactly once."""
 
     text: str
     words: tuple[Word, ...]
     optional: tuple[OptionalWords, ...] = ()
-    """Passages that may not be spoken, ascending, not overlapping: parentheses, and what may be a speaker's name."""
+    """Passages that may or may not be spoken (parentheses, possible speaker names), ascending, not overlapping."""
     subtitles: Subtitles | None = None
-    """The cues, where the transcript is a subtitle file."""
+    """The cues, if the transcript is a subtitle file."""
     places: tuple[BookPlace, ...] = ()
-    """Its paragraphs, where the transcript is a book."""
+    """The paragraphs, if the transcript is a book."""
     language: str = ""
-    """The language that the transcript names; "" for that of the settings."""
+    """The language that the transcript names; "" means the language of the settings."""
 
 
 @dataclass(frozen=True, slots=True)
 class Pronunciation:
-    """One way to say a word: `ids` in the model's vocabulary, `labels` as they are shown (stress marks kept).
+    """One pronunciation of a word: `ids` in the model's vocabulary, `labels` for display (with stress marks).
 
-    `gaps` says where the vocabulary lacks letters: before which of the ids (their number: after the last), and which.
+    `gaps` lists letters that the vocabulary lacks: each is (index of the id that follows, or the number of ids at the
+    end; the letters).
     """
 
     ids: tuple[int, ...]
@@ -221,10 +223,10 @@ class Pronunciation:
 
 @dataclass(frozen=True, slots=True)
 class WordTokens:
-    """The `pronunciations` of a word in the model's vocabulary, best first, and the letters that it lacks.
+    """The `pronunciations` of a word in the model's vocabulary, best first, and the letters that the vocabulary lacks.
 
-    `pronunciations` is empty for a word with nothing to align; `missing` names the letters (or phones) lacked, each as
-    often as it occurs.
+    `pronunciations` is empty for a word with nothing to align; `missing` lists the missing letters (or phones), once
+    for each occurrence.
     """
 
     pronunciations: tuple[Pronunciation, ...]
@@ -233,10 +235,10 @@ class WordTokens:
 
 @dataclass(frozen=True)
 class Tokens:
-    """The chosen pronunciations in one row, ready for a lattice.
+    """The chosen pronunciations in one sequence, ready for a lattice.
 
-    `ids` (L,) ints in the model's vocabulary, or `lattice.WILDCARD` for letters that it lacks; `labels` (L,) what is
-    shown, `words` (L,) the index of the transcript's word that each token belongs to, -1 for a separator between words.
+    `ids` (L,) are indices into the model's vocabulary, or `lattice.WILDCARD` for letters that it lacks; `labels` (L,)
+    are for display; `words` (L,) is the index of each token's word in the transcript, -1 for a separator between words.
     """
 
     ids: tuple[int, ...]
@@ -249,8 +251,8 @@ class Emissions:
     """The output of a model: `log_probs` (T, C), natural log, one row per frame of `frame_shift_s` seconds.
 
     `vocab` has C tokens, `blank` is an index into it. `offset_s` is the time of frame 0 in the recording.
-    `states` is the optional second output, (T, K) float: scores of the segmentation states that say *where* sounds
-    begin and end (see `ctc_align.alignment.segmentation`); the loss and the score never use it. For recordings of hours
+    `states` is the optional second output, (T, K) float: scores of the segmentation states, which show *where* sounds
+    begin and end (see `ctc_align.alignment.segmentation`). The loss and the score never use it. For long recordings
     it is a `TensorOnDisk`, which supports only `len` and slices of frames.
     """
 
@@ -261,18 +263,18 @@ class Emissions:
     offset_s: float = 0.0
     states: torch.Tensor | TensorOnDisk | None = field(default=None, repr=False)
     duration_s: float | None = None
-    """Length of the audio; `T * frame_shift_s` when it is not known."""
+    """Length of the audio; None means `T * frame_shift_s`."""
     name: str = ""
     first_frame_s: float = 0.0
     """Start of frame 0, counted from the audio's first sample: frame i covers
     `first_frame_s + [i, i + 1) * frame_shift_s`. Below 0 where a network pads its input."""
     sound: Audio | None = field(default=None, repr=False)
-    """The whole audio, where its edges can be looked at more closely than in frames."""
+    """The whole audio, if a network refines the edges with it."""
 
     def part(self, first: int, last: int) -> Emissions:
-        """Return the frames from `first` to `last`, exclusive, without a copy, as if the audio ended where they do.
+        """Return the frames from `first` to `last`, exclusive, without a copy, as if the audio ended with them.
 
-        Times remain those of the whole audio: frame 0 of the part begins where frame `first` does.
+        Times still count from the start of the whole audio: frame 0 of the part begins at the start of frame `first`.
         """
         frames = len(self.log_probs)
         if (first, last) == (0, frames):
@@ -309,10 +311,10 @@ AudioLike: TypeAlias = Union[str, "PathLike[str]", "tuple[np.ndarray | torch.Ten
 
 @dataclass(frozen=True, slots=True)
 class AlignedToken:
-    """One token of an aligned word; seconds, `end_s` exclusive, `confidence` in [0, 1].
+    """One token of an aligned word; times in seconds, `end_s` exclusive, `confidence` in [0, 1].
 
-    `start_sd_ms` and `end_sd_ms` say how far off an edge may be (a standard deviation); None where that is unknown.
-    `by` is `HAND` where a person has fixed both edges; only in words by hand.
+    `start_sd_ms` and `end_sd_ms` are the standard deviations of the edges; None if unknown.
+    `by` is `HAND` if a person has fixed both edges, which happens only in words by hand.
     """
 
     token: str
@@ -328,8 +330,8 @@ class AlignedToken:
 class AlignedWord:
     """One word of the transcript; times and confidence are None unless `status` is "aligned".
 
-    `start_sd_ms` and `end_sd_ms` as in `AlignedToken`. A word that a person has fixed may have no confidence, and no
-    tokens, until it is aligned again (`ctc_align.alignment.aligner.Aligner.realign`).
+    `start_sd_ms` and `end_sd_ms` are as in `AlignedToken`. A word that a person has fixed may lack a confidence and
+    tokens until it is aligned again (`ctc_align.alignment.aligner.Aligner.realign`).
     """
 
     text: str
@@ -345,9 +347,9 @@ class AlignedWord:
     end_sd_ms: float | None = None
     kind: str = ""
     speaker: str = ""
-    """`kind` and `speaker` as in `Word`."""
+    """`kind` and `speaker` are as in `Word`."""
     by: str = ""
-    """`HAND` where a person has fixed both edges, else ""."""
+    """`HAND` if a person has fixed both edges, otherwise ""."""
 
 
 @dataclass(frozen=True)
@@ -356,9 +358,9 @@ class Region:
 
     Attributes:
         kind: one of `REGION_KINDS`.
-        start_s, end_s: in the recording, seconds from the start of the utterance; None where it has no place there.
-        char_start, char_end: of the words, in the transcript (code points); None where it has no words.
-        reason: for people.
+        start_s, end_s: seconds from the start of the utterance; None if the region has no position in the recording.
+        char_start, char_end: span of its words in the transcript (code points); None if it has no words.
+        reason: an explanation for people.
     """
 
     kind: str
@@ -373,7 +375,7 @@ class Region:
 class AlignmentData:
     """A transcript aligned with its audio. Times are seconds from the start of the utterance.
 
-    `loss` is the exact CTC loss -log p(transcript | audio) over all paths, natural log; `score` the log-probability
+    `loss` is the exact CTC loss -log p(transcript | audio) over all paths, natural log; `score` is the log-probability
     of the best CTC path, so `-score >= loss`.
     """
 
@@ -392,21 +394,21 @@ class AlignmentData:
     loss_per_token: float | None = None
     config: dict[str, Any] = field(default_factory=dict)
     token_kind: str = "tokens"
-    """Name of the token tier: "phones" where the tokens are phones."""
+    """Name of the token tier: "phones" if the tokens are phones."""
     unexplained: tuple[tuple[float, float], ...] = ()
     """Speech (start_s, end_s) that no word explains, as far as the model can tell."""
     unknown_letters: dict[str, int] = field(default_factory=dict)
-    """The letters that the vocabulary lacks and how often each occurs; `unknown` is their sum."""
+    """The number of occurrences of each letter that the vocabulary lacks; `unknown` is their sum."""
     fit: str | None = None
-    """One of `FITS`: how well the transcript fits the recording; None where the model has no figures to tell by."""
+    """One of `FITS`: how well the transcript fits the recording; None if the model has no limits to compute it from."""
     regions: tuple[Region, ...] = ()
-    """The stretches where the two disagree, by time."""
+    """The stretches where transcript and recording disagree, in order of time."""
     subtitles: Subtitles | None = None
-    """The cues of the transcript, where it is a subtitle file."""
+    """The cues of the transcript, if it is a subtitle file."""
     places: tuple[BookPlace, ...] = ()
-    """Its paragraphs by `char_start`, where the transcript is a book; else ()."""
+    """The paragraphs in order of `char_start`, if the transcript is a book; otherwise ()."""
     text_offset: int | None = None
-    """Code points before `text` in the text of many recordings that it is a part of; None where it is no part."""
+    """If several recordings share a text (a book): the code points of that text before `text`; otherwise None."""
 
     @property
     def skipped(self) -> int:
@@ -415,12 +417,12 @@ class AlignmentData:
 
     @property
     def spoken(self) -> int:
-        """The number of words that can be spoken: those that are aligned, and those that are skipped."""
+        """The number of words that can be spoken: the aligned and the skipped ones."""
         return sum(word.status in (ALIGNED, SKIPPED) for word in self.words)
 
     @property
     def too_many_skipped(self) -> bool:
-        """True if more of the words are not in the recording than the setting `max_skipped` lets be, in percent."""
+        """True if a larger percentage of the words is missing from the recording than `max_skipped` allows."""
         return 100 * self.skipped > float(self.config.get("max_skipped", 100.0)) * self.spoken
 
     @property
@@ -430,18 +432,18 @@ class AlignmentData:
 
     @property
     def min_confidence(self) -> float:
-        """The confidence below which words are doubtful; 0 where none was set."""
+        """The confidence below which words are doubtful; 0 if none was set."""
         return float(self.config.get("min_confidence", 0.0))
 
     @property
     def doubtful(self) -> tuple[AlignedWord, ...]:
-        """The words with less than `min_confidence`."""
+        """The words with a confidence below `min_confidence`."""
         least = self.min_confidence
         return tuple(word for word in self.words if word.confidence is not None and word.confidence < least)
 
     @property
     def in_doubt(self) -> bool:
-        """True if a least confidence was set, and words have less, or speech is unexplained, or nothing fits."""
+        """True if `min_confidence` was set, and words are below it, speech is unexplained, or nothing fits."""
         return self.min_confidence > 0 and bool(self.doubtful or self.unexplained or self.fit == NONE)
 
 
