@@ -4,7 +4,7 @@
 >>> aligner = ctc_align.Aligner()                       # doctest: +SKIP
 >>> aligner.align("audio.wav", "We call it bear.")      # doctest: +SKIP
 
-Importing the package costs nothing: what a name needs is loaded when the name is first used.
+Importing the package costs nothing: the modules behind a name are loaded when the name is first used.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HOMES = {
     "read_alignment": "ctc_align.files",
 }
 _MODULES = ("functional", "losses")
-"""Also `ctc_align.functional` is there without an import of its own."""
+"""Modules that are available as attributes without a separate import."""
 
 
 def __getattr__(name: str) -> Any:

@@ -1,17 +1,17 @@
-"""Arrays in, arrays out: functions of PyTorch and torchaudio on the kernels of this package.
+"""Arrays in, arrays out: CTC functions with the interfaces of PyTorch and torchaudio, on the kernels of this package.
 
-    ctc_loss          as torch.nn.functional.ctc_loss; both derivatives are right for unnormalised scores too;
-                      `ctc_align.CTCLoss` is its module
-    simple_ctc_loss   the same where each token is exactly one frame
+    ctc_loss          like torch.nn.functional.ctc_loss; both derivatives are right for unnormalised scores, too;
+                      `ctc_align.CTCLoss` is the module form
+    simple_ctc_loss   the loss if each token is exactly one frame
     occupancy         soft alignment targets
-    hessian           all second derivatives, of small problems
-    forced_align      as torchaudio.functional.forced_align, for any batch size, and optimal on ties as well
-    merge_tokens      as torchaudio.functional.merge_tokens
+    hessian           all second derivatives, for small problems
+    forced_align      like torchaudio.functional.forced_align, for any batch size, and optimal even on ties
+    merge_tokens      like torchaudio.functional.merge_tokens
 
-Wrong arguments raise `KernelError`, which is a ValueError and a RuntimeError too. Losses made of
-these (re-weighted, focal, smoothed, with label priors, entropy) are in `ctc_align.losses`.
+Wrong arguments raise `KernelError`, which is also a ValueError and a RuntimeError. `ctc_align.losses` has losses that
+build on these functions: re-weighted, focal, smoothed, with label priors, entropy.
 
-Log-probs of two utterances and their concatenated transcripts, for the examples below:
+The examples below use the log-probs of two utterances and their concatenated transcripts:
 
 >>> import torch
 >>> from ctc_align import functional
@@ -26,7 +26,7 @@ Soft targets, and the loss as cross-entropy to them, which has CTC's gradient:
 (torch.Size([50, 2, 5]), 1.0)
 >>> loss = -(soft * log_probs).sum()
 
-A step of training, as with PyTorch's own:
+A training step, as with PyTorch's loss:
 
 >>> network = torch.nn.Linear(80, 5)
 >>> optimizer = torch.optim.Adam(network.parameters())
@@ -74,26 +74,27 @@ def ctc_loss(
 ) -> torch.Tensor:
     """Return the CTC loss, -log p(target | log_probs) over all paths; a drop-in for `torch.nn.functional.ctc_loss`.
 
-    On purpose the gradient by `log_probs` is minus the occupancy times upstream, which is the derivative whether or not
-    `log_softmax` stands before it (PyTorch's is exp(log_probs) - occupancy; behind `log_softmax` both agree), and a
-    target that does not fit has gradient zero, never NaN. The padding has no gradient and is never read.
+    The gradient with respect to `log_probs` is minus the occupancy times the upstream gradient. This is the true
+    derivative, with or without a preceding `log_softmax`; PyTorch returns exp(log_probs) - occupancy, which agrees only
+    after `log_softmax`. A target that does not fit has gradient zero, never NaN. Padding is never read and has no
+    gradient.
 
     Args:
-        log_probs: (T, N, C), or (T, C) of one utterance, natural log, floating point; differentiable twice.
-        targets: (N, S) token ids, padded with anything, or all of them in a row (sum of target_lengths,); a tensor, an
-            array, or a list, also of rows of different lengths.
-        input_lengths: (N,) frames that count; a tensor, an array or a list.
-        target_lengths: (N,) tokens that count.
+        log_probs: (T, N, C), or (T, C) for one utterance, natural log, floating point; differentiable twice.
+        targets: (N, S) token ids with any padding, or concatenated: (sum of target_lengths,); a tensor, an array, or a
+            list, whose rows may differ in length.
+        input_lengths: (N,) numbers of valid frames; a tensor, an array or a list.
+        target_lengths: (N,) numbers of valid tokens.
         blank: the class of the blank.
-        reduction: "none"; "mean", of the losses per token (of targets of length 0: per utterance); or "sum".
-        zero_infinity: infinite losses count as 0.
+        reduction: "none", "sum", or "mean": the mean of the losses per token (targets of length 0: per utterance).
+        zero_infinity: count infinite losses as 0.
 
     Returns:
-        The loss on the device of `log_probs`: () or, with reduction "none" of a batch, (N,); float64 for float64
-        log-probs, else float32; inf if the target does not fit.
+        The loss on the device of `log_probs`: (), or (N,) for a batch with reduction "none"; float64 for float64
+        log-probs, otherwise float32; inf if the target does not fit.
 
     Raises:
-        KernelError: arguments that do not fit together, a blank among the targets.
+        KernelError: the arguments do not fit together, or a target contains the blank.
 
     >>> log_probs = torch.full((2, 1, 2), 0.5).log()
     >>> ctc_loss(log_probs, torch.tensor([[1]]), [2], [1]).exp()    # three of the four paths read it
@@ -115,7 +116,8 @@ def simple_ctc_loss(
 ) -> torch.Tensor:
     """Return the loss of simple CTC: each token is exactly one frame, and repeats do not collapse.
 
-    Equal neighbours need no blank. All else as `ctc_loss`. A target fits if there are no more tokens than frames.
+    Equal neighbours need no blank. A target fits if it has no more tokens than frames. Everything else is as in
+    `ctc_loss`.
 
     >>> log_probs = torch.full((2, 1, 2), 0.5).log()
     >>> simple_ctc_loss(log_probs, torch.tensor([[1]]), [2], [1]).exp()    # two of the four paths read it
@@ -135,17 +137,17 @@ def occupancy(
 ) -> torch.Tensor:
     """Return the posterior of each class at each frame given the transcript: CTC's soft alignment targets.
 
-    They are constants: no gradient goes through them. (`ctc_align.ctc.autograd.occupancies` is differentiable.)
+    The result has no gradient. (`ctc_align.ctc.autograd.occupancies` is differentiable.)
 
     Args:
-        log_probs, targets, input_lengths, target_lengths, blank: as `ctc_loss`.
+        log_probs, targets, input_lengths, target_lengths, blank: as in `ctc_loss`.
 
     Returns:
-        (T, N, C), or (T, C) of one utterance, on the device of `log_probs`; float64 for float64 log-probs, else
-        float32. Every row sums to 1; those beyond the input length, and of targets that do not fit, are 0.
+        (T, N, C), or (T, C) for one utterance, on the device of `log_probs`; float64 for float64 log-probs, otherwise
+        float32. Every row sums to 1, except rows beyond the input length and of targets that do not fit, which are 0.
 
     Raises:
-        KernelError: as `ctc_loss`.
+        KernelError: as in `ctc_loss`.
 
     >>> log_probs = torch.full((2, 1, 2), 0.5).log()
     >>> occupancy(log_probs, torch.tensor([[1]]), [2], [1])[:, 0]
@@ -163,24 +165,24 @@ def hessian(
     target_lengths: Lengths,
     blank: int = 0,
 ) -> torch.Tensor:
-    """Return all second derivatives of each utterance's CTC loss by the logits, for small problems.
+    """Return all second derivatives of each utterance's CTC loss with respect to the logits, for small problems.
 
         loss = sum_t logsumexp(logits[t]) - log Z(logits)
-        d2 loss = (diag(y_t) - y_t y_t') in each frame, y = softmax, less the covariance of the occupancy
+        d2 loss = (diag(y_t) - y_t y_t') in each frame, y = softmax, minus the covariance of the occupancy
 
-    The covariance is exact: a product with each unit vector. Two derivatives of `ctc_loss` behind `log_softmax` give
-    the product with one vector in the time of two or three losses.
+    The covariance is exact: it is computed as a product with each unit vector. To get the product with one vector in
+    the time of two or three losses, differentiate `ctc_loss` after `log_softmax` twice.
 
     Args:
-        logits: (N, T, C), batch first, before `log_softmax`. No gradient goes through the result.
-        targets, input_lengths, target_lengths, blank: as `ctc_loss`.
+        logits: (N, T, C), batch first, before `log_softmax`.
+        targets, input_lengths, target_lengths, blank: as in `ctc_loss`.
 
     Returns:
-        (N, T, C, T, C) on the device of `logits`, symmetric; computed in float64, and float64 for float64 logits, else
-        float32. 0 beyond the input length, and where the target does not fit.
+        (N, T, C, T, C) on the device of `logits`, symmetric, without a gradient; computed in float64, returned as
+        float64 for float64 logits, otherwise as float32. 0 beyond the input length, and if the target does not fit.
 
     Raises:
-        KernelError: as `ctc_loss`; a result that does not fit into memory.
+        KernelError: as in `ctc_loss`; the result does not fit into memory.
 
     >>> curvature = hessian(torch.zeros(1, 2, 2), torch.tensor([[1]]), [2], [1])
     >>> curvature.shape, curvature[0, 0, 0]
@@ -208,19 +210,20 @@ def forced_align(
 
     Args:
         log_probs: (B, T, C), natural log, normalised or not, floating point.
-        targets: (B, L) token ids; those beyond their lengths are never read. A tensor, an array, or a list of rows.
-        input_lengths: (B,) frames that count, a tensor, an array or a list; None means T for all.
-        target_lengths: (B,) tokens that count; None means L for all, or the lengths of the rows of a list.
+        targets: (B, L) token ids, which are never read beyond their lengths; a tensor, an array, or a list of rows.
+        input_lengths: (B,) numbers of valid frames; a tensor, an array or a list; None means T for all.
+        target_lengths: (B,) numbers of valid tokens; None means L for all, or the lengths of the rows of a list.
         blank: the class of the blank.
 
     Returns:
-        paths: (B, T) the label of each frame, of the dtype and device of targets (of a list: int64, on the device of
-            log_probs); blank beyond the length.
-        scores: (B, T) the label's log-prob, of the dtype and device of log_probs; 0 beyond the length. No gradient.
+        paths: (B, T) the label of each frame, with the dtype and device of targets (for a list: int64, on the device of
+            log_probs); the blank beyond the length.
+        scores: (B, T) the log-prob of each label, with the dtype and device of log_probs; 0 beyond the length. Scores
+            have no gradient.
 
     Raises:
-        KernelError: arguments that do not fit together, a blank among the targets, a target that is too long for its
-            frames, log-probs that leave no path (-inf), or NaN or +inf on a path.
+        KernelError: the arguments do not fit together, a target contains the blank or is too long for its frames, the
+            log-probs leave no path (-inf), or a path contains NaN or +inf.
 
     >>> log_probs = torch.tensor([[[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]]]).log()
     >>> forced_align(log_probs, torch.tensor([[1, 1]]))[0]
@@ -237,7 +240,7 @@ def forced_align(
 
 @dataclass(frozen=True)
 class TokenSpan:
-    """A token with its frames, `start` to `end` (exclusive), and the mean of their scores."""
+    """A token, its frames from `start` to `end` (exclusive), and the mean of their scores."""
 
     token: int
     start: int
@@ -250,15 +253,15 @@ class TokenSpan:
 
 
 def merge_tokens(tokens: torch.Tensor, scores: torch.Tensor, blank: int = 0) -> list[TokenSpan]:
-    """Return the tokens of one path: runs of equal labels, without blanks; as `torchaudio.functional.merge_tokens`.
+    """Return the tokens of one path: runs of equal labels, without blanks, like `torchaudio.functional.merge_tokens`.
 
     Args:
-        tokens: (T,) labels, one row of `forced_align`'s paths.
-        scores: (T,) of the same frames.
+        tokens: (T,) labels, one row of the paths of `forced_align`.
+        scores: (T,) scores of the same frames.
         blank: the class of the blank.
 
     Raises:
-        KernelError: shapes that do not fit together.
+        KernelError: the shapes do not fit together.
 
     >>> merge_tokens(torch.tensor([0, 3, 3, 5]), torch.tensor([0.0, -1.0, -2.0, -4.0]))
     [TokenSpan(token=3, start=1, end=3, score=-1.5), TokenSpan(token=5, start=3, end=4, score=-4.0)]

@@ -1,22 +1,22 @@
 """Losses based on CTC, each with its formula and paper, on the same kernels.
 
     CTCLoss                     the module form of `functional.ctc_loss`; `ctc_align.CTCLoss`
-    soft_target_cross_entropy   cross-entropy to CTC's own soft targets: CTC's gradient, as a sum over frames
-    reweighted_ctc_loss         that sum, with weights for classes and frames (Li and Wang 2019)
-    focal_ctc_loss              easy utterances count less (Feng et al. 2019)
-    label_smoothed_ctc_loss     CTC, and a distance from the uniform distribution (Kim et al. 2017)
+    soft_target_cross_entropy   cross-entropy to CTC's soft targets: CTC's gradient, as a sum over frames
+    reweighted_ctc_loss         this sum, with weights for classes and frames (Li and Wang 2019)
+    focal_ctc_loss              CTC that gives easy utterances less weight (Feng et al. 2019)
+    label_smoothed_ctc_loss     CTC plus the divergence from the uniform distribution (Kim et al. 2017)
     label_prior_ctc_loss        CTC over posteriors divided by priors: less peaky (Huang et al. 2024)
-    LabelPrior                  such priors, estimated steadily while training
+    LabelPrior                  priors for `label_prior_ctc_loss`, estimated during training
     alignment_entropy           the entropy of the paths, in nats; differentiable
 
-All take the arguments of `functional.ctc_loss`, in all their forms. Log-probs are natural and, unless said otherwise,
-may be unnormalised. A target that does not fit has loss inf and gradient zero. `soft_target_cross_entropy` and
-`reweighted_ctc_loss` take the soft targets z, the occupancy, as constants, as their papers do, and the weights w of the
-latter too, so their second derivatives are not those of their values. `alignment_entropy` has one derivative, through
-z; a second raises `KernelError`. All others are differentiated twice.
-ASG (Collobert et al. 2016) is not here: topologies have no learned scores of transitions.
+All take the arguments of `functional.ctc_loss`, in all their forms. Log-probs are natural and, unless stated otherwise,
+may be unnormalised. A target that does not fit has loss inf and gradient zero. As in their papers,
+`soft_target_cross_entropy` and `reweighted_ctc_loss` treat the soft targets z (the occupancy) as constants, and the
+latter also its weights w; their second derivatives are therefore not those of their values. `alignment_entropy` has one
+derivative, through z; a second raises `KernelError`. All others are twice differentiable.
+ASG (Collobert et al. 2016) is missing, because topologies have no learned transition scores.
 
-A step of training:
+A training step:
 
 >>> from ctc_align.losses import label_smoothed_ctc_loss
 >>> network = torch.nn.Linear(20, 5)
@@ -63,10 +63,10 @@ class CTCLoss(torch.nn.Module):
     Args:
         blank: the class of the blank.
         reduction: "none", "mean" or "sum".
-        zero_infinity: infinite losses count as 0.
+        zero_infinity: count infinite losses as 0.
 
     Raises:
-        KernelError: no such reduction; and when called, as `ctc_loss`.
+        KernelError: the reduction is unknown; when called, as in `ctc_loss`.
 
     >>> CTCLoss(reduction="sum")(torch.full((2, 1, 2), 0.5).log(), torch.tensor([[1]]), [2], [1])
     tensor(0.2877)
@@ -96,15 +96,15 @@ class CTCLoss(torch.nn.Module):
 
 
 def _soft_targets(batch: LossArguments) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return the soft targets, posteriors (B, T, C) that are a constant; the log-probs (B, T, C) of the same dtype, 0
-    where the posterior is 0; and the plain losses (B,)."""
+    """Return the soft targets (B, T, C), which are constants; the log-probs (B, T, C) with the same dtype, 0 wherever
+    the soft target is 0; and the plain losses (B,)."""
     plain, posteriors = operators.sums(batch.log_probs.detach(), *batch.problem())
     # A posterior of 0 costs nothing, even where the log-prob is -inf or padding: 0 x inf would.
     return posteriors, torch.where(posteriors == 0, 0.0, batch.log_probs.to(posteriors.dtype)), plain
 
 
 def _cross_entropies(terms: torch.Tensor, plain: torch.Tensor) -> torch.Tensor:
-    """Return minus the sum of terms (B, T, C) of each utterance (B,), inf if the target does not fit."""
+    """Return minus the sum of the terms (B, T, C) for each utterance (B,); inf if the target does not fit."""
     return torch.where(plain == torch.inf, torch.inf, -terms.sum((1, 2)))
 
 
@@ -117,14 +117,14 @@ def soft_target_cross_entropy(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> torch.Tensor:
-    """Return the cross-entropy to CTC's own soft targets: the gradient of `ctc_loss`, as a sum over frames and classes.
+    """Return the cross-entropy to CTC's soft targets: the gradient of `ctc_loss`, as a sum over frames and classes.
 
         loss = -sum_t sum_k z[t, k] log y[t, k],    z the occupancy, a constant
 
     Its value is the sum of the CTC loss and the entropy of the alignment. Li and Wang 2019
-    (https://arxiv.org/abs/1904.10619) interpret CTC so: each step fits the network to z.
+    (https://arxiv.org/abs/1904.10619) interpret CTC in this way: each step fits the network to z.
 
-    Args and raises as `ctc_align.functional.ctc_loss`.
+    Arguments and errors are those of `ctc_align.functional.ctc_loss`.
     """
     check_reduction(reduction)
     batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank)
@@ -144,23 +144,23 @@ def reweighted_ctc_loss(
     class_weights: torch.Tensor | None = None,
     focus: float = 0.0,
 ) -> torch.Tensor:
-    """Return CTC with weights against the many blanks (Li and Wang 2019, https://arxiv.org/abs/1904.10619).
+    """Return CTC with weights that balance the many blanks (Li and Wang 2019, https://arxiv.org/abs/1904.10619).
 
         loss = -sum_t w[t] sum_k c[k] z[t, k] log y[t, k],    z the occupancy, a constant
         w[t] = (max_k (z[t, k] - y[t, k])) ** focus, divided by its mean over the utterance's frames
 
     Neither z nor w is differentiated, though both depend on y.
 
-    Frames on which the network already agrees with its soft targets are mostly blank; `focus` turns the loss to the
-    others. Without weights the gradient is that of `ctc_loss`.
+    Most frames on which the network already agrees with its soft targets are blank; `focus` shifts the loss to the
+    other frames. Without weights the gradient is that of `ctc_loss`.
 
     Args:
-        log_probs: normalised, since they are log y; all else as `ctc_align.functional.ctc_loss`.
+        log_probs: must be normalised, because they are log y; all others as in `ctc_align.functional.ctc_loss`.
         class_weights: (C,) the weights c, not negative; None means 1 each.
-        focus: 0 or more; 0 means equal weights of all frames.
+        focus: 0 or more; 0 gives all frames the same weight.
 
     Raises:
-        KernelError: as `ctc_loss`; weights of another shape, a negative focus.
+        KernelError: as in `ctc_loss`; the weights have another shape, or focus is negative.
     """
     check_reduction(reduction)
     batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank)
@@ -201,7 +201,7 @@ def focal_ctc_loss(
     alpha: float = 1.0,
     gamma: float = 2.0,
 ) -> torch.Tensor:
-    """Return CTC in which easy utterances count less (Feng, Yao and Zhang 2019).
+    """Return CTC with less weight for easy utterances (Feng, Yao and Zhang 2019).
 
     "Focal CTC Loss for Chinese Optical Character Recognition on Unbalanced Datasets",
     https://doi.org/10.1155/2019/9345861.
@@ -209,13 +209,13 @@ def focal_ctc_loss(
         loss = alpha (1 - p) ** gamma ctc,    p = exp(-ctc)
 
     Args:
-        log_probs: normalised: p is a probability, and where it is 1 or more the loss is 0; all else as
+        log_probs: must be normalised, because p is a probability (if p is 1 or more, the loss is 0); all others as in
             `ctc_align.functional.ctc_loss`.
         alpha: the weight of the loss.
         gamma: 0 or more; 0 means `alpha` times the CTC loss.
 
     Raises:
-        KernelError: as `ctc_loss`; a negative gamma.
+        KernelError: as in `ctc_loss`; gamma is negative.
     """
     check_reduction(reduction)
     batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank)
@@ -223,7 +223,7 @@ def focal_ctc_loss(
         raise KernelError(f"gamma: expected 0 or more, got {gamma}")
     plain = autograd.ctc_losses(batch.log_probs, batch.problem())
     if gamma:
-        # A loss below 0 is no probability, and exp would overflow. A power below 1 has no derivative at 0.
+        # A loss below 0 is not that of a probability, and exp would overflow. A power below 1 has no derivative at 0.
         plain = plain.clamp(min=0)
         hard = (-torch.expm1(-plain)).clamp(min=torch.finfo(plain.dtype).tiny)
         plain = plain * hard**gamma
@@ -241,17 +241,18 @@ def label_smoothed_ctc_loss(
     *,
     alpha: float = 0.1,
 ) -> torch.Tensor:
-    """Return CTC plus a distance from the uniform distribution U over the C classes (Kim et al. 2017,
+    """Return CTC plus the divergence from the uniform distribution U over the C classes (Kim et al. 2017,
     https://arxiv.org/abs/1711.02212).
 
         loss = (1 - alpha) ctc + alpha sum_t KL(U || y[t]),    KL(U || y[t]) = -log C - 1/C sum_k log y[t, k]
 
     Args:
-        log_probs: normalised; all else as `ctc_align.functional.ctc_loss`. One of -inf makes the loss infinite.
-        alpha: from 0, which means the CTC loss, to below 1.
+        log_probs: must be normalised; a log-prob of -inf makes the loss infinite; all others as in
+            `ctc_align.functional.ctc_loss`.
+        alpha: 0 <= alpha < 1; 0 means the CTC loss.
 
     Raises:
-        KernelError: as `ctc_loss`; alpha out of range.
+        KernelError: as in `ctc_loss`; alpha is out of range.
     """
     check_reduction(reduction)
     batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank)
@@ -279,22 +280,22 @@ def label_prior_ctc_loss(
     log_prior: torch.Tensor,
     scale: float = 0.3,
 ) -> torch.Tensor:
-    """Return CTC over posteriors divided by priors, which spreads its peaks (Huang et al. 2024,
+    """Return CTC over posteriors divided by priors, which makes it less peaky (Huang et al. 2024,
     https://arxiv.org/abs/2406.02560).
 
         loss = -log sum over paths of prod_t y[t, path[t]] / prior[path[t]] ** scale
 
-    Such scores are not normalised, for which the gradient is right; divided by priors below 1 they may exceed 1, so the
-    loss may be negative. For alignment, subtract the same priors.
+    These scores are not normalised; the gradient is right nevertheless. Divided by priors below 1, the posteriors may
+    exceed 1, so the loss may be negative. Subtract the same priors when you align.
 
     Args:
-        log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity: as
+        log_probs, targets, input_lengths, target_lengths, blank, reduction, zero_infinity: as in
             `ctc_align.functional.ctc_loss`.
         log_prior: (C,) natural log of each class's share of the frames, a constant; `LabelPrior` estimates it.
         scale: 0 means `ctc_loss`.
 
     Raises:
-        KernelError: as `ctc_loss`; priors of another shape, or infinite.
+        KernelError: as in `ctc_loss`; the priors have another shape, or are infinite.
     """
     check_log_probs(log_probs, "(T, N, C) or (T, C)", (2, 3))
     if log_prior.shape != log_probs.shape[-1:]:
@@ -306,22 +307,21 @@ def label_prior_ctc_loss(
 
 
 class LabelPrior(torch.nn.Module):
-    """The share of the frames that a network assigns to each class, for `label_prior_ctc_loss`, estimated in training.
+    """The share of the frames that a network assigns to each class, estimated in training, for `label_prior_ctc_loss`.
 
-    Priors that jump, as those counted once an epoch, or that are wrong, as those of the first steps, make training
-    oscillate and collapse. These begin uniform, which changes nothing, follow the batches slowly, and never fall below
-    a floor:
+    Training oscillates and collapses with priors that jump (counted once per epoch) or are wrong (in the first steps).
+    These priors start uniform, which has no effect, follow the batches slowly, and never fall below a floor:
 
-        mean = decay * mean + (1 - decay) * the batch's mean of y over the frames that count
+        mean = decay * mean + (1 - decay) * the batch's mean of y over the valid frames
         prior = (1 - floor) * mean + floor / C
 
     Args:
-        classes: C.
-        decay: the weight of the past: a batch 1 / (1 - decay) batches ago counts a third.
+        classes: the number of classes, C.
+        decay: the weight of the past: the weight of a batch falls to a third after 1 / (1 - decay) batches.
         floor: the part of the prior that is uniform.
 
     Raises:
-        KernelError: numbers out of range; and when called, log-probs or lengths that do not fit.
+        KernelError: a number is out of range; when called, log-probs or lengths do not fit.
 
     >>> prior, log_probs = LabelPrior(2, decay=0.5), torch.tensor([[[0.9, 0.1]], [[0.7, 0.3]]]).log()
     >>> prior(log_probs, [2]).exp()                     # half way from 0.5 to 0.8
@@ -344,7 +344,10 @@ class LabelPrior(torch.nn.Module):
 
     @torch.no_grad()
     def forward(self, log_probs: torch.Tensor, input_lengths: Lengths) -> torch.Tensor:
-        """Return the log of the prior (C,), in training updated by this batch of normalised log-probs (T, N, C)."""
+        """Return the log of the prior (C,); in training, update it first by this batch of log-probs (T, N, C).
+
+        The log-probs must be normalised.
+        """
         rows = batch_first(log_probs)
         if rows.shape[2] != len(self.mean):
             raise KernelError(f"log_probs: expected {len(self.mean)} classes, got shape {tuple(log_probs.shape)}")
@@ -372,18 +375,19 @@ def alignment_entropy(
         H = log Z - sum_t sum_k z[t, k] x[t, k],    z the occupancy, x the log-probs, Z their sum over paths
 
     `ctc_loss - beta * alignment_entropy` is CTC with maximum entropy regularisation (Liu, Jin and Zhang 2018,
-    "Connectionist Temporal Classification with Maximum Entropy Regularization", NeurIPS). Differentiated once, through
-    z as well: the gradient is minus the occupancy's covariance times x. A second derivative raises `KernelError`.
+    "Connectionist Temporal Classification with Maximum Entropy Regularization", NeurIPS). It is differentiable once,
+    including through z: the gradient is minus the occupancy's covariance times x. A second derivative raises
+    `KernelError`.
 
     Args:
-        log_probs, targets, input_lengths, target_lengths, blank, reduction: as `ctc_align.functional.ctc_loss`. In
-            float32 the entropy, a small difference of losses, has their absolute error.
+        log_probs, targets, input_lengths, target_lengths, blank, reduction: as in `ctc_align.functional.ctc_loss`. In
+            float32 the entropy, a small difference of losses, has the absolute error of the losses.
 
     Returns:
-        As `ctc_loss`; the entropy of a target that does not fit is 0.
+        As in `ctc_loss`; the entropy of a target that does not fit is 0.
 
     Raises:
-        KernelError: as `ctc_loss`.
+        KernelError: as in `ctc_loss`.
 
     >>> log_probs = torch.full((2, 1, 2), 0.5).log()
     >>> alignment_entropy(log_probs, torch.tensor([[1]]), [2], [1], reduction="sum").exp()      # three paths

@@ -53,27 +53,29 @@ if TYPE_CHECKING:
     from ctc_align.text.lexicon import Lexicon
 
 GROUP_S = 600.0
-"""Seconds of audio in a group of a long batch, which are in memory together."""
+"""A long batch is divided into groups of about this many seconds of audio; one group is in memory at a time."""
 
 
 class Aligner:
-    """Loads a model once and aligns with it often.
+    """Loads a model once and aligns any number of recordings with it.
 
-    With the models of this project `emissions` and `emissions_batch` may be called by several threads at once. All else
-    is for one thread at a time, or an `Aligner` for each: other models, and the memory of pronunciations, have no lock.
+    With the models of this project, several threads may call `emissions` and `emissions_batch` at the same time. All
+    other calls are not thread-safe, because other models and the pronunciation cache have no lock: use one `Aligner`
+    for each thread.
 
     Args:
-        model: a name that `ctc-align models` lists, or the folder of a trained model; None to align `Emissions` only.
-            "auto": `english`, or `universal` if settings, `Transcript` or, clearly, its text say another language.
+        model: a name that `ctc-align models` lists, or the folder of a trained model; None to align only `Emissions`.
+            "auto": `universal` if the settings or the `Transcript` name a language other than English, or if its text
+            is clearly not English; otherwise `english`.
         device: "auto", "cpu", "cuda", "cuda:N" or "mps".
-        backend: of the kernels: "auto", "reference", "cpu" or "gpu".
-        lexicon: path of a pronunciation dictionary (MFA format) that goes before the model's own pronunciations; None
-            is the one in the model's folder, if there is one.
-        settings: see `ctc_align.config.Settings`; a language that is not set is the model's, else English.
+        backend: implementation of the kernels: "auto", "reference", "cpu" or "gpu".
+        lexicon: path of a pronunciation dictionary (MFA format), which takes precedence over the model's
+            pronunciations; None means the dictionary in the model's folder, if there is one.
+        settings: see `ctc_align.config.Settings`; without a language, that of the model is used, otherwise English.
 
     Raises:
         UsageError: no such model, lexicon or backend.
-        BackendError: device or backend that cannot run here.
+        BackendError: the device or backend cannot run here.
     """
 
     def __init__(
@@ -131,10 +133,10 @@ class Aligner:
 
         Args:
             audio: as for `emissions`.
-            text: the transcript as written, as `ctc_align.text.read_transcript_file` read it (which keeps the cues of
-                subtitles), or as `split` returned it.
-            utterance: its name in outputs and messages; the audio's name without extension if None.
-            progress: called with the share done, in [0, 1]: a float whose `step` names what is running.
+            text: the transcript as a str, as a `Transcript` (`read_transcript_file` keeps the cues of subtitles), or as
+                the result of `split`.
+            utterance: name in outputs and messages; None means the audio's name without extension.
+            progress: called with the completed share in [0, 1]: a float whose `step` names the current step.
 
         Raises:
             InputError: the audio or the transcript cannot be used, or they do not fit together.
@@ -151,15 +153,17 @@ class Aligner:
     def realign(
         self, alignment: Alignment, audio: AudioLike | None = None, *, progress: Progress | None = None
     ) -> Alignment:
-        """Align a corrected alignment again: hand-corrected words keep their times, the others go where there is room.
+        """Align a corrected alignment again: hand-corrected words keep their times, others are aligned between them.
 
         Args:
-            alignment: as `ctc_align.files.read_alignment` read it; without hand-corrected words its text is aligned.
-            audio: as for `emissions`, a path that of the whole recording; None: the one that the alignment names.
+            alignment: from `ctc_align.files.read_alignment`; without hand-corrected words, all of its text is aligned.
+            audio: as for `emissions`; a path is that of the whole recording. None means the recording that the
+                alignment names.
             progress: as for `align`.
 
         Raises:
-            CtcAlignError: hand-corrected words cross, or leave others no room; the audio is another one, or not there.
+            CtcAlignError: hand-corrected words cross or leave no room for others; the audio is missing, or belongs to
+                another alignment.
         """
         if (aligner := self.choice.aligner_of(self, alignment.model, alignment.config)) is not self:
             return aligner.realign(alignment, audio, progress=progress)
@@ -203,22 +207,22 @@ class Aligner:
         utterances: Sequence[str] | None = None,
         timings: dict[str, float] | None = None,
     ) -> list[Alignment] | list[Alignment | CtcAlignError]:
-        """Align many at once; return what `align` returns for each.
+        """Align many pairs at once; return for each what `align` returns.
 
-        The result is the same to the bit where the model's emissions do not depend on the batch: on the CPU, those of
-        this project's models. The model (on a GPU) and every kernel run once for many. However many pairs there are,
-        at most `GROUP_S` seconds of audio and emissions, and one pair more, are in memory at once, besides audio that
-        was passed as samples.
+        The results equal those of `align` to the bit if the model's emissions do not depend on the batch, as with this
+        project's models on the CPU. The model (on a GPU) and every kernel process many pairs in one call. At most
+        `GROUP_S` seconds of audio and emissions, plus one pair, are in memory at a time, not counting audio that was
+        passed as samples.
 
         Args:
             pairs: (audio, text), each as for `align`.
-            on_error: with "return" the result of a pair that cannot be aligned is its error.
-            utterances: names, one for each pair; else the audio's, or `utterance-I`, I its index from 0.
-            timings: the seconds spent on the "model", the "words" and the "kernels" are added to it.
+            on_error: "raise" raises the first error; "return" returns the error of a pair instead of its alignment.
+            utterances: names, one for each pair; default: the audio's name, or `utterance-I` for index I from 0.
+            timings: receives the seconds spent on the "model", the "words" and the "kernels", added to its values.
 
         Raises:
-            UsageError: an item that is not a pair, or another number of names.
-            CtcAlignError: with on_error="raise", the first pair's that cannot be aligned.
+            UsageError: an item is not a pair, or the number of names differs.
+            CtcAlignError: with on_error="raise", the error of the first pair that cannot be aligned.
         """
         check_on_error(on_error)
         results: list[Alignment | CtcAlignError] = []
@@ -231,11 +235,11 @@ class Aligner:
 
         Args:
             audio: a path, (samples float32 mono, sample rate), `Audio`, or `Emissions`, which are returned as they are.
-            progress: called with the share done, in [0, 1].
+            progress: called with the completed share in [0, 1].
 
         Raises:
             AudioError: the audio cannot be used.
-            EmissionsError: log-probs with NaN or +inf, or of a shape that does not fit the vocabulary.
+            EmissionsError: the log-probs contain NaN or +inf, or their shape does not fit the vocabulary.
         """
         return batching.run([self._listen(audio, progress)])[0]
 
@@ -250,18 +254,18 @@ class Aligner:
     def emissions_batch(
         self, audios: Iterable[AudioLike], on_error: Literal["raise", "return"] = "return"
     ) -> list[Emissions] | list[Emissions | CtcAlignError]:
-        """Return what `emissions` returns for each audio; with on_error="return" its error where it fails.
+        """Return for each audio what `emissions` returns, or with on_error="return" its error if it fails.
 
         Raises:
-            CtcAlignError: with on_error="raise", the first audio's that cannot be used.
+            CtcAlignError: with on_error="raise", the error of the first audio that cannot be used.
         """
         check_on_error(on_error)
         return batching.run([self._listen(audio) for audio in audios], on_error)
 
     def score(self, audio: AudioLike, text: str | Transcript) -> float:
-        """Return the CTC loss -log p(text | audio), natural log, over all paths; of the pronunciations that fit best.
+        """Return the CTC loss -log p(text | audio), natural log, over all paths of the best-fitting pronunciations.
 
-        Raises as `align`.
+        Raises the errors of `align`.
         """
         name, source = names_of(audio, None)
         words = self.split(text, name)
@@ -276,11 +280,11 @@ class Aligner:
 
         Args:
             audio: as for `emissions`.
-            texts: the transcripts. Of one that cannot be scored, `error` says why; the others are scored.
+            texts: the transcripts. If one cannot be scored, its `error` says why, and the others are scored.
 
         Raises:
             AudioError, EmissionsError: the audio cannot be used.
-            UsageError: a text that is not a str, or one str instead of several.
+            UsageError: a text is not a str, or `texts` is one str instead of a list.
         """
         if isinstance(texts, str):
             raise UsageError("texts: expected a list of transcripts, got a str; write [text]")
@@ -288,7 +292,7 @@ class Aligner:
         return aligner.score_emissions([aligner.emissions(audio)], [list(texts)], languages=[language])[0]
 
     def for_texts(self, texts: Sequence[str], language: str = "") -> tuple[Aligner, str]:
-        """Return the aligner for transcripts of one audio, and their language, "" for that of its settings."""
+        """Return the aligner for transcripts of one audio, and their language; "" means that of its settings."""
         language = language or self.choice.language_of("\n".join(text for text in texts if isinstance(text, str)))
         return self.choice.aligner(self, language), language
 
@@ -299,9 +303,9 @@ class Aligner:
         timings: dict[str, float] | None = None,
         languages: Sequence[str] = (),
     ) -> list[list[Scored]]:
-        """Return what `score_texts` returns for each of many audios, by their emissions, with the texts of each.
+        """Return for each audio, given as emissions, what `score_texts` returns for its texts.
 
-        `languages` are those of each audio's texts; "", or an empty sequence, is that of the settings.
+        `languages` has the language of each audio's texts; "" or an empty sequence means that of the settings.
         """
         from ctc_align.alignment.scoring import ranked, score_transcript
 
@@ -315,7 +319,7 @@ class Aligner:
         return [ranked([next(scored) for _ in alternatives]) for alternatives in texts]
 
     def with_settings(self, settings: Settings) -> Aligner:
-        """Return an aligner with the same models and other settings, except those that loading a model needs."""
+        """Return an aligner with the same loaded models and other settings; settings for loading have no effect."""
         other = copy(self)
         other.choice = self.choice.with_settings(settings)
         other.settings = settings.for_language(folder_settings(self.choice.first).language)
@@ -325,7 +329,7 @@ class Aligner:
     def inputs(
         self, audio: AudioLike, text: str, utterance: str | None = None, *, keep_sound: bool = False
     ) -> UtteranceInputs:
-        """Return what an alignment is made from; `keep_sound` keeps the sound even without a network of edges."""
+        """Return the inputs of an alignment; `keep_sound` keeps the sound even without an edge network."""
         name, source = names_of(audio, utterance)
         words = self.split(text, name)
         aligner = self.choice.aligner(self, words.language)
@@ -335,12 +339,12 @@ class Aligner:
 
     @property
     def edge_network(self) -> EdgeNetwork | None:
-        """The network that draws edges finely, the calibration's or the model's; None without one."""
+        """The edge network of the calibration, otherwise of the model; None if there is none."""
         return self._edge_network
 
     @property
     def fit_limits(self) -> FitLimits | None:
-        """The limits of `ctc_align.alignment.fit.fit_of` that are the model's; None if it has no figures."""
+        """The model's limits for `ctc_align.alignment.fit.fit_of`; None if it has none."""
         network = None if self.model is None else self.model.confidence_network
         return None if network is None else network.limits
 
@@ -355,7 +359,7 @@ class Aligner:
     ) -> KernelSteps[Alignment]:
         with error_context(name, source):
             emissions = yield from self._emit(loaded, report.of_model(seconds_of(loaded)))
-        del loaded  # three hours of samples are 700 MB; they stay only where a network of edges needs them
+        del loaded  # three hours of samples are 700 MB; they stay only if an edge network needs them
         with error_context(name):
             inputs = self._inputs(emissions, words, name, source, report)
             if corrected is not None:
@@ -377,7 +381,7 @@ class Aligner:
     def _groups(
         self, pairs: Sequence[tuple[AudioLike, str | Transcript, str]]
     ) -> Iterator[list[KernelSteps[Alignment]]]:
-        """Yield the stages of pairs in their order, their audio loaded, in groups of `GROUP_S` seconds."""
+        """Yield the stages of the pairs, in order and with loaded audio, in groups of `GROUP_S` seconds."""
         group: list[KernelSteps[Alignment]] = []
         seconds = 0.0
         for audio, text, name in pairs:
@@ -399,7 +403,7 @@ class Aligner:
             yield group
 
     def _load(self, audio: AudioLike, part: Alignment | None = None) -> Audio | Emissions:
-        """Return the audio (of a path the part that was aligned) at the model's rate, or emissions, checked."""
+        """Return the audio at the model's rate, or checked emissions; from a path, only the part that was aligned."""
         if isinstance(audio, Emissions):
             return checked_emissions(audio)
         from ctc_align.audio.loading import as_audio
@@ -416,10 +420,10 @@ class Aligner:
         return self.model
 
     def split(self, text: str | Transcript | Words, name: str) -> Words:
-        """Return a transcript split into the words that are aligned; `name` is what error messages call it.
+        """Return a transcript split into words; `name` is its name in error messages.
 
         Raises:
-            TranscriptError: nothing in it is spoken.
+            TranscriptError: the transcript has no spoken word.
         """
         return text if isinstance(text, Words) else self._splitter.split(self.choice.named(text), name)
 
@@ -453,12 +457,12 @@ class Aligner:
         return self._tokenizers[key]
 
     def _has_model_vocab(self, emissions: Emissions) -> bool:
-        """Return whether the emissions may come from the model: they have its vocabulary."""
+        """Return whether the emissions may come from the model, because they have its vocabulary."""
         return self.model is not None and self.model.vocab == emissions.vocab
 
 
 def align(
     audio: AudioLike, text: str | Transcript, *, model: str = AUTO, **options: Unpack[AlignerOptions]
 ) -> Alignment:
-    """Align an audio with its transcript; for many, make one `Aligner` and keep it. Options as `Aligner`'s."""
+    """Align an audio with its transcript. Options are those of `Aligner`; for many recordings, make one `Aligner`."""
     return Aligner(model, **options).align(audio, text)
