@@ -103,9 +103,9 @@ class Settings:
 
     channel: str = setting(
         "mix",
-        "Channel of a recording with several, N from 1; mix is their average.",
-        more='In a file the number is a text: "3". The average leaves out the channel for low-frequency effects. A '
-        "corpus that names a channel wins.",
+        "Channel of a recording with several channels, N from 1; mix is their average.",
+        more='In a file the number is a string: "3". The average leaves out the channel for low-frequency effects. A '
+        "channel in a corpus overrides this setting.",
         pattern=("mix|left|right|[1-9][0-9]{0,4}", "mix, left, right or a number from 1"),
         metavar="mix|left|right|N",
         panel=READING,
@@ -147,8 +147,7 @@ class Settings:
     )
     max_cps: float = setting(
         17.0,
-        "Reading speed of new subtitles in characters per second; cues stay up long enough for it where the speech "
-        "allows.",
+        "Reading speed of new subtitles in columns per second; cues stay up long enough for it if the speech allows.",
         within=(1.0, 1000.0),
         metavar="N",
         panel=SUBTITLES,
@@ -158,7 +157,7 @@ class Settings:
     frame_rate: float = setting(
         0.0,
         "Let cues begin and end on frames: 25, 23.976, 29.97 or any other rate.",
-        more="0: on milliseconds.",
+        more="0: milliseconds.",
         within=(0.0, 1000.0),
         metavar="FPS",
         shown="milliseconds",
@@ -177,7 +176,7 @@ class Settings:
         "",
         "Tiers of TextGrid, ELAN, CSV and Label Studio files: any of words, phones (or tokens), sentences and "
         "speakers.",
-        more='Comma-separated; "" is the list of each format itself.',
+        more='Comma-separated; "" means the default list of each format.',
         pattern=(
             rf"(?i:\s*|\s*{_TIER}\s*(,\s*{_TIER}\s*)*)",
             "a list of words, tokens (or phones), sentences and speakers",
@@ -193,23 +192,23 @@ class Settings:
     )
     chunk_s: float = setting(
         60.0,
-        "Seconds of the pieces in which long audio goes through the model.",
+        "Length of the chunks in which long audio goes through the model, in seconds.",
         more="Results of this project's models do not depend on it.",
         above=0.0,
     )
     context_s: float = setting(
         5.0,
-        "Seconds of context that a piece sees on either side, for models that attend to the whole utterance (wav2vec "
-        "2.0 and similar).",
-        more="Audio that is no longer than chunk_s goes through in one piece.",
+        "Context of a chunk on either side, in seconds, for models that attend to the whole utterance (wav2vec 2.0 and "
+        "similar).",
+        more="Audio that is no longer than chunk_s goes through in one chunk.",
         above=0.0,
     )
-    band_s: float = setting(1.0, "Largest distance of a word edge from where CTC first put it, in seconds.", above=0.0)
+    band_s: float = setting(1.0, "Largest distance of a word edge from its CTC spike, in seconds.", above=0.0)
     shortest_pause_s: float = setting(
         0.04,
-        "A shorter gap between two words is not a pause and is given to the sounds around it, in seconds.",
-        more="Beside plosives, and before vowels that begin with a closure, the limit is up to 2.25 times as long, "
-        "between other phones half as long.",
+        "Shortest pause, in seconds. A shorter gap between two words belongs to the sounds around it.",
+        more="Beside plosives, and before vowels that begin with a closure, the limit is up to 2.25 times as long; "
+        "between other phones it is half as long.",
         above=0.0,
     )
     edges: str = setting(
@@ -256,7 +255,7 @@ class Settings:
         "",
         "Language of the transcript (en, deu). Decides how words and numbers are read, which built-in model is used "
         "unless --model is given, and which language of a multilingual model.",
-        more='"" is the language that the model was trained for, else "en".',
+        more='"" means the language that the model was trained for, otherwise "en".',
         may_be_empty=True,
         metavar="CODE",
         shown="detected in the text, else en",
@@ -274,8 +273,8 @@ class Settings:
         "auto",
         "How words are separated; auto: by spaces, and in scripts without spaces each character is a word; "
         "dictionary: by a dictionary, for Chinese, Japanese and Thai (extras [zh], [ja], [th]).",
-        more='"spaces" serves text from a segmenter, "characters" makes each character a word in every script. '
-        'Elsewhere "dictionary" is "auto".',
+        more='"spaces" is for text from a segmenter, "characters" makes each character a word in every script. '
+        'In other languages "dictionary" is the same as "auto".',
         choices=("auto", "spaces", "characters", "dictionary"),
         panel=READING,
         commands=_READ,
@@ -283,7 +282,7 @@ class Settings:
     )
     unknown: str = setting(
         "wildcard",
-        "What to do with letters the model lacks: let them match any speech (for times only), leave them out, or fail.",
+        "What to do with letters that the model lacks: let them match any speech (for times only), skip them, or fail.",
         more="Loss and score cover only the letters that the vocabulary has.",
         choices=("wildcard", "skip", "error"),
         panel=READING,
@@ -292,8 +291,8 @@ class Settings:
     )
     match: str = setting(
         "auto",
-        "auto: give no times to words missing from the recording; loose: nor to words that are barely audible; exact: "
-        "assume that every word was spoken, and time them all.",
+        "How to treat words that are missing from the recording. auto: give them no times; loose: give no times to "
+        "barely audible words, either; exact: assume that every word was spoken, and time all of them.",
         choices=("auto", "exact", "loose"),
         panel=READING,
         commands=_READ,
@@ -303,7 +302,7 @@ class Settings:
         "auto",
         "Precision of the network; auto is float32, but float16 for others' models on CUDA.",
         more="Log-probs are float32. With bfloat16 the networks of this project take half the time, if the processor "
-        "computes in it.",
+        "supports it.",
         choices=("auto", "float32", "float16", "bfloat16"),
     )
     revision: str = setting(
@@ -316,7 +315,7 @@ class Settings:
     cache_dir: str = setting(
         "",
         "Folder for downloaded models.",
-        more='"" is the default of their library.',
+        more='"" means the default of the library that downloads them.',
         may_be_empty=True,
         metavar="DIR",
         panel=MACHINE,

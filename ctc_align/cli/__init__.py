@@ -58,7 +58,11 @@ def show_help(
         str | None, typer.Argument(metavar="COMMAND", help="The command.", show_default="all, one per line")
     ] = None,
 ) -> None:
-    """Show how a command is called, as "ctc-align COMMAND --help" does; of "settings" a file of all, for --config."""
+    """Show the help of a command, or all settings as a file.
+
+    "ctc-align help COMMAND" prints the same as "ctc-align COMMAND --help". "ctc-align help settings" prints a file of
+    all settings with their defaults, for --config.
+    """
     program = context.find_root()
     if command is None:
         put(program.get_help())

@@ -128,7 +128,7 @@ def align(
     transcript: TranscriptFile = None,
     *,
     text: str | None = setting(
-        None, "The transcript itself, in place of a file; or the path of an EPUB book.", metavar="TEXT"
+        None, "The text of the transcript, instead of a file; or the path of an EPUB book.", metavar="TEXT"
     ),
     format: str | None = formats_option(),
     destination: DestinationOptions,

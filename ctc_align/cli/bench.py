@@ -27,20 +27,23 @@ _COLUMNS = (("task", 15), ("by", 16), ("ms", 10), ("ns/cell", 9), ("ratio", 8), 
 def bench(
     *,
     quick: bool = setting(False, "Small cases only: a few seconds."),
-    device: str = setting("auto", "Device; auto: each that can run the kernels.", metavar="auto|cpu|cuda|cuda:N"),
+    device: str = setting(
+        "auto", "Device; auto: every device that can run the kernels.", metavar="auto|cpu|cuda|cuda:N"
+    ),
     format: str = setting("table", "A table to read, or JSON for programs.", choices=("table", "json")),
     edges: tuple[str, str] | None = setting(
         None,
-        "Measure no speed, but the edges of words, and of phones if both have them, with intervals over folders "
-        "(speakers), or over utterances if there is only one folder.",
+        "Instead of speed, measure the errors of word edges, and of phone edges if both sides have them, with "
+        "intervals over folders (speakers), or over utterances if there is only one folder.",
         metavar="HYPOTHESIS REFERENCE",
     ),
 ) -> None:
-    """Measure the kernels on this machine beside torch's ctc_loss and, if there is one, torchaudio's forced_align.
+    """Measure the speed of the kernels, or the errors of edges.
 
-    Columns: milliseconds of one call, nanoseconds per cell (frame times state), the ratio of torch's or torchaudio's
-    time to ours, and the largest error; every result is compared with float64 in the same run. Exits with 1 when a
-    result of ours is wrong, or, with --edges, where a hypothesis is missing.
+    Compares the kernels on this machine with torch's ctc_loss and, if it is installed, torchaudio's forced_align.
+    Columns: milliseconds per call, nanoseconds per cell (frames times states), the ratio of torch's or torchaudio's
+    time to ours, and the largest error, compared with float64 in the same run. Exits with 1 if one of our results is
+    wrong, or, with --edges, if a hypothesis is missing.
     """
     if edges is not None:
         if quick or device != "auto":

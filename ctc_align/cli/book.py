@@ -27,15 +27,15 @@ def book(
         list[str],
         typer.Argument(
             metavar="ALIGNMENT.json|FOLDER",
-            help="Alignments of its recordings: JSON that ctc-align wrote, or folders of it; of a folder all of them, "
+            help="Alignments of its recordings: JSON that ctc-align wrote, or folders with all of their alignments, "
             "each with its latest corrections.",
         ),
     ],
     *,
-    by: str = setting("sentences", "What is lit while it is spoken.", choices=("sentences", "words")),
+    by: str = setting("sentences", "What to highlight while it is spoken.", choices=("sentences", "words")),
     audio: str = setting(
         "",
-        "The recording, or the folder that recordings are in.",
+        "The recording, or the folder of the recordings.",
         metavar="PATH",
         shown="as the alignments say",
     ),
@@ -43,10 +43,10 @@ def book(
     force: bool = force_option(),
     messages: MessageOptions,
 ) -> None:
-    """Make a read-aloud EPUB: the book with its recordings inside, each sentence lit while it is spoken.
+    """Make a read-aloud EPUB from a book and its alignments.
 
-    Writes NAME.read-aloud.epub for NAME.epub. Recordings in MP3, AAC (M4A) and Opus go in as they are, others are coded
-    as Opus.
+    Writes NAME.read-aloud.epub for NAME.epub. The new book contains the recordings, and reading apps highlight each
+    sentence while it is spoken. Recordings in MP3, AAC (M4A) and Opus are stored unchanged, others are encoded as Opus.
     """
     from ctc_align.files.read_aloud import write_read_aloud
 

@@ -42,18 +42,18 @@ FAR_MS = 100.0
 
 @with_options
 def calibrate(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="The model, as --model takes it.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="Name of the model, as for --model.")],
     reference: Annotated[
         str,
         typer.Argument(
             metavar="REFERENCE",
-            help="Folder of hand-labelled or hand-corrected TextGrids, or of JSON whose corrected words are marked, "
+            help="Folder of hand-labelled or hand-corrected TextGrids, or of JSON with marked corrections, "
             "with one folder for each speaker.",
         ),
     ],
     *,
     audio: str | None = setting(None, "Folder of the recordings, if they are not beside the labels.", metavar="DIR"),
-    out_dir: str | None = folder_option("Folder for what is written.", shown="the model's folder"),
+    out_dir: str | None = folder_option("Folder for the outputs.", shown="the model's folder"),
     force: bool = force_option(),
     lexicon: str | None = lexicon_option(),
     device: str = device_option(),
@@ -61,11 +61,11 @@ def calibrate(
     config: SettingsOptions,
     messages: MessageOptions,
 ) -> None:
-    """Learn from hand-labelled speech where edges are drawn, and write what makes a model draw them there.
+    """Learn corrections of a model's edges from hand labels.
 
-    Writes calibration.toml, and from 8 labelled files on edges.safetensors. They are used by every command whose
-    --model is their folder, or that names it with --calibration. The figures on standard output are for speakers
-    left out in turn.
+    Writes calibration.toml, and from 8 labelled files on also edges.safetensors. To use them, give their folder as
+    --calibration; if it is the model's folder, --model suffices. The figures on standard output are for speakers left
+    out in turn.
     """
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.models import EMBEDDED, check_model

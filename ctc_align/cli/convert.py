@@ -33,8 +33,7 @@ Alignments = Annotated[
     list[str],
     typer.Argument(
         metavar="ALIGNMENT.json|FOLDER",
-        help="JSON that ctc-align wrote, or folders of it; of a folder all alignments, each with its latest "
-        "corrections.",
+        help="JSON that ctc-align wrote, or folders with all of their alignments, each with its latest corrections.",
     ),
 ]
 
@@ -49,10 +48,11 @@ def convert(
     config: SettingsOptions,
     messages: MessageOptions,
 ) -> None:
-    """Write alignments in other formats, or with other tiers, without aligning again.
+    """Write existing alignments in other formats or tiers.
 
-    Writes NAME.srt for NAME.json with --format srt, the same bytes as --format srt had written with the alignment: JSON
-    holds all that the formats need but the sound. In --out-dir alignments of a folder keep their path in that folder.
+    With --format srt, writes NAME.srt for NAME.json. The bytes are the same as if the recording were aligned again,
+    because JSON contains everything that the formats need except the sound. Alignments from a folder keep their paths
+    below --out-dir.
     """
     talk = messages.talk()
     if format is None:

@@ -79,7 +79,7 @@ class RunOptions(Group):
         None, "Cut phrases at pauses longer than this (--by pause).", metavar="SECONDS", shown="0.3"
     )
     shard: str | None = setting(
-        None, "Do only part I (from 0) of N, so that several jobs can share a corpus.", metavar="I/N"
+        None, "Align only part I (from 0) of N, so that several jobs can share a corpus.", metavar="I/N"
     )
     workers: int | None = setting(None, "Processes.", metavar="N", shown="one for each CPU core, or for each GPU")
     engine: str = setting("local", "Workers on this machine, or on Ray (extra [ray]).", metavar="local|ray")
@@ -98,7 +98,7 @@ class RunOptions(Group):
         metavar="SECONDS",
         shown="120, on a GPU 1200",
     )
-    retry_failed: bool = setting(False, "Try utterances again that failed in an earlier run.")
+    retry_failed: bool = setting(False, "Retry utterances that failed in an earlier run.")
     force: bool = setting(
         False,
         "Align everything again, and replace existing outputs, even files that no run into this folder wrote. Inputs "
@@ -166,7 +166,7 @@ def corpus(
     kind: str | None = source_option(),
     text: str | None = setting(
         None,
-        "A text (UTF-8, EPUB) of which each recording in the folder and its subfolders reads a part.",
+        "A text (UTF-8, EPUB); each recording in the folder and its subfolders reads a part of it.",
         metavar="FILE",
         shown="the only text beside them",
     ),

@@ -60,10 +60,11 @@ def doctor(
     *,
     format: str = setting("text", "Text to paste into a report, or JSON for programs.", choices=("text", "json")),
 ) -> None:
-    """Say what is installed here and whether it works: versions, devices, folders, models, extras, a self-test.
+    """Check the installation: versions, devices, extras, self-test.
 
-    The self-test aligns the recording of `ctc-align demo` on each kind of device that is here, and compares all words
-    with their known times. The output names no user: the home folder is `~`. Exits with 1 when the self-test fails.
+    Lists also folders and models. The self-test aligns the recording of `ctc-align demo` on each available kind of
+    device, and compares all words with their known times. The output names no user: the home folder is `~`. Exits with
+    1 if the self-test fails.
     """
     Talk().listen()
     found = without_user({**installation(), "self_tests": self_tests()})
@@ -357,7 +358,10 @@ def demo(
     examples: str | None = setting(None, "Copy the files of the tutorials to DIR, and align nothing.", metavar="DIR"),
     messages: MessageOptions,
 ) -> None:
-    """Align a recording that comes with the package, and show when each of its words is spoken."""
+    """Align a recording that comes with the package.
+
+    Prints the words with their times, and writes the outputs.
+    """
     from ctc_align.cli.tables import loss_line, words_table
     from ctc_align.files.transcripts import read_transcript
 

@@ -43,11 +43,13 @@ class EvaluationOptions(Group):
     reference_tier: str | None = setting(None, "The tier's name or number in REFERENCE only.", metavar="NAME")
     labels: str | None = setting(
         None,
-        "Rename labels of both sides: one 'from to' per line; 'from' alone removes.",
+        "Rename labels of both sides: one 'from to' per line; 'from' alone removes a label.",
         option="--map",
         metavar="FILE|timit",
     )
-    against: str | None = setting(None, "A second hypothesis: show the paired difference.", metavar="HYPOTHESIS2")
+    against: str | None = setting(
+        None, "A second hypothesis; show the paired difference of the two.", metavar="HYPOTHESIS2"
+    )
     tolerance: float = setting(20.0, "Largest distance at which a boundary counts as found.", metavar="MS")
     resamples: int = setting(
         1000,
@@ -59,7 +61,7 @@ class EvaluationOptions(Group):
     seed: int = setting(0, "Seed of the resampling.", metavar="N", within=(0, math.inf))
     interval_by: str = setting(
         "utterance",
-        "What is drawn anew for confidence intervals: utterances, or folders of them (one for each speaker).",
+        "What to resample for confidence intervals: utterances, or folders of them (one for each speaker).",
         metavar="utterance|folder",
     )
     format: str = setting("table", "A table to read, or JSON for programs.", choices=("table", "json"))
@@ -142,12 +144,12 @@ def evaluate(
     *,
     wanted: EvaluationOptions,
 ) -> None:
-    """Measure the boundaries of HYPOTHESIS against those of REFERENCE, in milliseconds.
+    """Measure the edges of HYPOTHESIS against those of REFERENCE.
 
-    Words pair by their order; a word with another label is counted, and measured like the others. Errors are
-    hypothesis minus reference: positive is late. Intervals of 95 % come from resampling. A boundary is a time at which
-    a word starts or ends (neighbours that touch share one); precision, recall, F1 and R-value match such times one to
-    one. Exits with 1 if the hypothesis lacks files of the reference, with 3 if a threshold is missed.
+    Words are paired by their order; words with another label are counted, and measured like the others. Errors are
+    hypothesis minus reference, in milliseconds: positive is late. Intervals of 95 % come from resampling. A boundary is
+    a time at which a word starts or ends (neighbours that touch share one); precision, recall, F1 and R-value match
+    boundaries one to one. Exits with 1 if the hypothesis lacks files of the reference, with 3 if a threshold is missed.
     """
     against, by_kind = wanted.against, wanted.options_by_kind()
     _check_paths(hypothesis, reference, against, wanted.plot, wanted.force)

@@ -33,15 +33,15 @@ def models(
         str | None,
         typer.Argument(metavar="show|languages", help="Describe one model, or list the languages of universal."),
     ] = None,
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="As --model takes it.")] = None,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="Name of the model, as for --model.")] = None,
     *,
     config: SettingsOptions,
 ) -> None:
-    """List the models that --model takes, or show one: its vocabulary, frames and receptive field.
+    """List the models that --model takes, or describe one.
 
-    Prints tab-separated columns: with a header in a list, else a name and its value. Showing a model loads it, and
-    downloads it if it is not here yet. `ctc-align models languages` lists those that the model universal was trained
-    on or measured with: it aligns others, too.
+    Prints tab-separated columns: a list with a header, or the names and values of one model (vocabulary, frames,
+    receptive field …). `show` loads the model, and downloads it if necessary. `languages` lists the languages that the
+    model universal was trained on or measured with; it aligns others, too.
     """
     if action is None:
         _list()

@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 OUTPUTS = "Outputs"
 WORKERS = "Workers and resuming"
 LIMITS = "Limits"
-LOG_PROBS = "Log-probs in place of a recording"
+LOG_PROBS = "Log-probs instead of a recording"
 GENERAL = "Settings and messages"
 PANELS = (EVERYDAY, OUTPUTS, LIMITS, WORKERS, READING, TIMES, SUBTITLES, MACHINE, LOG_PROBS, GENERAL)
 """The headings below which `--help` lists options, in their order."""
 
 
 def assignments_option() -> Any:
-    about = "Set one value of the settings file; may be repeated, and wins over --config."
+    about = "Set one value of the settings file; may be repeated, and overrides --config."
     return setting(None, about, option="--set", metavar="KEY=VALUE", panel=GENERAL)
 
 
@@ -70,13 +70,13 @@ def formats_option(default: str | None = None, shown: str = "json,ctm,textgrid",
 
 folder_option = functools.partial(setting, None, option="--out-dir -o", metavar="DIR")
 recording_option = functools.partial(
-    setting, metavar="PATH", shown="as the JSON names it, seen from here or from its own folder"
+    setting, metavar="PATH", shown="the path in the JSON, from the current folder or from the JSON's"
 )
 force_option = functools.partial(setting, False, "Replace outputs that exist. Inputs are never replaced.")
 config_option = functools.partial(
     setting,
     None,
-    "Read settings from a file; options of the command line win.",
+    "Read settings from a file; options on the command line override it.",
     option="--config",
     metavar="NAME|FILE.toml",
     panel=GENERAL,
@@ -267,8 +267,8 @@ class LogProbsOptions(Group):
     vocab: str | None = setting(
         None, "Vocabulary file: one token per line in class order, Kaldi's 'token id' lines, or JSON.", metavar="FILE"
     )
-    frame_shift: float | None = setting(None, "Time from frame to frame.", metavar="SECONDS")
-    blank: str | None = setting(None, "The vocabulary's blank.", metavar="TOKEN|INDEX", shown="index 0")
+    frame_shift: float | None = setting(None, "Time between frames.", metavar="SECONDS")
+    blank: str | None = setting(None, "The blank of the vocabulary.", metavar="TOKEN|INDEX", shown="index 0")
 
     def reader_of_file(self, audio: str, model: str | None) -> LogProbsReader | None:
         """Return the reader of log-probs `audio`; None if it is sound.
@@ -317,8 +317,8 @@ class MessageOptions(Group):
 
     panel: ClassVar[str] = GENERAL
 
-    quiet: bool = setting(False, "Print nothing but errors.", option="--quiet -q")
-    verbose: bool = setting(False, "Print more, and where an error came from.", option="--verbose -v")
+    quiet: bool = setting(False, "Print only errors.", option="--quiet -q")
+    verbose: bool = setting(False, "Print more, including where an error occurred.", option="--verbose -v")
 
     def talk(self) -> Talk:
         """Return what writes a command's messages to stderr."""

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 Corrected = Annotated[
     list[str],
-    typer.Argument(metavar="CORRECTED.json", help='Alignments in JSON, their corrected words marked "by": "hand".'),
+    typer.Argument(metavar="CORRECTED.json", help='Alignments in JSON with corrected words marked "by": "hand".'),
 ]
 
 
@@ -54,8 +54,8 @@ def realign(
     audio: str | None = recording_option(None, "The recording (or log-probs), or a folder of recordings."),
     hand: str | None = setting(
         None,
-        "A TextGrid in which a person has corrected the words, and phones, of CORRECTED.json, or a folder of such, "
-        "NAME.hand.TextGrid or NAME.TextGrid: all its edges count as hand-corrected.",
+        "A TextGrid with the corrected words (and phones) of CORRECTED.json, or a folder of them "
+        "(NAME.hand.TextGrid or NAME.TextGrid). All edges of a TextGrid count as hand-corrected.",
         metavar="PATH",
     ),
     model: ModelOptions,
@@ -65,10 +65,10 @@ def realign(
     log_probs: LogProbsOptions,
     messages: MessageOptions,
 ) -> None:
-    """Align again what lies between the edges that a person has fixed.
+    """Align again between the edges that a person has corrected.
 
-    Words that are "by": "hand" in CORRECTED.json, or in the TextGrid of --hand, keep their times. Model and settings
-    are those that the JSON names, unless options say otherwise. Writes NAME.aligned.json for NAME.json, and other
+    Words marked "by": "hand" in CORRECTED.json, and all words in the TextGrid of --hand, keep their times. The model
+    and the settings come from the JSON, unless options override them. Writes NAME.aligned.json for NAME.json, and other
     formats with --format.
     """
     talk = messages.talk()

@@ -140,8 +140,8 @@ AudioOrSource = Annotated[
     str,
     typer.Argument(
         metavar="AUDIO|SOURCE",
-        help="A recording, a video, - for standard input, or log-probs, with transcripts; without transcripts a "
-        "corpus, as `corpus` takes it.",
+        help="With transcripts: a recording, a video, - for standard input, or log-probs. Without transcripts: a "
+        "corpus, as for `corpus`.",
     ),
 ]
 Transcripts = Annotated[
@@ -179,18 +179,19 @@ def score(
     \b
     rank: 1 is best
     loss: -log p, in nats
-    loss_per_token, loss_per_frame: the loss divided by their number
+    loss_per_token, loss_per_frame: the loss divided by the number of
+      tokens or frames
     posterior: probability of this transcript among those given,
       assuming equal priors
-    transcript: the name of its file, or the text
+    transcript: the name of the file, or the text
     local_loss: in the worst 0.3 s, how far the best path of the
       transcript scores below the best labels
     unknown: letters the model lacks (such transcripts rank last,
       without a posterior)
     mark: "out" beyond a limit, "error" if there is no loss
 
-    For a SOURCE the utterance comes first, and the `texts` of a manifest are ranked. Exits with 1 if a transcript could
-    not be scored, else with 3 if one was marked "out".
+    For a corpus, the first column is the utterance, and the `texts` of a manifest are ranked. Exits with 1 if a
+    transcript could not be scored, otherwise with 3 if one was marked "out".
     """
     from ctc_align.cli.arguments import check_audio, check_files, check_roles, is_book
 

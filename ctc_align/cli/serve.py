@@ -37,12 +37,14 @@ def serve(
     audio: str | None = setting(
         None, "Folder of the recordings of FOLDER.", metavar="DIR", shown="beside the alignments"
     ),
-    host: str = setting("127.0.0.1", "Address to listen on; any but loopback needs a token.", metavar="ADDRESS"),
-    port: int = setting(8571, "Port to listen on; 0: any that is free.", metavar="N"),
+    host: str = setting(
+        "127.0.0.1", "Address to listen on; any address except loopback needs a token.", metavar="ADDRESS"
+    ),
+    port: int = setting(8571, "Port to listen on; 0: any free port.", metavar="N"),
     token: str = setting(
         "",
-        "A password that every request must have; better in the variable CTC_ALIGN_TOKEN, as others on this machine "
-        "see command lines.",
+        "A password that every request must have. Better set the environment variable CTC_ALIGN_TOKEN, because others "
+        "on this machine can see command lines.",
         metavar="TEXT",
         shown="none",
     ),
@@ -50,16 +52,17 @@ def serve(
     max_upload: float = _limit(200.0, "Largest request: recording and transcript together.", metavar="MB"),
     max_audio: float = _limit(7200.0, "Longest recording.", metavar="SECONDS"),
     max_text: int = _limit(1_000_000, "Longest transcript, in characters.", metavar="N"),
-    queue: int = _limit(100, "Most requests that wait or are worked on; more are refused.", metavar="N"),
-    timeout: float = _limit(1800.0, "Longest work on a recording, and longest upload.", metavar="SECONDS"),
+    queue: int = _limit(100, "Largest number of waiting and running requests; others are refused.", metavar="N"),
+    timeout: float = _limit(1800.0, "Time limit for the work on a recording, and for its upload.", metavar="SECONDS"),
     config: SettingsOptions,
     messages: MessageOptions,
 ) -> None:
-    """Serve the page as an app for your browser, and answer programs over HTTP (extra [serve]).
+    """Serve an app for your browser and an HTTP API.
 
-    Open the address that it prints. In the app, drop a recording and its transcript, then view, listen, correct and
-    save; with FOLDER its alignments, the worst first. /docs lists what programs can request. Only this machine can
-    reach it unless --host says otherwise. Settings are defaults of requests; none ends the server with an exit code.
+    Needs the extra [serve]. Open the printed address. In the app, drop a recording and its transcript, then view,
+    listen, correct and save; with FOLDER, the app also lists the alignments there, worst first. /docs describes the API
+    for programs. Only this machine can reach the server unless --host says otherwise. Settings are the defaults of
+    requests; limits such as --max-skipped do not end the server with an exit code.
     """
     from ctc_align.serve.access import require_serve
 

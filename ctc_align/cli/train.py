@@ -59,7 +59,7 @@ class LearningOptions(Group):
     )
     name: str | None = setting(None, "Name of the model.", shown="the name of DIR")
     epochs: int | None = setting(
-        None, "Passes over the corpus.", metavar="N", within=(1, math.inf), shown="by its amount"
+        None, "Passes over the corpus.", metavar="N", within=(1, math.inf), shown="by the size of the corpus"
     )
     minutes: float | None = setting(
         None, "Maximum training time of the network, in minutes.", metavar="N", within=(0.01, math.inf)
@@ -69,7 +69,7 @@ class LearningOptions(Group):
     device: str = device_option()
     seed: int | None = setting(None, "Seed of all random numbers.", metavar="N", within=(0, math.inf), panel=GENERAL)
     config: str | None = setting(
-        None, "Training recipe; the command line wins.", metavar="NAME|FILE.toml", panel=GENERAL
+        None, "Training recipe; options on the command line override it.", metavar="NAME|FILE.toml", panel=GENERAL
     )
 
     def ready(self, corpus: str, lexicon: str | None, messages: MessageOptions) -> Talk:
@@ -125,16 +125,18 @@ def train(
         metavar="english|universal|DIR",
         shown="random weights",
     ),
-    lexicon: str | None = lexicon_option("Pronunciations in MFA dictionary format: their phones are tokens.", shown=""),
+    lexicon: str | None = lexicon_option(
+        "Pronunciations in MFA dictionary format; their phones become the tokens.", shown=""
+    ),
     assignments: list[str] | None = assignments_option(),
     messages: MessageOptions,
 ) -> None:
-    """Train an acoustic model on a transcribed CORPUS, in any language, or in several.
+    """Train an acoustic model on a transcribed CORPUS.
 
-    Tokens are the letters of the transcripts, with --lexicon the phones of a dictionary, and with --config
-    universal the phones that all languages share. A manifest may name the language of each line. Utterances that do
-    not fit their transcripts are left out and counted. To resume an interrupted run, give the same command again. Use
-    the model with --model DIR; DIR/README.md describes it.
+    The corpus may be in any language, or in several; a manifest may name the language of each line. The tokens are the
+    letters of the transcripts, with --lexicon the phones of the dictionary, and with --config universal the phones that
+    all languages share. Utterances that do not fit their transcripts are left out and counted. To resume an interrupted
+    run, give the same command again. Use the model with --model DIR; DIR/README.md describes it.
     """
     talk = given.ready(corpus, lexicon, messages)
     from ctc_align.config import load_config
@@ -164,13 +166,14 @@ def adapt(
     lexicon: str | None = lexicon_option(),
     messages: MessageOptions,
 ) -> None:
-    """Adapt a model to the speakers of a transcribed CORPUS; no hand labels are needed.
+    """Adapt a model to the speakers of a transcribed CORPUS.
 
-    The model segments the corpus itself and learns from that. The epoch with the lowest loss on held-out utterances is
-    kept; if none is better than the unadapted model, that model is kept, with a message. Losses do not show whether
-    the segmentation got worse. So the new segments are compared with the sound level and with the segments of the
-    unadapted model; an epoch whose words shrank, or that calls loud sound a pause, is rejected. If only rejected epochs
-    have lower losses, nothing is written (exit 1). To resume an interrupted run, give the same command again.
+    No hand labels are needed: the model learns from its own segmentation of the corpus. The epoch with the lowest loss
+    on held-out utterances is kept; if none is better than the unadapted model, that model is written, with a message.
+    The loss does not show whether the segmentation got worse. Therefore the new segments are compared with the sound
+    level and with the segments of the unadapted model; an epoch whose words shrank, or that calls loud sound a pause,
+    is rejected. If only rejected epochs have lower losses, nothing is written (exit 1). To resume an interrupted run,
+    give the same command again.
     """
     talk = given.ready(corpus, lexicon, messages)
     from ctc_align.alignment.model_choice import model_for

@@ -55,11 +55,11 @@ def view(
     page: PageOptions,
     messages: MessageOptions,
 ) -> None:
-    """Make a page of an alignment: look at it, listen to it, correct it, in any browser and without a network.
+    """Make a page to see, hear and correct an alignment.
 
-    Writes NAME.html for NAME.json, with the recording inside; more than 20 MB of sound go into a file beside the page,
-    NAME.page.ogg. For an utterance of a corpus run: ctc-align view OUT_DIR --utterance ID, which shows its latest
-    corrections.
+    Any browser opens the page, without a network. Writes NAME.html for NAME.json, with the recording inside; more than
+    20 MB of sound go into a file beside the page, NAME.page.ogg. For an utterance of a corpus run, ctc-align view
+    OUT_DIR --utterance ID shows its latest corrections.
     """
     from ctc_align.files.alignment_files import read_alignment
     from ctc_align.files.pages import SOUND_MODES
@@ -205,10 +205,10 @@ def report(
     force: bool = force_option(),
     messages: MessageOptions,
 ) -> None:
-    """Make a page about a corpus run: what failed and why, how good the rest is, and where to look first.
+    """Make a page about a corpus run: failures, quality, worst cases.
 
-    Reads the journals and the outputs, of all shards and as far as the run has come, and writes OUT_DIR/report.html.
-    Exits with 1 if outputs could not be read; what failed in the run itself is in the page.
+    Reads the journals and the outputs of all shards, even if the run has not ended, and writes OUT_DIR/report.html.
+    Exits with 1 if outputs could not be read; failures in the run itself are listed in the page.
     """
     from ctc_align.corpus.report.report_page import report_page
     from ctc_align.corpus.report.run_figures import run_figures
