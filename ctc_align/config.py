@@ -1,4 +1,4 @@
-"""Settings as frozen dataclasses, read from TOML; all faults are reported at once, and the command line wins.
+"""Settings as frozen dataclasses, read from TOML; all faults are reported at once. The command line overrides files.
 
 A setting is a field of a frozen dataclass; `setting(default, choices=…, above=…, within=…)` limits its values.
 `load_config` fills any such dataclass from a file: `Settings` for alignment, recipes for training.

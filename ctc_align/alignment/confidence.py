@@ -1,10 +1,10 @@
-"""Confidence of tokens and words: the chance that a word is where it was put.
+"""Confidence of tokens and words: the chance that a word is at its aligned position.
 
-With a confidence network (`ctc_align.models.confidence_network`) it is the chance that both edges of the word are
-within 200 ms of where a person puts them, by the sound of the word and the words around it; `start_sd_ms` and
-`end_sd_ms` say how near they are then. With a calibration alone it is the share of similar words whose edges are both
-within 50 ms (a logistic regression, `Calibration.word_confidence`). Without either it is the model's posterior at the
-spikes: a number that orders words, not a frequency.
+With a confidence network (`ctc_align.models.confidence_network`), the confidence is the chance that both edges of the
+word are within 200 ms of where a person puts them, estimated from the sound of the word and its neighbours;
+`start_sd_ms` and `end_sd_ms` give the finer error. With a calibration alone, it is the share of similar words whose
+edges are both within 50 ms (a logistic regression, `Calibration.word_confidence`). Without either, it is the model's
+posterior at the spikes: a number that ranks words, not a frequency.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The best CTC path of one utterance, and the frames of its tokens.
 
-CTC says what was said and roughly when: a token is a spike of a frame or two, with blanks around it.
+CTC shows what was said and roughly when: each token is a spike of a frame or two between blanks.
 """
 
 from __future__ import annotations

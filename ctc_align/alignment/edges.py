@@ -1,7 +1,7 @@
-"""The edges of sounds, from frames to seconds: how they are drawn, pauses, offsets by kind of sound, and their order.
+"""Edges of sounds, from frames to seconds: the method, pauses, offsets by kind of sound, and the order of edges.
 
-Kinds of sounds have edges that a model systematically puts early or late: a person ends a stop with its burst, and a
-vowel where the next one's formants begin. A calibration holds what to add for each pair of kinds.
+A model puts the edges of some kinds of sounds systematically early or late: a person ends a stop with its burst, and a
+vowel where the next vowel's formants begin. A calibration has the correction for each pair of kinds.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from ctc_align.models.edge_network import EdgeNetwork
 from ctc_align.types import Emissions, Tokens
 
 SHORTEST_FRAMES = 0.5
-"""The shortest that a sound may be."""
+"""The shortest length of a sound."""
 CLOSURES = ("stop", "affricate")
 LONG, LONGER, SHORT = 1.5, 2.25, 0.5
 """The shortest pause beside plosives, before vowels with a glottal closure, and beside neither, as multiples of the

@@ -1,12 +1,12 @@
 """How well a transcript fits its recording, and where the two disagree.
 
-    good       the words are where they were put
+    good       the words are at their aligned positions
     doubtful   some are not, or more is said than is written, or the sound is unlike the speech that the model knows
-    poor       many are not
+    poor       many words are not at their positions
     none       nothing of the transcript is in the recording
 
-The limits are a model's (`ctc_align.models.confidence_network.FitLimits`), from the losses per token and the
-confidences of held-out recordings with their own transcripts.
+The limits belong to a model (`ctc_align.models.confidence_network.FitLimits`). They come from the losses per token and
+the confidences of held-out recordings with their true transcripts.
 """
 
 from __future__ import annotations

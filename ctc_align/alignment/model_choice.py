@@ -1,4 +1,4 @@
-"""The choice of a model if none was named: `english` or `universal`, by the language of each transcript."""
+"""The choice of a model if the caller names none: `english` or `universal`, by the language of each transcript."""
 
 from __future__ import annotations
 

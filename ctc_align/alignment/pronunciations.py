@@ -1,7 +1,7 @@
-"""The tokens that were said: which pronunciation of each word, and which of the passages that may be unspoken.
+"""The choice of the spoken tokens: one pronunciation of each word, and with or without each optional passage.
 
-A word is said as the pronunciation that fits the audio best between the word's neighbours. Parentheses, and what may be
-a speaker's name, are spoken unless the sound makes nothing in their place much likelier.
+The choice for a word is the pronunciation that fits the audio best between the word's neighbours. Parentheses and
+possible speaker names count as spoken, unless the audio is much likelier without them.
 """
 
 from __future__ import annotations

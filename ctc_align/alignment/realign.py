@@ -1,10 +1,10 @@
-"""A corrected alignment, aligned again between the edges that a person has fixed: the stages of `Aligner.realign`.
+"""Realignment of a corrected alignment between the edges that a person has fixed: the stages of `Aligner.realign`.
 
-Hand-corrected words keep their times. The words between two of them, before the first and after the last are aligned
-in the time between these alone; a hand-corrected word whose tokens are not known is aligned within its times. Coarse
-edges are found stretch by stretch; then all tokens are one row again, so that confidences and the network of edges see
-the sounds around each word, and in the end nothing crosses a fixed edge. The loss covers the whole text and the whole
-recording, as for any alignment.
+Hand-corrected words keep their times. The other words are aligned stretch by stretch: between two corrected words,
+before the first and after the last one. If the tokens of a corrected word are not known, they are aligned within its
+times. After this coarse step all tokens form one sequence again, so that the confidences and the edge network see the
+sounds around each word. No edge crosses a fixed edge. The loss covers the whole text and the whole recording, as for
+any alignment.
 """
 
 from __future__ import annotations

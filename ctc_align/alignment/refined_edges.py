@@ -1,7 +1,7 @@
-"""Edges drawn finely by a model's network of edges, and edges in the quiet of pauses: the last steps before seconds.
+"""Edges refined by the edge network of a model, and edges beside pauses: the last steps before seconds.
 
-The network says for each edge how likely it is at each of the times around it. Its median is the edge, since no other
-time has a smaller mean absolute error; the middle two thirds say how sure it is.
+The network gives the probability of each edge at each time around it. The edge is the median of this distribution,
+which has the smallest mean absolute error of all times; its standard deviation comes from the middle two thirds.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Scores of transcripts: how well each fits an audio, by exact CTC losses; ranks and posteriors of alternatives.
+"""Scores of transcripts by their exact CTC losses, and the ranks and posteriors of alternatives.
 
-All transcripts are scored alike: as for an alignment the audio chooses the pronunciations
-(`ctc_align.alignment.pronunciations`), and the loss is that of plain CTC for them, over all paths. So a transcript has
-the same loss alone, among others, and in its alignment. Losses are exact likelihoods without any prior over texts.
+The pronunciations are chosen as for an alignment (`ctc_align.alignment.pronunciations`), and the loss is that of plain
+CTC for them, over all paths. So a transcript has the same loss alone, among others, and in its alignment. Losses are
+exact likelihoods without a prior over texts.
 """
 
 from __future__ import annotations

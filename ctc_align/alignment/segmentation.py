@@ -1,12 +1,12 @@
-"""From CTC's spikes to the sounds' edges: the best path through a model's segmentation states, and all paths' medians.
+"""From CTC's spikes to the edges of sounds: the best path through the segmentation states, and medians over all paths.
 
-CTC says what was said and roughly when; its spikes start late and end early. A model with a second output scores, for
-every frame, which part of which sound it is (or silence). The best path through the tokens' parts, with optional
-silence between words and nowhere far from the spikes, says in which frames each sound begins and ends (`segment`).
+CTC shows what was said and roughly when; its spikes start late and end early. The second output of a model scores the
+parts of each sound, and silence, in every frame. The best path through the parts of the tokens, with optional silence
+between words and never far from the spikes, gives the frames in which each sound begins and ends (`segment`).
 
-The best path has an edge at whole frames, and does not say how likely the edge is elsewhere. Summed over all paths,
-P(the sounds before this edge are over at frame t) rises from 0 to 1: where it passes one half is the median of the
-edge's posterior, which no other time beats in mean absolute error, and its spread says how sure the edge is
+The best path has its edges at whole frames, and does not show how likely an edge is elsewhere. Over all paths,
+P(the sounds before this edge have ended by frame t) rises from 0 to 1. It passes one half at the median of the edge's
+posterior, which has the smallest mean absolute error of all times; its spread gives the standard deviation
 (`soft_edges`).
 """
 

@@ -1,8 +1,8 @@
-"""The part of a text that a recording reads, cut out of the alignment of the whole text with it.
+"""The part of a text that a recording reads, cut out of the alignment with the whole text.
 
-One text may belong to many recordings: a book to its chapters. Each recording is aligned with all of it, and of that
-alignment one stretch remains: the one in which words that were found outweigh those between them that were not. A few
-words far from it (the title that a reader says first) are reported as speech that is not in the part.
+Several recordings may share one text, as the chapters of a book do. Each recording is aligned with the whole text; then
+one stretch of the alignment is kept, in which found words outweigh the missing words between them. A few words far from
+it (such as the title, read first) are reported as speech that is not in the part.
 """
 
 from __future__ import annotations

@@ -1,11 +1,10 @@
-"""The wildcard: speech that the transcript does not spell, or that the model's vocabulary cannot.
+"""The wildcard: a token for speech that the transcript does not spell, or that the model's vocabulary cannot spell.
 
-A wildcard among the tokens (`lattice.WILDCARD`) is one state, in which a path may remain for as long as the unknown
-speech lasts: through the labels that the model finds and through the blanks between them. So its score is that of what
-the model thinks likeliest, but a label costs `penalty` nats more than as a token of the transcript: what the transcript
-can explain remains with the transcript.
+A wildcard among the tokens (`lattice.WILDCARD`) is one state, in which a path may remain as long as the unknown speech
+lasts, through labels and the blanks between them. Its score is therefore that of the likeliest class, but a label costs
+`penalty` nats more than as a token of the transcript, so that the transcript keeps the speech that it can explain.
 
-Letters that the model's vocabulary lacks become wildcards, so that their words have times too. The loss and the score
+Letters that the model's vocabulary lacks become wildcards, so that their words get times, too. The loss and the score
 ignore them.
 """
 

@@ -1,4 +1,4 @@
-"""The first bytes of an audio file, and the errors of files that are none."""
+"""Recognise audio files by their first bytes, and report files that are not audio."""
 
 from __future__ import annotations
 

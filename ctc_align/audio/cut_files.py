@@ -1,4 +1,4 @@
-"""Signs of media files that were cut: less data than their own structure promises."""
+"""Signs of truncated media files: less data than the structure of the file promises."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """Loading of audio: any recording or video, or samples in memory, to mono float32 at the model's rate.
 
-WAV, FLAC, Ogg and their like are read by libsndfile, everything else by FFmpeg (PyAV); the content decides, never the
-name.
+libsndfile reads WAV, FLAC, Ogg and similar files, FFmpeg (PyAV) everything else; the content decides, never the name.
 
 Audio is processed in blocks (read, check, mix, resample, append), so a recording is never in memory at the rate and
-channel count of its source. The result does not depend on the blocks: the resampler keeps its state between them.
+channel count of its source. The result does not depend on the blocks, because the resampler keeps its state between
+them.
 """
 
 from __future__ import annotations

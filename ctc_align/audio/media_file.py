@@ -1,8 +1,7 @@
-"""Media files through PyAV (FFmpeg): opened behind an allow-list, decoded piece by piece to the real end.
+"""Media files through PyAV (FFmpeg): opened with an allow-list of formats, decoded packet by packet to the real end.
 
-FFmpeg gets an open file and never a name, so no name can reach a network, another file or a device; formats that are
-lists of other files (HLS, concat, DASH, SDP, image sequences) are not on the list, and whatever a file wants opened
-beside itself is refused.
+FFmpeg gets an open file and never a name, so no name can reach a network, another file or a device. Formats that list
+other files (HLS, concat, DASH, SDP, image sequences) are not allowed, and a file cannot open other files.
 """
 
 from __future__ import annotations

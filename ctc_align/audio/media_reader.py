@@ -1,8 +1,8 @@
-"""Recordings and videos that FFmpeg reads through PyAV: the whole in one go, and parts of it by seeking.
+"""Recordings and videos that FFmpeg reads through PyAV: the whole file in one pass, and parts of it by seeking.
 
-A part has exactly the samples that the whole has there. While a file is read from its start, the position of every
-decoded piece is remembered. A part that lies before the furthest sample read is decoded from a second before it, and
-its pieces are recognised by their numbers; where that fails, the file is read from its start again.
+A part has exactly the same samples as this part of the whole. While a file is read from its start, the position of
+every decoded frame is stored. If a part lies before the furthest sample read so far, decoding starts a second before
+the part, and the frames are recognised by their numbers; if that fails, the file is read from its start again.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`Recording`, the one interface of all readers of recordings, and the recordings that libsndfile reads.
+"""`Recording`, the common interface of all readers of recordings, and the reader for libsndfile.
 
-libsndfile reads WAV, FLAC, Ogg, AIFF and their like, chained Ogg files among them.
+libsndfile reads WAV, FLAC, Ogg (including chained Ogg files), AIFF and similar formats.
 """
 
 from __future__ import annotations

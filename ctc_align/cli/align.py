@@ -1,4 +1,4 @@
-"""ctc-align align: one recording and its transcript; where alignments are written, and what is said of them."""
+"""ctc-align align: one recording and its transcript; output files and messages of an alignment."""
 
 from __future__ import annotations
 

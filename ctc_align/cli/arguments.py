@@ -1,4 +1,4 @@
-"""Checks of the files that a command is called with: they exist, and each is of the kind that its argument takes."""
+"""Checks of the files that are arguments of a command: each exists and has the right kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ctc-align book: an EPUB that is read aloud, of a book and the alignments of its recordings."""
+"""ctc-align book: a read-aloud EPUB, made from a book and the alignments of its recordings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ctc-align calibrate: a model's edges and confidence as in labelled files: constants, and edges learnt from more."""
+"""ctc-align calibrate: corrections of a model's edges and confidences, learnt from labelled files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ctc-align convert: other formats and tiers of what is aligned already."""
+"""ctc-align convert: other formats and tiers of existing alignments."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""ctc-align doctor: what is installed here, and whether it works; ctc-align demo: a recording that comes with it.
+"""ctc-align doctor: a check of the installation; ctc-align demo: the alignment of a recording in the package.
 
-A part that is broken is named and hides no other: the command is for installations that do not work.
+A broken part is reported and does not stop the check of the others, because the command is for broken installations.
 """
 
 from __future__ import annotations

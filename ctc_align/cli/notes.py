@@ -1,4 +1,4 @@
-"""Notes and messages: on an alignment, on the language of a transcript, on a corpus run, on options without effect."""
+"""Notes on stderr: about an alignment, the language of a transcript, a corpus run, and options without effect."""
 
 from __future__ import annotations
 

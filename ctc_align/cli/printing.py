@@ -1,4 +1,4 @@
-"""The door through which all goes that a command prints: messages to stderr, data to stdout, tables to either.
+"""Everything that a command prints goes through this module: messages to stderr, data to stdout, tables to either.
 
 Names of files, transcripts, labels and messages of other libraries may hold characters that a terminal obeys. Whatever
 passes here is shown with those as escapes (`\\x1b`), to a pipe as to a terminal: what is piped is often shown later.

@@ -1,4 +1,4 @@
-"""ctc-align realign: corrected alignments, aligned again between the edges that a person has fixed."""
+"""ctc-align realign: realignment of corrected alignments between the edges that a person has fixed."""
 
 from __future__ import annotations
 

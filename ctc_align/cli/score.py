@@ -1,4 +1,4 @@
-"""ctc-align score: how well transcripts fit, and which fits best."""
+"""ctc-align score: the CTC losses of transcripts, and which of them fits best."""
 
 from __future__ import annotations
 
@@ -179,8 +179,7 @@ def score(
     \b
     rank: 1 is best
     loss: -log p, in nats
-    loss_per_token, loss_per_frame: the loss divided by the number of
-      tokens or frames
+    loss_per_token, loss_per_frame: loss per token, per frame
     posterior: probability of this transcript among those given,
       assuming equal priors
     transcript: the name of the file, or the text

@@ -1,4 +1,4 @@
-"""Tables for people: the words of an alignment, a corpus run, boundary errors; and the progress of a run."""
+"""Tables on a terminal: the words of an alignment, a corpus run, boundary errors; and the progress of a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ctc-align train: an acoustic model from a transcribed corpus; ctc-align adapt: one that fits its speakers."""
+"""ctc-align train: an acoustic model from a transcribed corpus; ctc-align adapt: a model adapted to its speakers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages that a browser opens: ctc-align view, of alignments and their sound; ctc-align report, of a corpus run."""
+"""Pages for a browser: ctc-align view for alignments with their sound, ctc-align report for a corpus run."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Corpora: read them, align them in batches, keep a journal that makes resuming possible, say what failed."""
+"""Corpora: read them, align them in batches, keep a journal for resuming, and report failures."""

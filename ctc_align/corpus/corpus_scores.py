@@ -1,4 +1,4 @@
-"""The losses of a whole source, streamed: similar utterances together, on all cores, results in the source's order."""
+"""The losses of a whole source, streamed: batches of similar length, on all cores, results in the source's order."""
 
 from __future__ import annotations
 

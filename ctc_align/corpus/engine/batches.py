@@ -1,7 +1,7 @@
-"""The work of a run as it passes between the engine and its workers: jobs, batches, results; the interface of a pool.
+"""The data that the engine and its workers exchange (jobs, batches, results), and the interface of a worker pool.
 
-How the source is divided depends on the source (and on the shard and the batch's size), never on what remains to do: a
-resumed run puts the same utterances together as one that was never interrupted.
+The division of the source into batches depends on the source, the shard and the batch size, never on the remaining
+work: a resumed run forms the same batches as an undisturbed one.
 """
 
 from __future__ import annotations

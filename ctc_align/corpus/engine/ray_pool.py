@@ -1,12 +1,12 @@
 """Workers as actors on a Ray cluster, or on a private one on this machine.
 
-The engine, the plan and the journal are those of the local engine, in the driver. An actor that ends, with its machine
-or alone, is replaced, and what it had is done again; outputs are written whole or not at all, and the driver writes one
-line for each utterance, however often it was begun. Actors end with the driver.
+The driver runs the same engine, plan and journal as a local run. If an actor dies, with its machine or alone, it is
+replaced and its batches are repeated. Outputs are written whole or not at all, and the driver writes one line for each
+utterance, no matter how often the utterance was started. Actors end with the driver.
 
-Ray has no passwords: who reaches its ports runs code. A private cluster listens on the loopback address alone; one
-at an address is trusted wholly. What goes to workers and back are dataclasses of texts and numbers (options, batches,
-outcomes), which Ray packs as pickles between its processes; nothing of an input is ever unpacked as one.
+Ray has no passwords: anybody who reaches its ports can run code. A private cluster listens only on the loopback
+address; a cluster at a given address is trusted completely. The driver and the workers exchange dataclasses of strings
+and numbers (options, batches, outcomes), which Ray pickles between its processes; no input is ever unpickled.
 """
 
 from __future__ import annotations

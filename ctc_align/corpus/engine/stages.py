@@ -1,6 +1,6 @@
 """The work on a batch, in three stages that may overlap from batch to batch: read, compute, write.
 
-An error that an utterance raises is kept with its job, and becomes its outcome in `Stages.write`.
+An error of an utterance stays with its job, and becomes the outcome of the utterance in `Stages.write`.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Find the utterances that kill their workers: repeat alone what a dead worker had, and blame only what dies alone.
+"""Find the utterances that kill their workers: repeat the batches of a dead worker, and blame only what kills alone.
 
-A worker reads one batch, computes another and writes a third, so its death says little. Each of its batches goes once
-more, whole, to a worker that gets nothing else meanwhile: an innocent batch is then done as if nothing had happened,
-with the same bits, because the same utterances are together. A batch that dies again is divided into its utterances,
-each alone in a worker. Only an utterance that dies there is blamed: at once where its worker crashed, the second time
-where a signal that other programs send, too, ended the worker. It has failed when workers have done other work since: a
-machine on which every worker dies blames nobody.
+A worker reads one batch, computes another and writes a third, so its death does not show which batch is at fault. Each
+of these batches is repeated unchanged in a worker that gets nothing else meanwhile. An innocent batch is then done as
+if nothing had happened, with the same bits, because it has the same utterances. If a batch kills its worker again, its
+utterances are repeated one by one, each alone in a worker. An utterance is blamed only if it kills this worker: at once
+if the worker crashed, the second time if a signal ended the worker, because other programs send signals, too. It counts
+as failed only after workers have done other work, so that no utterance is blamed on a machine where every worker dies.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The workers of a run: processes on this machine, or actors on a Ray cluster, each with its device.
 
-A worker process is started by `spawn`, never forked. Three threads of it read the next batch, compute this one and
-write the last. It ends with the process that started it: by a signal where the system has one (Linux), elsewhere
-because its pipe ends.
+A worker process is started by `spawn`, never forked. Its three threads read the next batch, compute the current one and
+write the previous one. It ends with the process that started it: on Linux by a signal, elsewhere because its pipe ends.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Files of several utterances, made by the parent: those that they share, and manifests of a whole run.
+"""Files of several utterances, written by the parent process: shared files, and manifests of a whole run.
 
 A shared file is assembled when all of its utterances have an outcome; until then their parts wait in a SQLite file,
-which survives a killed process. Manifests, in NeMo's and in Lhotse's format, are made of the JSON outputs when a run is
-over.
+which survives a killed process. Manifests, in the formats of NeMo and Lhotse, are made from the JSON outputs at the end
+of a run.
 """
 
 from __future__ import annotations

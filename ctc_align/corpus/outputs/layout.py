@@ -1,7 +1,7 @@
 """The layout of a corpus's outputs: files for each utterance, shards, one TextGrid for each recording, cut audio.
 
-A worker calls `Layout.place` for each utterance; what it returns is kept by the parent's `Assembly`, which makes the
-files that several utterances share.
+A worker calls `Layout.place` for each utterance. The result goes to the `Assembly` of the parent process, which makes
+the files that several utterances share.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Records of outputs: their sizes and checksums as the journal keeps them, and what is there compared with them."""
+"""Records of outputs: their sizes and checksums for the journal, and the comparison of existing files with them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The page of a report: one HTML file that needs no network, and a script only to sort tables.
 
-`report.html.j2` is its template. This module says what is in it; the geometry of its charts is computed here, too.
+`report.html.j2` is the template. This module computes its values, including the geometry of the charts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The figures of a corpus run: those of its summary, and distributions over its outputs, which are read one by one.
+"""The figures of a corpus run: those of the summary, and distributions over the outputs, which are read one by one.
 
-Memory holds the summary, the counts of histograms, and the utterances that are named: not the utterances of a run.
+Memory holds the summary, the counts of histograms, and the utterances that the report names, not all utterances.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Corpora on disk, of every kind, as streams of utterances.
 
-open_source(path, kind=None)   a Source: iterate for `Utterance` and `Refused`, each time the same in the same order
+open_source(path, kind=None)   a Source that yields `Utterance` and `Refused`, always the same ones in the same order
 KINDS                          the classes by their names for `--source`
 
-A new kind is a class, derived from `FileSource` or `FolderSource`, and its row in `KINDS`. What is not an utterance is
-a `Refused` with a reason; nothing is skipped silently.
+A new kind is a class, derived from `FileSource` or `FolderSource`, and its row in `KINDS`. An entry that is not an
+utterance is a `Refused` with a reason; nothing is skipped silently.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The recordings that alignments name, found again where they or the alignments were moved."""
+"""The recordings that alignments name, found even if they or the alignments were moved."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders of sound files with their transcripts: LibriSpeech's, those of the Montreal Forced Aligner, and Kaldi's."""
+"""Folders of audio files with transcripts, in the layouts of LibriSpeech, the Montreal Forced Aligner and Kaldi."""
 
 from __future__ import annotations
 

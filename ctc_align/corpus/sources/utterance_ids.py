@@ -1,8 +1,8 @@
-"""Ids of utterances: each once, in little memory, and an output path that stays below the output folder.
+"""Ids of utterances: unique, in little memory, and with output paths that stay below the output folder.
 
-An id may be anything; `output_of` writes it as a path that mirrors it ("speaker/utterance") and cannot leave, hide in
-or break the output folder: what is dangerous is written %XX, as in URLs. `UsedIds` remembers 64-bit hashes: most of
-them in sorted arrays, 16 bytes an id, and the latest (6 percent) in a dict, so ten million ids take at most 270 MB.
+An id may be any string. `output_of` turns it into a similar path ("speaker/utterance") that cannot leave, hide in or
+break the output folder: dangerous characters are written as %XX, as in URLs. `UsedIds` stores 64-bit hashes: most of
+them in sorted arrays, 16 bytes per id, and the latest (6 percent) in a dict, so ten million ids take at most 270 MB.
 """
 
 from __future__ import annotations

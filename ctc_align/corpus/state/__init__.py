@@ -1,1 +1,1 @@
-"""The state of a run, from which it is resumed: journal, lock, fingerprints, summary."""
+"""The state of a run, from which the next one resumes: journal, lock, fingerprints, summary."""

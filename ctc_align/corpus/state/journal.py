@@ -1,9 +1,9 @@
-"""The journal: one JSON line for each finished utterance, appended when its outputs are in place.
+"""The journal: one JSON line for each finished utterance, appended when its outputs are complete.
 
-`journal.jsonl`, or `journal.I-of-N.jsonl` for one shard of N. Each line has the number of its run and its number in the
-journal, and ends with a checksum: readers see a line that is damaged, missing or moved. Lines of earlier versions have
-none of these (run 0). An incomplete last line, as a kill leaves it, is cut off, and its utterance done again. How a run
-resumes from the journal is in `resume.py`.
+The file is `journal.jsonl`, or `journal.I-of-N.jsonl` for shard I of N. Each line has the number of its run and its
+number in the journal, and ends with a checksum, so readers detect damaged, missing and moved lines. Lines of earlier
+versions have none of these (they belong to run 0). An incomplete last line, left by a kill, is cut off, and its
+utterance is repeated. `resume.py` explains how a run resumes from the journal.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""The output folder: made, locked, cleared of what a killed run left, and guarded where files of others are in it.
+"""The output folder: create it, lock it, remove the remains of a killed run, and protect the files of others in it.
 
-One run at a time works in a folder, or one for each shard. The lock is the operating system's (`flock` on POSIX), by
-the library `filelock`: a process that dies, however it dies, releases it. On network file systems, NFS since Linux
-2.6.12, Lustre (mounted with `flock`), CephFS and SMB 3 share such locks between machines; where a file system has none,
-an existing file is the lock. It outlives a killed run: on the same machine the next run sees that the process is gone
-and takes the lock over, on another machine the file has to be removed by hand.
+One run at a time works in a folder, or one for each shard. The lock belongs to the operating system (`flock` on POSIX,
+through the library `filelock`), which releases it when the process dies in any way. NFS (since Linux 2.6.12), Lustre
+(mounted with `flock`), CephFS and SMB 3 share such locks between machines. On a file system without locks, an existing
+file is the lock. This file outlives a killed run: on the same machine, the next run sees that the process is gone and
+takes the lock over; on another machine, the file has to be removed by hand.
 """
 
 from __future__ import annotations

@@ -1,16 +1,17 @@
-"""How a killed run resumes: which utterances are done, and stay so.
+"""How a killed run resumes: which utterances are done and need no repetition.
 
-1. A worker writes the outputs of an utterance, each whole, and the engine keeps its part of a shared file on disk
-   (`outputs/assembly.py`). Only then does the journal get its line (`Engine._record`), so that every line is true.
-2. The next run reads all journals of the folder (`Outcomes`): within a journal the last line about an utterance counts,
-   between journals the one of the higher run; clocks play no part. Where two journals disagree in runs of one number
-   (two that started at the same time), the utterance is done again. What a line calls `gone` has no outcome.
-3. An utterance is left alone where its line says `done`, its fingerprint (`Fingerprints`: all that the result depends
-   on) is the same, and its outputs have their recorded sizes (`Assembly.present`). All else is done again; `failed`
-   stays failed unless `--retry-failed` is given (`Planner._with_status`).
-4. A damaged or missing line may have been about any utterance. So the lines before it are *unsure*: a later one may be
-   lost. An unsure line counts only if the outputs have the recorded checksums (`verify`). The summary has the number of
-   lines, so that a journal without its last ones is seen.
+1. A worker writes the outputs of an utterance, each whole, and the engine stores its part of a shared file on disk
+   (`outputs/assembly.py`). Only then is the line appended to the journal (`Engine._record`), so every line is true.
+2. The next run reads all journals of the folder (`Outcomes`). Within a journal, the last line about an utterance
+   counts; between journals, the line of the higher run. Clocks have no influence. If two journals disagree in runs with
+   the same number (which started at the same time), the utterance is repeated. A line with the status `gone` cancels
+   the outcome.
+3. An utterance is not repeated if its line says `done`, its fingerprint (`Fingerprints`: a hash of everything that the
+   result depends on) is unchanged, and its outputs have their recorded sizes (`Assembly.present`). All others are
+   repeated, except that a failed utterance stays failed without `--retry-failed` (`Planner._with_status`).
+4. A damaged or missing line may concern any utterance. So all lines before it are *unsure*, because a later line about
+   the same utterance may be lost. An unsure line counts only if the outputs have the recorded checksums (`verify`). The
+   summary has the number of lines, so the next run detects that the last lines of a journal are missing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """Texts that several utterances of a corpus share.
 
-A text of many recordings that each read a part: what no recording reads of it, and what two do. The journal has
-the part that each recording reads; what lies between the parts is read from the text's file, if that still exists.
-And transcripts that several utterances have, by design (many read one sentence) or by mistake.
+If each recording reads a part of one text, this module finds the passages that no recording reads, and those that two
+recordings read. The journal has the part of each recording; the passages between the parts are read from the text file,
+if it still exists. The module also finds transcripts that several utterances have, by design (many speakers read one
+sentence) or by mistake.
 """
 
 from __future__ import annotations
