@@ -1,4 +1,4 @@
-"""The extras of the package: what each is for, the modules that it brings, and the line that installs it.
+"""The extras of the package: the purpose, the modules and the install command of each.
 
 Messages about a missing extra, the catalogue of models and `ctc-align doctor` read this one table.
 """

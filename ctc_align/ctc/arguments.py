@@ -1,6 +1,8 @@
-"""Convert the arguments of PyTorch and torchaudio to tensors, checking only types and shapes, so that
-`torch.compile`, `torch.export` and `torch.func` can trace it; values are checked in `whole_numbers`, `frame_counts` and
-`token_ids` when an operator runs. Errors are `KernelError`, which is also a ValueError and a RuntimeError.
+"""Convert the arguments of PyTorch and torchaudio to tensors, and check only their types and shapes.
+
+So `torch.compile`, `torch.export` and `torch.func` can trace the conversion. `whole_numbers`, `frame_counts` and
+`token_ids` check the values when an operator runs. Errors are `KernelError`, which is also a ValueError and a
+RuntimeError.
 """
 
 from __future__ import annotations

@@ -1,13 +1,14 @@
-"""The differentiable CTC loss over any topology, on the project's own kernels.
+"""The differentiable CTC loss over any topology, on the kernels of this package.
 
-The gradient by the log-probs is minus the occupancy (Graves et al. 2006, eq. 14, taken by the log-probability), which
-is right for unnormalised scores too; behind `log_softmax` it gives softmax - occupancy by the logits. The forward pass
-computes it already if log-probs require a gradient. The second derivatives are those of the occupancy, one product of
-the Hessian with a direction at a time, which costs about as much as two or three gradients.
+The gradient with respect to the log-probs is minus the occupancy (Graves et al. 2006, eq. 14, for log-probabilities),
+which is also right for unnormalised scores; after `log_softmax`, the gradient with respect to the logits is softmax -
+occupancy. If the log-probs require a gradient, the forward pass computes it, too. The second derivatives are those of
+the occupancy. They are computed as products of the Hessian with a direction, each at the cost of two or three
+gradients.
 
 The derivatives are `torch.autograd.Function`s on the operators of `ctc_align.ctc.operators`: backward, forward mode and
-vmap. `torch.ops.ctc_align.losses` and `occupancies` are the same as operators, which `torch.compile` and `torch.export`
-see as one node.
+vmap. `torch.ops.ctc_align.losses` and `occupancies` are operators with the same results, which `torch.compile` and
+`torch.export` see as one node.
 """
 
 from __future__ import annotations

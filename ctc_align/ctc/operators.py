@@ -2,18 +2,18 @@
 
     total           losses (B,)
     sums            losses (B,) and posteriors (B, T, C)
-    gradient        minus the posteriors times the losses' upstream gradient, in the type of the log-probs
-    scale_          the same in place, of posteriors that nobody else needs
+    gradient        minus the posteriors times the losses' upstream gradient, in the dtype of the log-probs
+    scale_          `gradient` in place, for posteriors that have no other use
     second          the derivatives of `gradient` along a direction, by the log-probs and by the upstream gradient
     forced_align    best paths and their scores
-    hessian         all second derivatives of small problems
-    frame_counts    lengths, checked against the frames that there are
+    hessian         all second derivatives, for small problems
+    frame_counts    lengths, checked against the number of frames
     finite          numbers, checked to be finite
 
-`losses` and `occupancies`, which are differentiable, are made of these in `ctc_align.ctc.autograd`. Each operator has a
-kernel (all that reads numbers), a fake one (shapes, types and memory order alone: for `torch.compile`, `torch.export`
-and meta tensors) and a rule for `torch.vmap`. So the arguments are tensors, numbers and strings; `PROBLEM` are those of
-`problems.Problem`.
+`ctc_align.ctc.autograd` builds the differentiable operators `losses` and `occupancies` from these. Each operator has a
+kernel (which reads all values), a fake kernel (shapes, dtypes and memory order only: for `torch.compile`,
+`torch.export` and meta tensors) and a rule for `torch.vmap`. Therefore the arguments are tensors, numbers and strings;
+`PROBLEM` has those of `problems.Problem`.
 """
 
 from __future__ import annotations

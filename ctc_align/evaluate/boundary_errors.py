@@ -1,6 +1,6 @@
-"""Boundary errors of alignments against reference alignments, in milliseconds, their difference, and their figures.
+"""Boundary errors of alignments against reference alignments in milliseconds, paired differences, and plots.
 
-Figures need matplotlib (the extra `plot`), and `occupancy_figure` torch; both are imported when a figure is drawn.
+Plots need matplotlib (the extra `plot`), and `occupancy_figure` also torch; both are imported when a plot is drawn.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ two. Silence has no boundaries. Four sets are scored:
     both         all boundaries as above
     onset        the starts of all words
     offset       the ends of all words
-    inner_onset  the starts of all words but the first of each utterance: what FA-Bench's column of times alone counts
-                 (its other one, since 2026-09, asks for the same label, too)
+    inner_onset  the starts of all words except the first of each utterance, as in FA-Bench's time-only column
+                 (since 2026-09 FA-Bench has another column, which also requires the same label)
 
 Matching is strict and in order: within an utterance one boundary of the hypothesis matches one of the reference at most
 `tolerance_ms` away (inclusive), no two share one, and as many as possible are matched. Hits, and the numbers of
@@ -24,8 +24,8 @@ boundaries on both sides, are added up over the utterances; with N_ref, N_hyp an
     r1 = sqrt((1 - recall)² + OS²)      r2 = (recall - 1 - OS) / sqrt(2)      R = 1 - (|r1| + |r2|) / 2
 
 The R-value is that of Räsänen, Laine and Altosaar (Interspeech 2009, "An improved speech segmentation quality measure:
-the R-value"), which unlike F1 cannot be raised by guessing more boundaries. Labels do not matter here; words that one
-side lacks count by their times, which errors in ms cannot show.
+the R-value"), which unlike F1 cannot be raised by guessing more boundaries. These figures ignore labels. Unlike the
+errors in ms, they include the boundaries of words that one side lacks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""From two annotations to pairs: the options of a measurement, labels that can be compared, pairing by order.
+"""Pair the words of two annotations: options of a measurement, normalised labels, pairing by order.
 
-Mismatches stay local: a pair with another label costs one edit, and the cheapest path of edits is taken.
+The pairing is the one with the fewest edits, in which a pair with different labels is one edit; so mismatches stay
+local.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks for figures that mean nothing: other units, other recordings, other transcripts, swapped arguments."""
+"""Checks for meaningless figures: different units, recordings or transcripts, swapped arguments."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Utterances of alignment files and folders: one tier of each, their matching with a reference, and corrected labels.
+"""Utterances of alignment files and folders: one tier of each, matched with a reference; and corrected labels.
 
-`with_labels` brings labels that a person has corrected in another program (TextGrids of Praat) back into an alignment.
+`with_labels` transfers labels that a person has corrected in another program (Praat's TextGrids) into an alignment.
 """
 
 from __future__ import annotations

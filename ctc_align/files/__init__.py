@@ -1,6 +1,6 @@
-"""Alignments and their files: one small class per format, and outputs that are written whole or not at all.
+"""Alignments and their files: one small class per format. Outputs are written whole or not at all.
 
-A new format is a `Writer` with its extension, and its row in `formats.FORMATS`.
+To add a format, write a `Writer` with its extension, and add a row to `formats.FORMATS`.
 """
 
 from __future__ import annotations

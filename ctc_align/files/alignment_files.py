@@ -1,4 +1,4 @@
-"""Alignments and their files: what is written where, all of it whole or none of it, and read again."""
+"""Alignments and their output files, which are written completely or not at all; and reading them again."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Alignment(AlignmentData):
         return alignment_figure(page_object(self), sound, start_s=start_s, end_s=end_s, panels=panels)
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the page with the recording inside, or a table where that is not there."""
+        """Return the display of a notebook: the page with the recording, or a table if the recording is missing."""
         return notebook_html(self)
 
     def save(self, path: str | Path, *, force: bool = False, sound: Audio | None = None) -> None:
@@ -101,7 +101,7 @@ class Alignment(AlignmentData):
 
 
 def read_alignment(path: str | Path) -> Alignment:
-    """Read the JSON file of an alignment; times count from the start of the utterance, whatever they did in the file.
+    """Read the JSON file of an alignment; times then count from the start of the utterance, even if not in the file.
 
     Raises:
         InputError: the file cannot be read, is not JSON, or not of this format.
@@ -110,7 +110,7 @@ def read_alignment(path: str | Path) -> Alignment:
 
 
 def from_dict(data: dict[str, Any], name: str | Path = "the JSON object") -> Alignment:
-    """Return the alignment of a JSON object that `to_dict` made; `name` is what error messages call the object.
+    """Return the alignment of a JSON object from `to_dict`; `name` is its name in error messages.
 
     Raises:
         InputError: something is missing.

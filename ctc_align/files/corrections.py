@@ -1,4 +1,4 @@
-"""Hand corrections: files that are never lost, and which of several files of one alignment has the latest."""
+"""Hand corrections: keep them when outputs are written, and find the latest of several files of one alignment."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 def is_corrected(path: Path) -> bool:
-    """Return whether a file, no link, is the JSON of an alignment in which a person has fixed words."""
+    """Return whether a file (not a link) is the JSON of an alignment in which a person has fixed words."""
     try:
         if path.suffix != ".json" or is_link(path) or not path.is_file():
             return False
@@ -36,7 +36,7 @@ def is_corrected(path: Path) -> bool:
 
 
 def is_whole_label_file(path: Path) -> bool:
-    """Return whether a file, no link, is a TextGrid or an ELAN file to its end: nothing is torn."""
+    """Return whether a file (not a link) is a complete TextGrid or ELAN file."""
     format = {".textgrid": TEXTGRID, ".eaf": EAF}.get(path.suffix.casefold())
     if format is None or is_link(path) or not path.is_file():
         return False

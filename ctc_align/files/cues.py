@@ -1,9 +1,9 @@
-"""The cues of subtitles: their times, subtitles that are cut anew, and the words of both with times.
+"""The cues of subtitles: times of kept cues, new cues, and the times of their words.
 
-A cue of the transcript lasts from the start of its first aligned word to the end of its last (`shown_times`); without
-its cues, or where they are not kept, `new_cues` cuts the text into readable pieces. `word_cues` has the words of cues
-with the time of each, for karaoke and subtitles with the spoken word highlighted: whole units that are rounded once,
-from the start of the recording, so that no error adds up.
+A cue of the transcript lasts from the start of its first aligned word to the end of its last (`shown_times`). If the
+transcript has no cues, or they are not kept, `new_cues` cuts the text into readable cues. `word_cues` has the words of
+cues with their times, for karaoke and subtitles with the spoken word highlighted. These times are rounded once, counted
+from the start of the recording, so that rounding errors do not accumulate.
 """
 
 from __future__ import annotations

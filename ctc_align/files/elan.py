@@ -1,7 +1,7 @@
-"""ELAN's files (EAF): read as a transcript, and written as tiers of words and tokens, also behind a document's tiers.
+"""ELAN's files (EAF): read as a transcript, and written with tiers of words and tokens, also into an existing document.
 
-The parser is expat; a document type, and so any entity of its own, is refused. Offsets count the document's UTF-8
-bytes, so that all of it but the new tiers is kept as it is.
+The parser is expat; a file with a document type, and so with entity definitions, is refused. Offsets count the
+document's UTF-8 bytes, so that everything except the new tiers stays unchanged.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""EPUB books as transcripts: the text of the pages in the order of the spine, and the elements that its paragraphs are.
+"""EPUB books as transcripts: the text of the pages in the order of the spine, and the elements of its paragraphs.
 
 EPUB 2 and 3 (https://www.w3.org/TR/epub-33/): a ZIP archive whose META-INF/container.xml names the package document,
-whose spine names the pages in their order. The contents (`nav`) and pages out of the reading order (`linear="no"`)
+whose spine names the pages in order. The table of contents (`nav`) and pages outside the reading order (`linear="no"`)
 are left out. Nothing is fetched, no link is followed, and a book that is encrypted or unpacks to too much is refused.
 
-In a page, elements that are blocks part paragraphs; white space is one space. What nobody reads is left out: scripts
-and styles, page numbers, marks of notes, the readings above Chinese characters. A page is read as XML, and as HTML
-if it is not well-formed; no entity that a page declares is ever expanded.
+In a page, block elements separate paragraphs; white space becomes one space. Text that nobody reads aloud is left out:
+scripts and styles, page numbers, note marks, the readings above Chinese characters. A page is read as XML, or as HTML
+if it is not well-formed XML; entities that a page declares are never expanded.
 """
 
 from __future__ import annotations

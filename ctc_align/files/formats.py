@@ -1,4 +1,4 @@
-"""The table of formats: a new format is a row here and its writer."""
+"""The table of formats. To add a format, add a row and its writer."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Format:
     """A format of alignments.
 
     Attributes:
-        writers: one for each file; their `extension` is the end of the file's name.
-        leaves_out: what the format cannot hold, as docs/formats.md says it.
-        reader: returns the content of a file from its bytes and its name; raises CtcAlignError or
-            ValueError where the file is not whole. None for formats that are only written.
-        media_type: of its files, in answers of `ctc-align serve`.
-        is_served: whether an answer can have it: it needs nothing beside the alignment and its recording.
+        writers: one for each file; the `extension` of a writer is the end of the file's name.
+        leaves_out: what the format cannot hold, in the words of docs/formats.md.
+        reader: takes the bytes and the name of a file, and returns its content; raises CtcAlignError or ValueError if
+            the file is incomplete. None for formats that are only written.
+        media_type: media type of its files in responses of `ctc-align serve`.
+        is_served: whether `ctc-align serve` offers it, because it needs only the alignment and its recording.
         needs_sound: whether it needs the recording.
     """
 
@@ -70,13 +70,13 @@ FORMATS: dict[str, Format] = {
     "svg": Format((SvgWriter,), "confidences", media_type="image/svg+xml", is_served=False, needs_sound=True),
 }
 DEFAULT_FORMATS = ("json", "ctm", "textgrid")
-"""The formats that are written where none are named."""
+"""The formats that are written by default."""
 JSON_EXPORTS = (WhisperWriter.extension, LabelStudioWriter.extension)
-"""Ends of the names of JSON for other programs."""
+"""Extensions of JSON files for other programs."""
 
 
 def parse_formats(formats: str) -> tuple[str, ...]:
-    """Return the formats of a comma-separated list, in its order.
+    """Return the formats of a comma-separated list, in order.
 
     Raises:
         UsageError: the list is empty, names an unknown format, or one that needs a package which is not installed.
@@ -103,7 +103,7 @@ def output_paths(out_dir: str | Path, name: str, formats: Sequence[str]) -> list
 
 
 def writer_of(path: Path) -> type[Writer]:
-    """Return the writer of the format that a file's name says; raise UsageError if no format has such names."""
+    """Return the writer for the extension of a file name; raise UsageError if no format has this extension."""
     every = [writer for format in FORMATS.values() for writer in format.writers]
     fitting = [writer for writer in every if path.name.casefold().endswith(writer.extension.casefold())]
     if not fitting:

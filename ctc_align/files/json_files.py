@@ -1,6 +1,6 @@
 """The JSON of format "ctc-align/1": the whole alignment, written and read.
 
-Reading checks every field for its type and range, so that all writers may trust it.
+The reader checks the type and range of every field, so that all writers may trust them.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _DECIMALS = 6
 Item = TypeVar("Item")
 _TimeWriter = Callable[[float | None], float | None]
 SLACK_S = 1e-5
-"""Times are rounded to so much."""
+"""The resolution to which times are rounded."""
 _LONGEST_NAME = 40
 
 

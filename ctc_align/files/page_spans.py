@@ -1,6 +1,6 @@
-"""Words and sentences of a book's page as elements: `<span>` tags are put in, and no character of the text changes.
+"""Wrap the words or sentences of a book's page in `<span>` elements, without changing a character of the text.
 
-Where markup begins or ends within a sentence, so that no one element can hold it, its parts have elements each.
+If markup begins or ends within a sentence, so that a single element cannot contain it, each part gets an element.
 Offsets count the page's UTF-8 bytes.
 """
 

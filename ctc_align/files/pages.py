@@ -1,4 +1,4 @@
-"""Pages and pictures of alignments: HTML with the recording inside, beside it, or linked; PNG and SVG; notebooks."""
+"""Pages and pictures of alignments: HTML with the recording inside, beside the page, or linked; PNG, SVG; notebooks."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
-"""Books that are read aloud: SMIL of EPUB 3's media overlays, and a whole EPUB with the recordings inside.
+"""Read-aloud books: SMIL for EPUB 3's media overlays, and a whole EPUB with the recordings inside.
 
 See https://www.w3.org/TR/epub-33/#sec-media-overlays. The text of the book keeps every character: sentences or words
-become elements with ids, each page that is read has a media overlay (SMIL), and the package names them all. SMIL alone
-names the elements of the book that have an id, the finest that hold all of their text: sentences or words where the
-book marks them, else paragraphs.
+become elements with ids, each page that is read gets a media overlay (SMIL), and the package document lists them all.
+The format SMIL alone refers to elements of the book that have an id: the finest ones that together contain all of their
+text, which are sentences or words if the book marks them, otherwise paragraphs.
 
-The recordings are files of EPUB 3's core media types (MP3, AAC in MP4, Opus in Ogg), copied unchanged; all others are
-coded as Opus.
+Recordings of EPUB 3's core media types (MP3, AAC in MP4, Opus in Ogg) are copied unchanged; all others are encoded as
+Opus.
 """
 
 from __future__ import annotations

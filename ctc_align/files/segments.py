@@ -1,7 +1,7 @@
 """JSON of other programs: segments of Whisper, WhisperX and NeMo, read and written, and tasks of Label Studio.
 
-A segment is an object with its text, mostly times, and perhaps a speaker; the files differ in where the list of them
-is and in the names of its keys.
+A segment is an object with a text, usually times, and sometimes a speaker. The files differ in the position of the list
+of segments and in the names of the keys.
 """
 
 from __future__ import annotations

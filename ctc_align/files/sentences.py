@@ -1,7 +1,7 @@
-"""Sentences of a transcript with their times, and running text: its width in columns, and where it may be broken.
+"""Sentences of a transcript with their times, and running text: its width in columns and its possible line breaks.
 
-A sentence ends at a full stop, a question or exclamation mark (not at that of an abbreviation), at a blank line, where
-another speaker begins, and where the text goes on elsewhere in the recording.
+A sentence ends at a full stop (except that of an abbreviation), a question or exclamation mark, a blank line, a change
+of speaker, and where the recording continues with another part of the text.
 """
 
 from __future__ import annotations

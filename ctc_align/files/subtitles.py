@@ -1,11 +1,11 @@
 """Subtitles and lyrics: SRT and WebVTT, read and written; ASS (Advanced SubStation Alpha) and LRC for karaoke.
 
-Players forgive much, and so does the reader: numbers that are missing or repeated, blank lines that are missing or
-doubled, times without hours, points for commas, cues without text. Blank lines within a cue belong to it.
+Like players, the reader accepts many faults: missing or repeated numbers, missing or doubled blank lines, times without
+hours, points instead of commas, cues without text. Blank lines within a cue belong to the cue.
 
-Where the transcript is a subtitle file its cues come back with new times, unless new ones are wanted (`new_cues`).
-Lyrics keep the transcript's lines where they are short enough for a screen; ASS and LRC count in hundredths of a
-second.
+If the transcript is a subtitle file, its cues are written with new times, unless new cues are requested (`new_cues`).
+Lyrics keep the lines of the transcript if they are short enough for a screen; ASS and LRC have times in hundredths of
+a second.
 """
 
 from __future__ import annotations

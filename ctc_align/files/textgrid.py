@@ -1,4 +1,4 @@
-"""Praat's TextGrids: read in the long and the short text format, as a transcript too, and written in both."""
+"""Praat's TextGrids in the long and the short text format, read (also as a transcript) and written."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Tiers: which tiers of a document are the transcript, and tiers of words, tokens, sentences and speakers to write.
+"""Tiers: the tiers of a document that are the transcript, and tiers of words, tokens, sentences and speakers to write.
 
-The text of a document (TextGrid, ELAN file) are its tiers of sentences, one for each speaker, by time. Tiers of words
-and phones, as aligners add them, are not text, and neither is one whose labels all have the times of another's (a
-translation). Where a transcript names several speakers each has tiers to write, as MFA names them.
+The text of a document (TextGrid, ELAN file) consists of its sentence tiers, one for each speaker, in order of time.
+Tiers of words and phones, which aligners add, are not text. A tier whose labels all have the times of another tier's
+labels (a translation) is not text, either. If a transcript names several speakers, each gets tiers, named as in MFA.
 """
 
 from __future__ import annotations

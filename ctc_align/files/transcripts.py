@@ -1,4 +1,4 @@
-"""Reading the file of a transcript: a UTF-8 text, one with cues, or a book; what it is, where it is anything else."""
+"""Read a transcript file: a UTF-8 text, a file with cues, or a book; for any other file, report what it is."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Groups of files that are written whole, all of them, or not at all, and never through a link.
+"""Write a group of files completely or not at all, and never through a link.
 
-Others may be able to write in an output folder. The folder itself may be a link, because the user named it; below it no
-link is followed: a folder that is one is refused, a file that is one is replaced, and what it led to stays as it is.
+Other users may be able to write in an output folder. The folder itself may be a link, because the user named it. Below
+it no link is followed: a linked folder is refused, and a linked file is replaced while the target of the link stays
+unchanged.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""The base of all writers: their interface, the style of times and labels, and times in whole units.
+"""The base class of all writers, the style of times and labels, and times in whole units.
 
-Formats that are read by time (CTM, TextGrid, labels, subtitles that are cut anew) take words by time, which is not the
-order of the text where passages were read in another order; JSON and the cues of a subtitle file keep that order.
+Formats in order of time (CTM, TextGrid, labels, new subtitles) have the words in order of time, which differs from the
+order of the text if passages were read in another order. JSON and the kept cues of a subtitle file keep the order of
+the text.
 """
 
 from __future__ import annotations
