@@ -1,8 +1,8 @@
 """Everything that a command prints goes through this module: messages to stderr, data to stdout, tables to either.
 
-Names of files, transcripts, labels and messages of other libraries may hold characters that a terminal obeys. Whatever
-passes here is shown with those as escapes (`\\x1b`), to a pipe as to a terminal: what is piped is often shown later.
-Nothing else in the package prints; a test reads the code for it.
+Names of files, transcripts, labels and messages of other libraries may contain characters that control a terminal. They
+are escaped (`\\x1b`), for pipes as well, because piped output is often displayed later. No other module prints; a test
+checks the code for this.
 """
 
 from __future__ import annotations

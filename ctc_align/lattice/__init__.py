@@ -1,6 +1,6 @@
-"""Tokens to topologies: the set of paths. Integers only, no floats, no device.
+"""From tokens to topologies, the sets of possible paths. Integers only, no floats, no device.
 
-`ctc`, `simple_ctc` and `segmentation` make a `Topology` of token ids; `stack` pads several to one batch; the kernels
+`ctc`, `simple_ctc` and `segmentation` make a `Topology` from token ids; `stack` pads several to one batch; the kernels
 sum and maximise over its paths.
 """
 

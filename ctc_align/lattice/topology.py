@@ -1,10 +1,10 @@
 """Topologies: rows of states and the transitions between them. Integers only, no floats, no device.
 
-From frame to frame a path remains in its state where `stay` allows it, steps to the next, or, where `skip` allows it,
-skips one. That is enough for CTC (blank between tokens, skipped unless two equal tokens meet), simple CTC (each token
-one frame) and segmentation without blanks (each token a few states, optional silence between words). A token may be
-`WILDCARD`, for speech that is not in the transcript. Tokens may be optional, for words that may not have been spoken:
-then `detours` names further states from which a state may be entered.
+From frame to frame, a path remains in its state (if `stay` allows it), steps to the next state, or skips one (if `skip`
+allows it). That is enough for CTC (a blank between tokens, which may be skipped unless the tokens are equal), simple
+CTC (one frame for each token) and segmentation without blanks (a few states for each token, optional silence between
+words). A token may be `WILDCARD`, for speech that is not in the transcript. Tokens may be optional, for words that may
+not have been spoken; then `detours` lists further states from which a state may be entered.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""A model's confidence network: from the features of a row of words, the chance of each to be where it was put.
+"""A model's confidence network: from the features of consecutive words to the chance that each is at its position.
 
-Dilated one-dimensional convolutions over words let some thirty words on either side decide about a word: in a stretch
-of text that is not spoken, "the" fits somewhere by chance, and its neighbours give it away. The network is in the
-folder of a model for which it was trained on recordings and texts that disagree (`tools/confidence_training.py`).
+Dilated one-dimensional convolutions over words include some thirty words on either side in the decision about a word:
+in unspoken text, "the" may fit somewhere by chance, but its neighbours do not. The network is in the folder of the
+model for which it was trained, on recordings and texts that disagree (`tools/confidence_training.py`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The network that draws edges finely: where in a window around an edge between two sounds the edge is.
+"""The edge network: the position of the edge between two sounds within a window around it.
 
 One-dimensional convolutions over fine log-mels and the acoustic model's scores, modulated by the sounds on either side,
 and a softmax over the positions that the edge may have. The modulation is h ← (1 + γ) h + β for each channel, γ and β

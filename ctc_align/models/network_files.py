@@ -1,7 +1,7 @@
-"""Small networks that lie beside a model: weights in half precision, and a description of what they are.
+"""Files of small networks beside a model: weights in half precision, and a description of the network.
 
-The file is one of safetensors. Its metadata have the description as JSON under the key `ctc-align`: `format`, which
-names the kind of network and its version, and what that kind needs to build the network again.
+The file format is safetensors. Its metadata contain the description as JSON under the key `ctc-align`: `format`, which
+names the kind of network and its version, and the values that are needed to build the network again.
 """
 
 from __future__ import annotations

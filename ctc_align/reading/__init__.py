@@ -1,14 +1,14 @@
-"""Reading of regular files that fit into memory, and of JSON, TOML and numbers that may be anything at all.
+"""Read regular files that fit into memory, and untrusted JSON, TOML and numbers.
 
-open_input, read_input      a file for reading; a file that is not regular, or too large, is an OSError with a sentence
+open_input, read_input      a file for reading; OSError with an explanation if it is not a regular file, or too large
 content_hash                a hash of all bytes of a file
-parse_json, parse_toml      values of a text; a fault is a ValueError of one line
-as_seconds, as_whole        a value that must be a number in a sensible range, else a ValueError that names the value
-shown                       any value for a message
+parse_json, parse_toml      the value of a text; a fault is a ValueError of one line
+as_seconds, as_whole        a number in a sensible range; otherwise a ValueError that names the value
+shown                       any value, formatted for a message
 free_memory                 how much memory can still be allocated
 
-Readers turn these errors into their own, which name the file. Nothing here blocks on a pipe, and no number in a file
-raises anything else: not 1e999, not an integer of 5,000 digits, not a list in a list in a list.
+Readers convert these errors into errors that name the file. Nothing here blocks on a pipe, and no content of a file
+raises another error: not 1e999, not an integer of 5,000 digits, not deeply nested lists.
 """
 
 from __future__ import annotations

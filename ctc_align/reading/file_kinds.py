@@ -1,8 +1,8 @@
-"""Kinds of files by their content: what a file is, and what to do where something else was expected.
+"""Recognise the kind of a file by its content, and say what to do if another kind was expected.
 
-They name files of the wrong kind in error messages. Transcripts are recognised in `ctc_align.files.transcripts`,
-log-probs in `ctc_align.models.log_probs`, and corpora in `ctc_align.corpus.sources`. The extension never decides: a PDF
-called talk.txt is a PDF, and a text called talk.doc is a text.
+Error messages about files of the wrong kind use this table. Transcripts are recognised in
+`ctc_align.files.transcripts`, log-probs in `ctc_align.models.log_probs`, and corpora in `ctc_align.corpus.sources`. The
+extension never decides: a PDF called talk.txt is a PDF, and a text called talk.doc is a text.
 """
 
 from __future__ import annotations

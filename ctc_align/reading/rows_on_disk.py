@@ -1,8 +1,8 @@
-"""Rows of numbers of long recordings, in a temporary file instead of memory: written once, read by slices.
+"""Arrays of long recordings in a temporary file instead of memory: written once, read by slices.
 
-The file is in the folder for temporary files (`TMPDIR`), has no name that other programs could see (where the system
-allows that), and is deleted with its rows however the process ends. It is not mapped: a slice is a copy, and only the
-copy is in memory.
+The file is in the folder for temporary files (`TMPDIR`), has no name that other programs could see (if the system
+allows that), and is deleted with its rows no matter how the process ends. It is not memory-mapped: a slice is a copy,
+and only the copy is in memory.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""`ctc-align serve`: the page as a local app, and an HTTP API; a warm model, a queue, and a folder of alignments."""
+"""`ctc-align serve`: a local app and an HTTP API, with a loaded model, a queue, and a folder of alignments."""

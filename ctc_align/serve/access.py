@@ -1,10 +1,11 @@
-"""Who may ask what: the Host and Origin of requests, the token, and the headers that keep browsers from harm.
+"""Access control: the Host and Origin of requests, the token, and the security headers of responses.
 
-A page of another site must not be able to use a server on this machine: its name must be one of ours (else a name of
-that site could be made to point here: DNS rebinding), and what changes something must come from our pages.
+Pages of other sites must not be able to use a server on this machine. Therefore the Host must be one of the server's
+names (otherwise another site could make its name point to this machine: DNS rebinding), and requests that change
+something must come from the server's pages.
 
-The message of a refusal names what the client called its things, never a path of the server; a fault of the server
-itself is said in its log, and the client gets "failed" without details.
+The message of a refusal uses the client's names, never a path on the server. A fault of the server is written to its
+log, and the client gets "failed" without details.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""A folder of alignments: what is in it, worst first; reading one, its recording, and saving what a person corrected.
+"""A folder of alignments: list them, worst first; read one and its recording; save corrections.
 
-Nothing outside the folder is read or written, whatever a name or a file in it says: names are checked, links are
-followed only to what lies inside.
+Nothing outside the folder is read or written, no matter what a name or a file in it says: names are checked, and links
+are followed only to targets inside the folder.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Jobs: a queue with places, and the worker, one thread with one model, that takes what waits.
+"""Jobs: a bounded queue, and the worker, one thread with one model, that processes the queue.
 
-Short recordings of one kind and the same settings go through the model together (`Aligner.align_batch`), and each gets
-what it would get alone. A long one goes alone: it reports its progress, and it can be stopped at any time. Results are
-kept a while.
+Short recordings with the same settings go through the model together (`Aligner.align_batch`), and each gets the result
+that it would get alone. A long recording goes alone: it reports its progress, and can be stopped at any time. Results
+are kept for some time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The description of the API: for programs as OpenAPI, for people as a page that asks for nothing outside."""
+"""The description of the API: OpenAPI for programs, and for people a page without external requests."""
 
 from __future__ import annotations
 

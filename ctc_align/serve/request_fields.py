@@ -1,4 +1,4 @@
-"""The fields of requests: which there are, and what becomes of them: settings, transcripts, formats and jobs."""
+"""The fields of requests, and their conversion to settings, transcripts, formats and jobs."""
 
 from __future__ import annotations
 

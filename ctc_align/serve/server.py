@@ -1,6 +1,7 @@
-"""The server: its application, the address that it listens on, its beginning and end, and its answers.
+"""The server: the application, the address that it listens on, start and stop, and the responses.
 
-`AlignRoutes` answers programs: /align, /score, /models, /health and jobs; `PageRoutes` people: app, pages, a folder.
+`AlignRoutes` is for programs: /align, /score, /models, /health and jobs. `PageRoutes` is for people: the app, pages, a
+folder.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Uploads: forms of several parts, written to a private folder as they arrive, within limits, and removed.
+"""Uploads: multipart forms, written to a private folder as they arrive, within limits, and removed afterwards.
 
-A folder of a server that was killed is removed by the next one: each holds a lock while it lives.
+A running server holds a lock on its folder; the next server removes folders without a lock, left by killed servers.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Transcripts to words: reading a text, splitting it, and the spoken form of each word."""
+"""From transcripts to words: read a text, split it, and find the spoken form of each word."""
 
 from __future__ import annotations
 

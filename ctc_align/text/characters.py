@@ -1,9 +1,9 @@
-"""Characters: which mean the same, which are letters, and which an output must not pass on.
+"""Characters: variants with the same meaning, letters, and characters that an output must escape.
 
 Quotes, dashes, digits and presentation forms are unified before words are read. Names of files, transcripts and labels
-may contain anything: a terminal obeys ESC and other control characters, characters that change the direction of text
-make lines look like others, many file formats cannot hold control characters, and a spreadsheet computes a cell that
-begins with "=".
+may contain any character, and some are dangerous: ESC and other control characters control a terminal; characters that
+change the direction of text disguise a line; many file formats cannot hold control characters; and a spreadsheet
+computes a cell that begins with "=".
 """
 
 from __future__ import annotations

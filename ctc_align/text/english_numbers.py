@@ -1,7 +1,7 @@
 """English readings of digits, the American way: numbers, years, Roman numerals, money, times, dates, measures.
 
-A written word is scanned from left to right with rules that are tried in order at each position; the first that applies
-is used. Numbers in words have no "and" inside, no hyphens and no commas.
+A written word is scanned from left to right. At each position the rules are tried in order, and the first that applies
+is used. Numbers in words have no "and", no hyphens and no commas.
 """
 
 from __future__ import annotations

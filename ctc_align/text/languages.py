@@ -1,7 +1,7 @@
-"""Languages: their codes and names (ISO 639, BCP 47), and the one that a text is likely written in.
+"""Languages: their codes and names (ISO 639, BCP 47), and the likely language of a text.
 
-A text in Latin letters is recognised by its function words, and whether it is English also by the n-grams of its
-letters. `tools/english_letters.py` makes the weights of the n-grams; `tests/benchmarks/english_or_not.py` measures it.
+The language of a text in Latin letters is recognised by its function words, and English also by letter n-grams.
+`tools/english_letters.py` makes the weights of the n-grams; `tests/benchmarks/english_or_not.py` measures the accuracy.
 """
 
 from __future__ import annotations

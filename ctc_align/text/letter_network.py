@@ -1,8 +1,8 @@
 """The letter-to-phone network, from letters to CTC log-probs over phones, and the beam search over its output.
 
-Every block has attention over the whole word and a convolution over each letter's neighbours. The last step makes
-`SPREAD` output frames of each letter, so that a letter can have several phones ("x" is K S). The words of a batch
-have one length, so there is no padding and no mask.
+Every block has attention over the whole word and a convolution over each letter's neighbours. The last layer makes
+`SPREAD` output frames for each letter, so that a letter can have several phones ("x" is K S). All words of a batch have
+the same length, so there is no padding and no mask.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Pronunciations of English words: CMUdict's for the words that it has, a small CTC network's for all others.
+"""Pronunciations of English words: from CMUdict if it has the word, otherwise from a small CTC network.
 
-The network alone gets most of CMUdict right; `g2p-exceptions.txt.gz` holds the rest, so that together they are the
-whole dictionary. A line there is one of
+The network alone reproduces most of CMUdict; `g2p-exceptions.txt.gz` has the other words, so that the two together
+contain the whole dictionary. A line there is one of
 
     word<TAB>P P P[<TAB>P P P …]    its pronunciations, the most common first
     word                            the network's first pronunciation, and no other

@@ -1,12 +1,12 @@
 """Readings of words by other libraries, which are extras: Latin letters by uroman, words and kana by dictionaries.
 
 uroman (Hermjakob, May and Knight 2018) romanises runs of words without spaces between them as a whole: one word, or in
-spaceless scripts many, whose sounds depend on their neighbours (きゃ is kya, เกิด is koet). It says which characters
-each piece of its output represents; a piece of several words is divided among them.
+spaceless scripts many, whose sounds depend on their neighbours (きゃ is kya, เกิด is koet). It reports which characters
+each piece of its output represents; a piece for several words is divided among them.
 
-Dictionaries say which characters of Chinese, Japanese and Thai form a word: SudachiPy and SudachiDict for Japanese,
-which also say how kanji are read, jieba's dictionary (rjieba) for Chinese, PyThaiNLP's for Thai. Lao, Khmer and Burmese
-have none here: their characters stay words.
+Dictionaries group the characters of Chinese, Japanese and Thai into words: SudachiPy and SudachiDict for Japanese
+(including the readings of kanji), jieba's dictionary (rjieba) for Chinese, PyThaiNLP's for Thai. There is no dictionary
+for Lao, Khmer and Burmese, so each of their characters is a word.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
 """Written words that are not spoken: markup, time stamps, stage directions, sample numbers.
 
-`read_markup` returns the text as it is spoken (`MappedText`: entities decoded, tags removed) and marks: spans of it
-that are not spoken, each with its kind. Every character of the transcript belongs to a word or to a mark. Labels of
-speakers are recognised in `ctc_align.text.speaker_labels`.
+`read_markup` returns the spoken text (`MappedText`: entities decoded, tags removed) and marks, which are unspoken spans
+of the text with their kinds. Every character of the transcript belongs to a word or to a mark. Speaker labels are
+recognised in `ctc_align.text.speaker_labels`.
 
-Words in square brackets, between musical notes, or that name a sound in any brackets are a stage direction: "[laughs]",
-"(applause)", "[MUSIC]", "♪ … ♪", "*sighs*". The text does not tell whether other parentheses are spoken: "(or so he
-said)" in a book is, "(he leaves)" in a play is not. They are returned as passages that may be spoken or not.
+Words in square brackets, words between musical notes, and descriptions of sounds in any brackets are stage directions:
+"[laughs]", "(applause)", "[MUSIC]", "♪ … ♪", "*sighs*". The text does not show whether other parentheses are spoken:
+"(or so he said)" in a book is, "(he leaves)" in a play is not. They are returned as passages that may be spoken or not.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The two sets of phones: ARPAbet for English, and broad phones of the International Phonetic Alphabet.
 
-ARPAbet is the 39 phones of CMUdict without stress marks. The 52 phones of IPA serve all languages. They do not
-distinguish length, tone, stress, aspiration and palatalisation, because the spelling of some language leaves them out,
-or a small acoustic model hardly hears them. Diphthongs are two vowels.
+ARPAbet has the 39 phones of CMUdict without stress marks. The 52 phones of IPA are for all languages. They do not
+distinguish length, tone, stress, aspiration and palatalisation, because the spelling of some languages does not show
+them, or because a small acoustic model hardly hears them. Diphthongs are two vowels.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Who speaks: labels such as "JOHN:", "Dr. Smith:", ">> MARY:", "[Speaker 1]:", "Q:", and the cues of subtitles.
+"""Speaker labels such as "JOHN:", "Dr. Smith:", ">> MARY:", "[Speaker 1]:", "Q:", and the speakers of subtitle cues.
 
-"Note: this is…", "He said: go" and "Chapter 1: The…" have the same form and are spoken. So the form of a label decides,
-and the text as a whole:
+"Note: this is…", "He said: go" and "Chapter 1: The…" have a similar form and are spoken. So two things decide, the form
+of the label and the text as a whole:
 
 certain       ">>", brackets, a time beside the name, SPEAKER_00, a role ("Interviewer"), a title with a name
               ("Dr. Smith"), capitals in a text that is not in capitals, a known first name

@@ -2,10 +2,11 @@
 
 In a transcript that is not all in capitals, a word of two to five capitals without a vowel (BBC, HTML) is spelled out,
 and so are well-known acronyms with vowels (FBI, USA); other capitals are read as words (NASA). In a transcript that is
-all in capitals no word is spelled out, since BBC and a shouted word look the same.
+all in capitals no word is spelled out, because BBC and a shouted word look the same.
 
-Telephone numbers are read digit by digit: those of one word or of several, extensions, and emergency numbers. A number
-is one by its shape (a plus, an area code in brackets, 3-3-4 digits), or after a word such as "call".
+Telephone numbers, extensions and emergency numbers are read digit by digit, even if they consist of several words. A
+telephone number is recognised by its form (a plus, an area code in brackets, 3-3-4 digits), or by a preceding word such
+as "call".
 """
 
 from __future__ import annotations

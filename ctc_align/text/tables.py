@@ -7,7 +7,7 @@ A file is UTF-8 and has sections, whose entries are separated by white space:
     [titles]                a section
     [de nds < Lax] hiatus   a section for German and Low German: it begins with the entries of the section "Lax", and
                             has the option "hiatus"
-    [lb over de]            a section over another one, which `ctc_align.text.sounds.spelling_rules` explains
+    [lb over de]            a section based on another one; see `ctc_align.text.sounds.spelling_rules`
     U+064E=a                an entry with a character by its code point
     mph=mile_per_hour       an entry whose value has spaces
 

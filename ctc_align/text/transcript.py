@@ -1,9 +1,9 @@
-"""Splitting a transcript into words, each with its span in the text and its spoken form.
+"""Split a transcript into words, each with its span in the text and its spoken form.
 
-A run of characters without spaces is one word, or several: "Americans—ask", "end...Then", "and/or", "one,two". It is
-cut after a dash, an ellipsis, a slash or a sentence mark between two words; the mark, and quotes or brackets that close
-after it, stay with the word before. Hyphens and apostrophes never separate words, nor do the marks of numbers, times,
-dates, ranges, addresses, file names, paths and abbreviations.
+A run of characters without spaces is one word or several: "Americans—ask", "end...Then", "and/or", "one,two". It is
+split after a dash, an ellipsis, a slash or a sentence mark between two words; the mark, and closing quotes or brackets
+after it, stay with the preceding word. Hyphens and apostrophes never separate words, nor do the marks in numbers,
+times, dates, ranges, addresses, file names, paths and abbreviations.
 """
 
 from __future__ import annotations

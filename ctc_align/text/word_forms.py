@@ -1,6 +1,6 @@
-"""The forms of a written word: spoken, and as the label of a tier.
+"""The spoken form of a written word, and its label in a tier.
 
-English has rules of speaking here, other languages have num2words and a few signs. A label has no outer punctuation.
+For English there are rules, for other languages num2words and a few signs. A label has no outer punctuation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Training of the acoustic network: CTC, and, with labels, frame classification of segmentation states."""
+"""Train the acoustic network with CTC and, if there are frame labels, with classification of segmentation states."""
 
 from __future__ import annotations
 

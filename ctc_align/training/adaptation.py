@@ -1,10 +1,10 @@
-"""Adaptation of a trained model to the speakers or the corpus at hand, without labels beyond the transcripts.
+"""Adapt a trained model to the speakers or recordings of a corpus, without labels other than the transcripts.
 
-The model segments the corpus, choosing the pronunciations that fit; then it is trained further with a small learning
-rate, on these segments and by CTC on the transcripts. The result is the epoch with the lowest loss on the held-out part
-among those that pass a check independent of the segments (`ctc_align.training.adaptation_check`). If no epoch has a
-lower loss than the model before, the model is written unchanged, with a message; if the better epochs do not pass the
-check, nothing is written.
+The model segments the corpus and chooses the best-fitting pronunciations; then it is trained further with a small
+learning rate, on these segments and by CTC on the transcripts. The result is the epoch with the lowest loss on the
+held-out part among those that pass a check independent of the segments (`ctc_align.training.adaptation_check`). If no
+epoch has a lower loss than the unadapted model, that model is written unchanged, with a message. If the epochs with
+lower losses do not pass the check, nothing is written.
 """
 
 from __future__ import annotations

@@ -1,14 +1,13 @@
-"""A check that adaptation did no harm: a model's segments beside those of its start, and beside the sound's level.
+"""Check that adaptation did no harm: compare the new segments with those of the start model and with the sound level.
 
 A model that learns from its own segments can agree with them better and better while they get worse: with a bonus for
 silence and much silence in the recordings, words shrink, and the loss on held-out segments falls. The level of the
-sound does not depend on the segments. A frame is *loud* above the middle between the recording's quiet and loud frames
-(`ctc_align.models.convnet.features.Statistics`): hardly a frame of the pauses is, and half of the words' frames or
-more, even in noise only 2 dB below the speech.
+sound does not depend on the segments. A frame is *loud* if it is above the middle between the recording's quiet and
+loud frames (`ctc_align.models.convnet.features.Statistics`). Hardly any frame of a pause is loud, but at least half of
+the frames of words are, even in noise only 2 dB below the speech.
 
-A corpus is segmented as the aligner would segment it: near CTC's path, by the same scores with the log-priors, the
-bonus for silence and its reduction in noise, and the mixtures. So a model is adapted to, and compared by, what it would
-write.
+The corpus is segmented as the aligner would segment it: near CTC's path, with the same scores, log-priors, bonus for
+silence (and its reduction in noise), and mixtures. So adaptation and check use the segments that the model would write.
 """
 
 from __future__ import annotations

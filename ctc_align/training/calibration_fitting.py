@@ -1,7 +1,7 @@
-"""Calibration of a model on hand-labelled speech: offsets of edges, their spread, and weights of confidence.
+"""Calibrate a model on hand-labelled speech: offsets of edges, their spread, and weights of the confidence.
 
-Each error is measured for speakers (for files, if there is one speaker) whose labels neither the constants nor the edge
-network learnt from; the final constants and the final network come from all labels.
+All errors are measured on held-out speakers (or held-out files, if there is one speaker): neither the constants nor the
+edge network have learnt from their labels. The final constants and the final network come from all labels.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The training data of a corpus: its frames on disk, the tokens of the model, pronunciations, and a held-out part.
 
-A pair of audio and transcript that cannot be used does not stop a run: it is left out, with its reason, and counted.
+A pair of audio and transcript that cannot be used does not stop a run: it is left out, with a reason, and counted.
 
 The tokens (`Recipe.units`) are
-    letters   the letters and marks that are frequent enough in the transcripts' spoken forms: lower case, NFC, so that
-              é is one letter where Unicode composes it, and a letter and its mark if it does not (Devanagari, Thai)
+    letters   the letters and marks that are frequent enough in the transcripts' spoken forms: lower case, NFC, so é is
+              one letter, because Unicode composes it; otherwise letter and mark are two (Devanagari, Thai)
     lexicon   the phones of the words in the transcripts
     arpabet   the 39 phones of CMUdict; words are pronounced as by the model `english`
     ipa       the phones of `IPA_PHONES`, which all languages share; words are pronounced by their spelling

@@ -1,12 +1,11 @@
-"""Learning of an edge network from hand-labelled utterances, with its errors for speakers it did not learn from.
+"""Train an edge network on hand-labelled utterances, and measure its errors on held-out speakers.
 
-An example is a window around a drawn edge, and where in it the label puts the edge. Labels of words alone say nothing
-about the edges inside words: these are examples, too, of a small weight and labelled as they are drawn, so that the
-network learns to leave them where they are.
+An example is a window around an aligned edge, with the position of the labelled edge in the window. Labels of words say
+nothing about the edges inside words. These edges are examples with a small weight, too, and their targets are the
+aligned positions, so that the network learns not to move them.
 
-For each group of speakers that is left out, everything comes from the others: the constants with which edges are drawn,
-and the network. Networks that learn from a quarter and from half of the others give a curve, whose fall shows what more
-labels would bring.
+For each held-out group of speakers, the constants and the network come from the other speakers only. Networks that
+learn from a quarter and from half of the other speakers give a learning curve, which shows the gain from more labels.
 """
 
 from __future__ import annotations

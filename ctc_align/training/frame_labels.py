@@ -1,14 +1,15 @@
 """Targets and a state for every frame of a corpus: by the generative segmenter, then by network and mixtures together.
 
-The segmenter begins from a flat start; its edges lie where the sound changes. Every token (a phone or a letter) is a
-few states in a row, silence is one state, each a mixture of diagonal Gaussians. Viterbi training (Juang and Rabiner
-1990) begins with states of equal length between the first and the last loud frame, and alternates: Gaussians from the
-labels by EM within each state, labels from the Gaussians; the number of Gaussians doubles from round to round.
+The segmenter begins from a flat start; its edges are where the sound changes. Every token (a phone or a letter) is a
+sequence of a few states, and silence is one state; each state is a mixture of diagonal Gaussians. Viterbi training
+(Juang and Rabiner 1990) begins with states of equal length between the first and the last loud frame. It alternates
+between Gaussians from the labels, by EM within each state, and labels from the Gaussians; the number of Gaussians
+doubles in each round.
 
-A network that was trained on a generative segmenter's labels errs where these err by chance, the Gaussians where single
-frames mislead: their sum is nearer to hand labels than either. So the second segmentation uses both, and both are
-trained on from it. There, the state of a frame is the one with the highest posterior over all segmentations, not that
-of the best segmentation (see `ctc_align.alignment.segmentation`).
+A network trained on a generative segmenter's labels reproduces their random errors, and the Gaussians are misled by
+single frames; the sum of their scores is closer to hand labels than either. So the second segmentation uses both, and
+both are then trained further on it. There, the state of a frame is the one with the highest posterior over all
+segmentations, not that of the best segmentation (see `ctc_align.alignment.segmentation`).
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ training      the network learns both outputs at once: CTC from the tokens, clas
 refining      optional: a second segmentation, by the network and mixtures together, on which both are trained further
 writing       model.safetensors, model.toml, README.md (the card), left-out.tsv
 
-The result of each stage is kept below the model's folder: a run that was stopped continues. The same seed gives the
+The result of each stage is stored below the model's folder, so that an interrupted run resumes. The same seed gives the
 same model on the same machine.
 """
 

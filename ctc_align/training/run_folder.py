@@ -1,6 +1,6 @@
-"""The options of a training run, and its folder `.training` in the model's: its lock, its settings, its checkpoints.
+"""The options of a training run, and its folder `.training` in the model's folder: lock, settings, checkpoints.
 
-A run that was stopped continues from this folder; a finished run removes it.
+An interrupted run resumes from this folder; a finished run removes it.
 """
 
 from __future__ import annotations

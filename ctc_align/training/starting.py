@@ -1,13 +1,12 @@
-"""The parts of a new model that come from another one: the weights that it begins with, and its edge network.
+"""Start a new model from another one: its initial weights, and its edge network.
 
-Weights of equal shape are copied. The rows of the output layers for a token are those of the token that sounds most
-like it: the one of the same name, or the nearest phone of the other set; a letter is matched by the phone of
-most languages.
+Weights of equal shape are copied. The output rows of a token are copied from the most similar token: the one with the
+same name, otherwise the nearest phone of the other set; for a letter, the phone that it has in most languages.
 
-An edge network that learnt from a model's own edges would hardly draw better ones, and few languages have hand labels.
-How sound changes at an edge is therefore learnt from English edges that people drew: a model of IPA phones gets the
-English network with each phone replaced by the most similar English one, a model of other tokens the English network
-without any knowledge of single sounds.
+An edge network that learns from a model's own edges would hardly improve them, and few languages have hand labels.
+Therefore new models use edges of English that people drew: a model with IPA phones gets the English edge network, with
+each phone replaced by the most similar English phone; a model with other tokens gets the English network without
+information about single sounds.
 """
 
 from __future__ import annotations

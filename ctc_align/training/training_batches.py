@@ -1,4 +1,4 @@
-"""Training data in batches of similar length, augmented; the same seed and epoch give the same batches.
+"""Augmented training data in batches of similar length; the same seed and epoch give the same batches.
 
 Frames (T, MELS) are natural logs of power. The augmentation varies vocal tracts, rooms, noise and band limits.
 """

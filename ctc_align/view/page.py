@@ -1,8 +1,8 @@
-"""The page of an alignment: one HTML file that shows it, plays its recording and corrects it, without a network.
+"""The page of an alignment: one HTML file to see, hear and correct it, without a network.
 
-The page itself, script and style inside, is `page.html`, built of the sources in the folder `web` of the repository.
-Here the alignment (its JSON object) and its sound are put into it, as data that no browser takes for anything else. The
-sound is the recording inside it, coded or unchanged, or a link to it, and the outline of its waveform.
+The page, including script and style, is `page.html`, built from the folder `web` of the repository. This module inserts
+the alignment (its JSON object) and its sound as data that no browser can mistake for code. The sound is the outline of
+the waveform, and the recording: inside the page (encoded or unchanged), or as a link.
 """
 
 from __future__ import annotations

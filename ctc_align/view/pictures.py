@@ -1,6 +1,6 @@
 """Pictures of an alignment: the sound above tiers of words, phones and speakers, for papers and notebooks.
 
-They need matplotlib (the extra `plot`), which is imported when one is drawn.
+They need matplotlib (the extra `plot`), which is imported when a picture is drawn.
 """
 
 from __future__ import annotations

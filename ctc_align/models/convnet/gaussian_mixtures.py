@@ -1,7 +1,7 @@
 """Mixtures of diagonal Gaussians over cepstra, one for each segmentation state.
 
-A network that was trained on a generative model's labels blurs them, while the generative model itself still knows
-where the sound changes. The two err in different places, and the sum of their scores errs less than either.
+A network trained on the labels of a generative model blurs them, while the generative model still shows where the sound
+changes. The two make different errors, and the sum of their scores has smaller errors than either.
 """
 
 from __future__ import annotations

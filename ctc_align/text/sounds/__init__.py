@@ -1,4 +1,4 @@
-"""Phones of words of any language, from their spelling."""
+"""Phones of words in any language, from their spelling."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
-"""Phones of words in Arabic and Hebrew letters, which mostly leave out the short vowels.
+"""Phones of words in Arabic and Hebrew letters, which usually omit the short vowels.
 
-The places of the lost vowels can be found, but not which they were: `_SHORT` is any of them. Consonants without a vowel
-between them are cut into syllables, each of which begins with one consonant and ends with one at most; at the end of a
-word with two where the second is the less sonorous (dost, qalb). Uyghur, Kurdish and Yiddish write all their vowels.
+The positions of the omitted vowels can be found, but not their quality: `_SHORT` means any of them. Consonants without
+a vowel between them are divided into syllables. A syllable begins with one consonant and ends with at most one; at the
+end of a word it may end with two, if the second is less sonorous (dost, qalb). Uyghur, Kurdish and Yiddish write all
+vowels.
 """
 
 from __future__ import annotations

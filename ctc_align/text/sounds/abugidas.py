@@ -1,10 +1,9 @@
 """Phones of scripts whose letters carry a vowel: those of India and Sinhala, Thaana, and Ethiopic.
 
-Unicode has the scripts of India in blocks of 128 with the same letter at the same offset, so one table serves them all,
-keyed by the letters of Devanagari; the letters of Sinhala, which has another order, are turned into those. The
-rules of the lost schwa are Ohala's (1983) in the form of Narasimhan, Sproat and Kiraz (2004); aspiration, length and
-breath are not distinguished. Thaana writes a vowel sign after each consonant; a letter of Ethiopic is a consonant and a
-vowel.
+Unicode has the scripts of India in blocks of 128 with the same letter at the same offset, so one table of Devanagari
+letters serves them all; Sinhala letters, which have another order, are mapped to Devanagari. The rules for schwa
+deletion are Ohala's (1983) in the form of Narasimhan, Sproat and Kiraz (2004); aspiration, length and breathy voice are
+not distinguished. Thaana writes a vowel sign after each consonant; a letter of Ethiopic is a consonant and a vowel.
 """
 
 from __future__ import annotations

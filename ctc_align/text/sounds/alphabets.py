@@ -1,12 +1,12 @@
 """Phones of words in alphabets, by their spelling: Latin, Cyrillic, Greek, Georgian and Armenian letters.
 
-English words have the pronunciations of the package's letter-to-phone. Letters of scripts without rules are read by
-the names that Unicode gives them: "VAI SYLLABLE MI" and "BALINESE LETTER KA" are mi and ka. In scripts whose
-consonants carry an a, a vowel sign replaces it and a sign that mutes it removes it. The name of a letter of other
-alphabets ("COPTIC LETTER ALFA") begins with its sound, as all names do in scripts with small letters.
+English words get their pronunciations from the package's letter-to-phone network. Letters of scripts without rules are
+read by their Unicode names: "VAI SYLLABLE MI" and "BALINESE LETTER KA" are mi and ka. In scripts whose consonants have
+an inherent a, a vowel sign replaces the a, and a mute sign removes it. In other alphabets, the name of a letter begins
+with its sound ("COPTIC LETTER ALFA"), as in all scripts with small letters.
 
-Initials (USA, ÖBB, the B of B-Säule, l'ONU) are spelled out. Whether they are (USA) or are said as a word (NATO) the
-letters do not show: both are pronunciations, and the audio prefers one.
+Initials (USA, ÖBB, the B of B-Säule, l'ONU) are spelled out or read as a word (NATO). The letters do not show which, so
+both are pronunciations, and the audio decides.
 """
 
 from __future__ import annotations

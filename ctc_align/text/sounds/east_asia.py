@@ -1,13 +1,13 @@
 """Phones of Chinese characters, Hangul, kana and kanji.
 
-A Chinese character that has several readings has the one of its word where that is a frequent one, else the most
-frequent, and the others as alternatives: in Mandarin, Cantonese ("yue") or Korean. Tones are left out; b, d, g of
-pinyin and Jyutping are voiced here, to distinguish them from p, t, k, which are aspirated. The readings are a table
-made from Unihan by `tools/han_table.py`: a line of all characters, and for each language one of their readings.
+If a Chinese character has several readings (in Mandarin, Cantonese ("yue") or Korean), it gets the reading of its word,
+if that is a frequent word, otherwise the most frequent reading; the others are alternatives. Tones are left out; b, d
+and g of pinyin and Jyutping are voiced here, to distinguish them from the aspirated p, t and k. `tools/han_table.py`
+makes the table of readings from Unihan: one line with all characters, and for each language one line of their readings.
 
-Syllables of Hangul are computed from their jamo, with the changes where syllables meet. Kana are read in morae, with
-doubled consonants as one. Kanji side by side have their Chinese readings (on); one alone has a Japanese one (kun), the
-end of which the following kana may write. Frequent words that are read otherwise are in a table.
+Syllables of Hangul are computed from their jamo, with the sound changes between syllables. Kana are read in morae, with
+doubled consonants as one. Adjacent kanji have their Chinese readings (on); a single one has a Japanese reading (kun),
+whose end the following kana may write. A table has frequent words with other readings.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pieces of text and their phones: a run of letters is cut where its script changes, and each script has its rules.
+"""Pieces of text and their phones: a run of letters is split where the script changes, and each script has its rules.
 
 The module with the rules of a script is imported when a text first needs it.
 """

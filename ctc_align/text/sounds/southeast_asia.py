@@ -1,9 +1,9 @@
 """Phones of Thai, Lao, Burmese and Khmer: syllables are found in text without spaces.
 
-A syllable is a consonant with those under it, its vowel, which may be written before the consonant, and a consonant
-that closes it. Lao letters are read as the Thai ones at the same offset of their Unicode block, with a few other
-sounds. Burmese and Khmer have plain rules of the standard languages: what a syllable in the middle of a word loses,
-and voicing, are left out.
+A syllable consists of a consonant with its subscript consonants, a vowel, which may be written before the consonant,
+and sometimes a final consonant. Lao letters are read as the Thai ones at the same offset of their Unicode block, with a
+few different sounds. Burmese and Khmer have simple rules for the standard languages, without the reduction of syllables
+within a word and without voicing.
 """
 
 from __future__ import annotations

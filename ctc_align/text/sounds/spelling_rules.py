@@ -1,17 +1,17 @@
-"""Rules of spelling: tables of letters and their phones, longest match first, with a little context.
+"""Spelling rules: tables of letters and their phones, longest match first, with a little context.
 
 The entries of the tables in this folder (see `ctc_align.text.tables`) are
 
-    ch=tʃ                   letters and their phones; nothing after = where they are silent
+    ch=tʃ                   letters and their phones; nothing after = if the letters are silent
     c/_E=s                  only before a front vowel
     s/V_V=z                 only between vowels
     d/_#=t                  only at the end of a word (of a stretch of letters, or before an apostrophe)
     e/VC,VCC_n#=ə           only after one of these
 
-Of several rules for the same letters the one with the longest context comes first. `V`, `C` and `E` in a context are
-the vowel letters, the consonant letters and the letters of front vowels; otherwise a context is a regular expression,
-on the left one of fixed width. The section of a language replaces single rules of the section below it: "*", the rules
-of most languages, unless its heading names another one.
+If several rules match the same letters, the one with the longest context has precedence. `V`, `C` and `E` in a context
+are the vowel letters, the consonant letters and the letters of front vowels; otherwise a context is a regular
+expression, which must have a fixed width on the left side. The section of a language replaces single rules of the
+section that its heading names; by default this is "*", the rules of most languages.
 """
 
 from __future__ import annotations
