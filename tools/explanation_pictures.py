@@ -32,7 +32,7 @@ def main() -> None:
     emissions = aligner.emissions(str(DEMO / "demo.flac"))
     words = alignment.words[:WORDS]
     ids = [emissions.vocab.index(token.token) for word in words for token in word.tokens]
-    frames = round(words[-1].end_s / emissions.frame_shift_s)
+    frames = round((words[-1].end_s or 0.0) / emissions.frame_shift_s)
     log_probs = emissions.log_probs[:frames]
     figure = occupancy_figure(log_probs, ids, emissions.blank, labels=labels(emissions), frame_shift_s=0.01)
     figure.set_size_inches(9, 5.5)

@@ -14,7 +14,7 @@ from typing import Any
 from ctc_align.alignment.model_choice import with_calibrated
 from ctc_align.config import BACKENDS, Settings
 from ctc_align.corpus.engine.batches import Pool, jobs_of
-from ctc_align.corpus.engine.dispatch import Engine, Observer, PlanOptions
+from ctc_align.corpus.engine.dispatch import Engine, Observer
 from ctc_align.corpus.engine.stages import AlignTask, WorkerOptions
 from ctc_align.corpus.engine.worker_pools import PoolSettings, plan_pool
 from ctc_align.corpus.outputs.assembly import Assembly, write_manifests
@@ -164,7 +164,6 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
     workers, device, start = plan_pool(run.pool, run.device, str(lock_path(out_dir, run.shard)), observer.warn)
     is_on_cpu = device == "cpu"
     batch_seconds = run.batch_seconds or (BATCH_SECONDS_CPU if is_on_cpu else BATCH_SECONDS_GPU)
-    plan_options = PlanOptions(batch_seconds, run.retry_failed, run.force)
     options = _worker_options(run, layout, out_dir, 1 if is_on_cpu else _GPU_THREADS)
     parts = Path(layout.settings.parts)
     try:
@@ -179,7 +178,10 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
     path = journal_path(out_dir, run.shard)
     journal = Journal(path, lock_path(out_dir, run.shard), outcomes.last_run + 1, outcomes.last_lines.get(path, 0))
     with outcomes, journal, Assembly(layout, earlier) as assembly:
-        engine = Engine(plan_options, outcomes, Fingerprints(_fingerprint(run, layout)), assembly, observer)
+        engine = Engine(
+            outcomes, Fingerprints(_fingerprint(run, layout)), assembly, observer,
+            batch_seconds=batch_seconds, retry_failed=run.retry_failed, force=run.force,
+        )  # fmt: skip
         counting = _counting(lambda: jobs_of(source, layout.group, run.shard), engine)
         verified = None
         try:

@@ -688,7 +688,7 @@ def _page(alignment: Alignment, name: str, audio: tuple[Path, str] | None, hrefs
     """
     from ctc_align.audio.loading import load_segment
     from ctc_align.files.pages import channel_of, page_object
-    from ctc_align.view.page import PageServer, PageSound, page, peaks_of
+    from ctc_align.view.page import PageSound, page, peaks_of
 
     sound = None
     if audio is not None:
@@ -701,8 +701,14 @@ def _page(alignment: Alignment, name: str, audio: tuple[Path, str] | None, hrefs
             on_disk=True,
         )
         sound = PageSound.link(hrefs[0], mime=_mime(audio[1]), start_s=alignment.offset_s, peaks=peaks_of(heard))
-    server = PageServer(hrefs[1], None if sound is None else hrefs[2], "/")
-    return page(page_object(alignment), name=name, sound=sound, server=server)
+    return page(
+        page_object(alignment),
+        name=name,
+        sound=sound,
+        save_href=hrefs[1],
+        realign_href=None if sound is None else hrefs[2],
+        home_href="/",
+    )
 
 
 def _mime(name: str) -> str:

@@ -31,6 +31,7 @@ from ctc_align.training.training_batches import (
 STAGE = "training"
 EVALUATIONS = 20
 """Most evaluations of the held-out part in a run; with `keep_best` there is one after each epoch."""
+CPU = torch.device("cpu")
 HEADS = ("up", "local", "mix", "tokens", "states")
 """The network's modules above its body."""
 _REPORT_S = 0.5
@@ -67,15 +68,6 @@ class Training:
 
 
 @dataclass(frozen=True)
-class RunTarget:
-    """The folder of a stage's checkpoints, its device, and the listener to its progress."""
-
-    folder: Path
-    device: torch.device = field(default_factory=lambda: torch.device("cpu"))
-    watch: Watch = field(default_factory=Watch)
-
-
-@dataclass(frozen=True)
 class HeldOutLosses:
     """CTC loss per token and cross-entropy per frame, in nats, over `utterances`."""
 
@@ -106,11 +98,14 @@ def train(
     shape: NetworkShape,
     training: Training,
     material: Material,
-    target: RunTarget,
+    folder: Path,
     start: dict[str, torch.Tensor] | None = None,
+    *,
+    device: torch.device = CPU,
+    watch: Watch | None = None,
     check: Check | None = None,
 ) -> Trained:
-    """Train a network, or continue from a checkpoint in `target.folder`. The same seed gives the same network.
+    """Train a network, or continue from a checkpoint in `folder`. The same seed gives the same network.
 
     On the CPU, with one number of threads, a run that was stopped and continued gives the same bits as one that was
     not, unless `training.minutes` ends it.
@@ -119,8 +114,9 @@ def train(
         shape: sizes of the network.
         training: settings of this stage, resolved for the amount of speech.
         material: the corpus.
-        target: its folder gets the checkpoints; `final.pt` there is the finished state.
+        folder: gets the checkpoints of this stage; `final.pt` there is the finished state.
         start: weights to begin with; those of the same name and shape are used.
+        watch: receives the progress.
         check: with `keep_best`, weights with faults are not kept.
 
     Raises:
@@ -129,16 +125,16 @@ def train(
     """
     if not len(material.train):
         raise InputError("expected utterances to train on, got none")
-    target.folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(training.seed)
     network = AcousticNetwork(shape, training.dropout)
     if start:
         random = network.state_dict()
         network.load_state_dict(random | {k: v for k, v in start.items() if k in random and v.shape == random[k].shape})
-    network.to(target.device)
-    final = target.folder / "final.pt"
+    network.to(device)
+    final = folder / "final.pt"
     if not final.exists():
-        _Loop(network, training, material, target, check).run()
+        _Loop(network, training, material, folder, watch or Watch(), check).run()
     before, faults = run_folder.restore_checkpoint(final, partial(_put_back_final, network))
     network.eval()
     return Trained(network, evaluate(network, material, material.dev), before, faults)
@@ -212,10 +208,13 @@ class _Loop:
         network: AcousticNetwork,
         training: Training,
         material: Material,
-        target: RunTarget,
-        check: Check | None = None,
+        folder: Path,
+        watch: Watch,
+        check: Check | None,
     ) -> None:
-        self.network, self.training, self.material, self.target, self.check = network, training, material, target, check
+        self.network, self.training, self.material = network, training, material
+        self.folder, self.watch, self.check = folder, watch, check
+        self.device = next(network.parameters()).device
         for name, weights in network.named_parameters():
             weights.requires_grad_(training.layers == "all" or name.split(".")[0] in HEADS)
         trained = [weights for weights in network.parameters() if weights.requires_grad]
@@ -241,7 +240,7 @@ class _Loop:
         for batch in prefetched(self._makers()):
             if self._time_share() >= 1.0:
                 break
-            self._step(batch.to(self.target.device))
+            self._step(batch.to(self.device))
             self.step += 1
             now = time.monotonic()
             self.spent_s = before_s + now - began
@@ -251,19 +250,19 @@ class _Loop:
             if self.step in evaluations and len(self.material.dev):
                 self._evaluate()
             if now - saved > self.training.checkpoint_s:
-                run_folder.save_checkpoint(self.target.folder / "checkpoint.pt", self._state())
+                run_folder.save_checkpoint(self.folder / "checkpoint.pt", self._state())
                 saved = now
         weights = self.best["network"] if self.best is not None else self.network.state_dict()
         before = list(astuple(self.before)) if self.before else None
         faults = self.refused["faults"] if self.best is not None and not self.best["step"] else []
         state = {"network": weights, "before": before, "faults": faults}
-        run_folder.save_checkpoint(self.target.folder / "final.pt", state)
+        run_folder.save_checkpoint(self.folder / "final.pt", state)
 
     def _step(self, batch: TrainingBatch) -> None:
         training = self.training
         for group in self.optimizer.param_groups:
             group["lr"] = rate(training, self.step, self.steps, self._time_share())
-        bfloat16 = training.bfloat16 and computes_in_bfloat16(self.target.device)
+        bfloat16 = training.bfloat16 and computes_in_bfloat16(self.device)
         parts = losses(self.network, batch, bfloat16=bfloat16, with_ctc=bool(training.ctc_weight))
         ctc, tokens, frame, frames = parts
         # the minimum of 1: a mean over no frames, in a batch without labels, would be NaN
@@ -280,7 +279,7 @@ class _Loop:
     def _evaluate(self) -> HeldOutLosses:
         """Report and return the losses on the held-out part; with `keep_best`, keep weights that are the best."""
         held_out = evaluate(self.network, self.material, self.material.dev)
-        self.target.watch.say(f"step {self.step} of {self.steps}  held out: {held_out}")
+        self.watch.say(f"step {self.step} of {self.steps}  held out: {held_out}")
         if self.training.keep_best and len(self.material.dev):
             self._keep(self.training.ctc_weight * held_out.ctc + self.training.frame_weight * held_out.frame)
         self._train_mode()
@@ -292,7 +291,7 @@ class _Loop:
             return
         faults = list(self.check(self.network)) if self.check is not None and self.step else []
         if faults:
-            self.target.watch.say(f"these weights are not kept: {'; '.join(faults)}")
+            self.watch.say(f"these weights are not kept: {'; '.join(faults)}")
             if loss < self.refused["loss"]:
                 self.refused = {"loss": loss, "faults": faults}
             return
@@ -321,7 +320,7 @@ class _Loop:
         ctc, frame = self.sums[0] / max(self.sums[1], 1e-9), self.sums[2] / max(self.sums[3], 1e-9)
         line = f"step {self.step} of {self.steps}  ctc {ctc:.3f}/token  frame {frame:.3f}"
         left_s = self.spent_s / share - self.spent_s if share else 0.0
-        self.target.watch.progress(STAGE, share, f"{line}  {left_s / 60:.1f} min left")
+        self.watch.progress(STAGE, share, f"{line}  {left_s / 60:.1f} min left")
 
     def _makers(self) -> Iterator[Callable[[], TrainingBatch]]:
         material, training, step = self.material, self.training, 0
@@ -345,22 +344,22 @@ class _Loop:
             "refused": self.refused,
             "before": list(astuple(self.before)) if self.before else None,
             "random": torch.get_rng_state(),
-            "cuda_random": torch.cuda.get_rng_state(self.target.device) if self.target.device.type == "cuda" else None,
+            "cuda_random": torch.cuda.get_rng_state(self.device) if self.device.type == "cuda" else None,
         }
 
     def _resume(self) -> None:
         """Restore the last checkpoint, if there is one."""
-        path = self.target.folder / "checkpoint.pt"
+        path = self.folder / "checkpoint.pt"
         if path.exists():
             run_folder.restore_checkpoint(path, self._put_back)
-            self.target.watch.say(f"continues from step {self.step} of {self.steps}")
+            self.watch.say(f"continues from step {self.step} of {self.steps}")
 
     def _put_back(self, state: dict[str, Any]) -> None:
         self.network.load_state_dict(state["network"])
         self.optimizer.load_state_dict(state["optimizer"])
         torch.set_rng_state(state["random"])
-        if state["cuda_random"] is not None and self.target.device.type == "cuda":
-            torch.cuda.set_rng_state(state["cuda_random"], self.target.device)
+        if state["cuda_random"] is not None and self.device.type == "cuda":
+            torch.cuda.set_rng_state(state["cuda_random"], self.device)
         self.best, self.refused, self.sums = state["best"], state["refused"], list(state["sums"])
         self.before = HeldOutLosses(*state["before"]) if state["before"] else None
         self.step, self.spent_s = int(state["step"]), float(state["spent_s"])

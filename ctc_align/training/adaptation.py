@@ -32,7 +32,7 @@ from ctc_align.tokens.phones import is_arpabet
 from ctc_align.tokens.tokenizer import Tokenizer, tokenizer_for
 from ctc_align.training import Watch, acoustic_training, frame_labels
 from ctc_align.training.adaptation_check import AdaptationCheck, CheckLimits, SegmentComparison, segments
-from ctc_align.training.corpus_data import Corpus, Inventory, Limits, Spoken, gather
+from ctc_align.training.corpus_data import Corpus, Inventory, Spoken, gather
 from ctc_align.training.model_package import ModelPackage, write_model
 from ctc_align.training.pipeline import pairs_of, say_corpus
 from ctc_align.training.run_folder import TrainOptions, check_run, run_folder
@@ -97,8 +97,16 @@ def adapt(adaptation: Adaptation, model: str, options: TrainOptions, watch: Watc
         "model": _sum_of(base.weights),
     }
     with run_folder(options, settings) as work:
-        limits = Limits(adaptation.longest_s, base.parts, adaptation.dev_share, adaptation.seed)
-        corpus = gather(pairs, inventory, limits, work / "features", watch)
+        corpus = gather(
+            pairs,
+            inventory,
+            work / "features",
+            watch,
+            longest_s=adaptation.longest_s,
+            parts=base.parts,
+            dev_share=adaptation.dev_share,
+            seed=adaptation.seed,
+        )
         say_corpus(corpus, inventory, watch)
         corpus, trained, comparison = _trained(adaptation, base, corpus, options.device, work, watch)
         if not trained.faults:
@@ -128,10 +136,18 @@ def _trained(
     corpus = _with_labels(corpus, labels)
     more = more_silence(labels, corpus.train, base.log_priors)
     material = Material(corpus.store, labels.targets, labels.states, corpus.train, corpus.dev, more)
-    target = acoustic_training.RunTarget(work / "network", device, watch)
     check = _check(base, corpus, labels, adaptation.check)
     shape = base.description.shape
-    trained = acoustic_training.train(shape, adaptation.training, material, target, base.weights, check.faults)
+    trained = acoustic_training.train(
+        shape,
+        adaptation.training,
+        material,
+        work / "network",
+        base.weights,
+        device=device,
+        watch=watch,
+        check=check.faults,
+    )
     watch.say(outcome(trained))
     comparison = check.compared(trained.network)
     if comparison is not None and not trained.faults and trained.dev != trained.before:

@@ -310,15 +310,9 @@ class Corpus:
         """Return the hours of speech in these utterances."""
         return float(self.store.lengths[indices].sum()) * features.FRAME_SHIFT_S / 3600.0
 
-
-@dataclass(frozen=True)
-class Limits:
-    """Limits of the data: seconds of an utterance, states of a token, the share that is held out, and its seed."""
-
-    longest_s: float = 36.0
-    parts: int = 3
-    dev_share: float = 0.05
-    seed: int = 1
+    def in_language(self, indices: np.ndarray, language: str) -> np.ndarray:
+        """Return those of the utterances that are in a language."""
+        return indices[np.array(self.languages)[indices] == language]
 
 
 def read_pairs(sources: Sequence[tuple[Source, bool]], language: str) -> Pairs:
@@ -360,8 +354,23 @@ def _without_sample_numbers(words: Words, utterance: Utterance) -> Words:
         return words
 
 
-def gather(pairs: Pairs, inventory: Inventory, limits: Limits, folder: Path, watch: Watch) -> Corpus:
+def gather(
+    pairs: Pairs,
+    inventory: Inventory,
+    folder: Path,
+    watch: Watch,
+    *,
+    longest_s: float = 36.0,
+    parts: int = 3,
+    dev_share: float = 0.05,
+    seed: int = 1,
+) -> Corpus:
     """Return the frames and pronunciations of the usable pairs; the frames are written into `folder`.
+
+    Args:
+        longest_s: longer utterances are left out.
+        parts: states of a token, which need as many frames.
+        dev_share, seed: the share that is held out where no pair is marked, and the seed that draws it.
 
     Raises:
         InputError: fewer than two pairs are usable.
@@ -373,7 +382,7 @@ def gather(pairs: Pairs, inventory: Inventory, limits: Limits, folder: Path, wat
     left_out = list(pairs.left_out)
     usable: dict[int, Spoken] = {}
     for index, (utterance, spoken) in enumerate(zip(utterances, pronounced.values())):
-        fault = _fault(len(spoken.phones), int(store.lengths[index]), limits, store.faults.get(index))
+        fault = _fault(len(spoken.phones), int(store.lengths[index]), longest_s, parts, store.faults.get(index))
         if fault:
             left_out.append(LeftOut(utterance.id, utterance.origin, *fault))
         else:
@@ -383,7 +392,8 @@ def gather(pairs: Pairs, inventory: Inventory, limits: Limits, folder: Path, wat
     indices = np.array(sorted(usable))
     marked = np.array([pairs.is_dev[origin[i]] for i in indices.tolist()], bool)
     speakers = [utterances[i].speaker for i in indices.tolist()]
-    dev = marked if marked.any() else _held_out(speakers, store.lengths[indices] * features.FRAME_SHIFT_S, limits)
+    lengths_s = store.lengths[indices] * features.FRAME_SHIFT_S
+    dev = marked if marked.any() else _held_out(speakers, lengths_s, dev_share, seed)
     if dev.all():
         raise InputError(f"expected utterances to train on, got none that can be used: {summary(left_out)}")
     known = len(set(filter(None, speakers)))
@@ -443,25 +453,25 @@ def _why_not_spelled(words: Words, missing: Sequence[str], units: str, language:
     return "words that are not in the lexicon", " ".join(word.spoken for word in words.words)
 
 
-def _fault(tokens: int, frames: int, limits: Limits, unreadable: str | None) -> tuple[str, str] | None:
+def _fault(tokens: int, frames: int, longest_s: float, parts: int, unreadable: str | None) -> tuple[str, str] | None:
     """Return why a pair cannot be used (kind, details), or None if it can."""
     seconds = frames * features.FRAME_SHIFT_S
     details = f"{tokens} tokens in {seconds:.1f} s"
     if unreadable is not None:
         return "unreadable audio", unreadable
-    if tokens * limits.parts >= frames or tokens > FASTEST_TOKENS_S * seconds:
+    if tokens * parts >= frames or tokens > FASTEST_TOKENS_S * seconds:
         return "a transcript too long for its audio", details
-    if seconds > limits.longest_s:
-        return f"longer than {limits.longest_s:g} s", details
+    if seconds > longest_s:
+        return f"longer than {longest_s:g} s", details
     if seconds > PAUSE_S + SLOWEST_TOKEN_S * tokens:
         return "a transcript too short for its audio", details
     return None
 
 
-def _held_out(speakers: Sequence[str], seconds: np.ndarray, limits: Limits) -> np.ndarray:
+def _held_out(speakers: Sequence[str], seconds: np.ndarray, dev_share: float, seed: int) -> np.ndarray:
     """Return which utterances are held out (N,) bool, drawn by the seed: whole speakers, of few single utterances."""
-    random = np.random.default_rng((limits.seed, 20))
-    wanted = min(MOST_DEV_S, limits.dev_share * float(seconds.sum()))
+    random = np.random.default_rng((seed, 20))
+    wanted = min(MOST_DEV_S, dev_share * float(seconds.sum()))
     known = sorted(set(filter(None, speakers)))
     whole = all(speakers) and len(known) >= FEWEST_SPEAKERS
     groups = [[i] for i in range(len(speakers))]

@@ -6,8 +6,8 @@ import json
 import os
 import shutil
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from math import isfinite
 from pathlib import Path
 
@@ -33,23 +33,6 @@ LEFT_OUT = "left-out.tsv"
 
 
 @dataclass(frozen=True)
-class LanguagePart:
-    """The data in one language ("" if the corpus names none), and the losses on its held-out part."""
-
-    language: str
-    hours: float
-    utterances: int
-    dev: HeldOutLosses
-
-    @property
-    def row(self) -> str:
-        """The row of the card's table."""
-        loss = f"{self.dev.ctc:.3f}" if self.dev.utterances else "–"
-        name = _escaped(self.language) or "not named"
-        return f"| {name} | {self.hours:.2f} | {self.utterances} | {self.dev.utterances} | {loss} |"
-
-
-@dataclass(frozen=True)
 class ModelPackage:
     """A trained model, and the facts of its card.
 
@@ -65,7 +48,7 @@ class ModelPackage:
         base: the name of the adapted model; "" for a new one.
         start: the model that the weights come from; "" for none.
         more_epochs: number of epochs after the second segmentation.
-        by_language: the languages of a corpus of several.
+        by_language: losses on the held-out part of each language of a corpus of several ("": those it does not name).
         comparison: an adapted model's segments beside its base's.
     """
 
@@ -84,7 +67,7 @@ class ModelPackage:
     base: str = ""
     start: str = ""
     more_epochs: int = 0
-    by_language: tuple[LanguagePart, ...] = ()
+    by_language: Mapping[str, HeldOutLosses] = field(default_factory=dict)
     comparison: SegmentComparison | None = None
 
     @property
@@ -157,7 +140,7 @@ class ModelPackage:
             if isfinite(value)
         ]
         result = {"task": {"type": "forced-alignment"}, "dataset": dataset, "metrics": metrics}
-        languages = [part.language for part in self.by_language if part.language] or [self.inventory.language]
+        languages = list(filter(None, self.by_language)) or [self.inventory.language]
         fields = {
             "library_name": "ctc-align",
             "tags": ["forced-alignment", "ctc", "speech"],
@@ -201,11 +184,18 @@ class ModelPackage:
             lines += ["", about, "", "| | before | adapted |", "|---|---|---|", *rows]
         if self.by_language:
             head = "| language | hours | utterances | held out | its CTC loss, nats per token |"
-            lines += ["", head, "|---|---|---|---|---|", *(part.row for part in self.by_language)]
+            lines += ["", head, "|---|---|---|---|---|", *map(self._language_row, self.by_language)]
         if self.inventory.rare:
             rare = ", ".join(f"{letter} ({number})" for letter, number in list(self.inventory.rare.items())[:40])
             lines += ["", f"Letters that are too rare to learn: {_escaped(rare)}."]
         return lines
+
+    def _language_row(self, language: str) -> str:
+        """Return the row of a language in the card's table."""
+        train, dev = self.corpus.in_language(self.corpus.train, language), self.by_language[language]
+        loss = f"{dev.ctc:.3f}" if dev.utterances else "–"
+        name = _escaped(language) or "not named"
+        return f"| {name} | {self.corpus.hours(train):.2f} | {len(train)} | {dev.utterances} | {loss} |"
 
 
 def write_model(package: ModelPackage) -> None:

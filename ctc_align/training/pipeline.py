@@ -17,7 +17,6 @@ from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from ctc_align.corpus.sources import open_source
@@ -27,9 +26,9 @@ from ctc_align.models.convnet.gaussian_mixtures import Mixtures
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
 from ctc_align.text.lexicon import Lexicon, read_lexicon
 from ctc_align.training import Watch, acoustic_training, frame_labels
-from ctc_align.training.corpus_data import Corpus, Inventory, Limits, Pairs, gather, make_inventory, read_pairs, summary
+from ctc_align.training.corpus_data import Corpus, Inventory, Pairs, gather, make_inventory, read_pairs, summary
 from ctc_align.training.frame_labels import StateScorer, learn_mixtures, resegmented
-from ctc_align.training.model_package import LanguagePart, ModelPackage, write_model
+from ctc_align.training.model_package import ModelPackage, write_model
 from ctc_align.training.recipe import Recipe
 from ctc_align.training.run_folder import TrainOptions, check_run, run_folder
 from ctc_align.training.starting import learnt_edges, read_start
@@ -59,8 +58,10 @@ def train(recipe: Recipe, options: TrainOptions, watch: Watch | None = None) -> 
         "start": start and start.fingerprint,
     }
     with run_folder(options, settings) as work:
-        limits = Limits(recipe.longest_s, recipe.states_per_token, recipe.dev_share, recipe.seed)
-        corpus = gather(pairs, inventory, limits, work / "features", watch)
+        corpus = gather(
+            pairs, inventory, work / "features", watch, longest_s=recipe.longest_s, parts=recipe.states_per_token,
+            dev_share=recipe.dev_share, seed=recipe.seed,
+        )  # fmt: skip
         say_corpus(corpus, inventory, watch)
         hours = corpus.hours(corpus.train)
         shape = recipe.shape(hours, inventory.tokens, start.description.shape if start else None)
@@ -70,24 +71,23 @@ def train(recipe: Recipe, options: TrainOptions, watch: Watch | None = None) -> 
         labels = frame_labels.load_or_make(work / "labels.npz", corpus, flat_start)
         watch.say(network_line(shape, training))
         material = Material(corpus.store, labels.targets, labels.states, corpus.train, corpus.dev)
-        target = acoustic_training.RunTarget(work / "network", options.device, watch)
+        train = partial(acoustic_training.train, shape, device=options.device, watch=watch)
         first, second = recipe.stages(training, max(1.0, hours * 3600.0 / training.batch_s))
-        trained = acoustic_training.train(shape, first, material, target, weights)
+        trained = train(first, material, work / "network", weights)
         watch.say(f"held out: {trained.dev}")
         mixtures = None
         if recipe.refining.epochs:
             labels, mixtures = _refined(recipe, corpus, labels, trained.network, work, watch)
             material = replace(material, labels=labels.states)
-            target = replace(target, folder=work / "network-2")
-            trained = acoustic_training.train(shape, second, material, target, trained.network.state_dict())
+            trained = train(second, material, work / "network-2", trained.network.state_dict())
             watch.say(f"held out, by the second segmentation: {trained.dev}")
-        parts = by_language(trained.network, material, corpus)
         log_priors = torch.from_numpy(labels.log_priors(corpus.train.tolist(), shape.states))
+        by_language = losses_by_language(trained.network, material, corpus)
         package = ModelPackage(
             _description(recipe, options, inventory, shape), options, corpus, inventory, training, trained,
             log_priors, time.monotonic() - began, time.process_time() - cpu, lexicon, mixtures,
             learnt_edges(recipe.edges, inventory.vocab), start=recipe.start, more_epochs=recipe.refining.epochs,
-            by_language=parts,
+            by_language=by_language,
         )  # fmt: skip
         write_model(package)
     return package
@@ -103,15 +103,17 @@ def pairs_of(options: TrainOptions, language: str, watch: Watch) -> Pairs:
     return read_pairs(sources, language)
 
 
-def by_language(network: AcousticNetwork, material: Material, corpus: Corpus) -> tuple[LanguagePart, ...]:
-    """Return the amount of data and the held-out losses by language; () for a single language."""
-    languages = np.array(corpus.languages)
-    parts = []
-    for language in sorted(set(corpus.languages)):
-        train, dev = (part[languages[part] == language] for part in (corpus.train, corpus.dev))
-        held_out = acoustic_training.evaluate(network, material, dev)
-        parts.append(LanguagePart(language, corpus.hours(train), len(train), held_out))
-    return tuple(parts) if len(parts) > 1 else ()
+def losses_by_language(
+    network: AcousticNetwork, material: Material, corpus: Corpus
+) -> dict[str, acoustic_training.HeldOutLosses]:
+    """Return the losses on the held-out part of each language of a corpus of several."""
+    languages = sorted(set(corpus.languages))
+    if len(languages) < 2:
+        return {}
+    return {
+        language: acoustic_training.evaluate(network, material, corpus.in_language(corpus.dev, language))
+        for language in languages
+    }
 
 
 def say_corpus(corpus: Corpus, inventory: Inventory, watch: Watch) -> None:

@@ -12,7 +12,7 @@ import io
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -62,29 +62,15 @@ _ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&"}
 """JSON inside HTML without these marks holds no tag, no comment, and no end of its element."""
 
 
-@dataclass(frozen=True)
-class PageServer:
-    """The addresses at which a server works for a page that it has made.
-
-    Args:
-        save_href: where the page puts what was corrected (HTTP PUT of JSON); None: it is downloaded only.
-        realign_href: where the page has its corrections aligned again (HTTP POST of JSON, answered by an alignment of
-            the same words); None: it cannot.
-        home_href: a link back; None for none.
-    """
-
-    save_href: str | None = None
-    realign_href: str | None = None
-    home_href: str | None = None
-
-
 def page(
     alignment: Mapping[str, Any],
     *,
     name: str,
     sound: PageSound | None,
-    server: PageServer | None = None,
     theme: str = "auto",
+    save_href: str | None = None,
+    realign_href: str | None = None,
+    home_href: str | None = None,
 ) -> str:
     """Return the page of an alignment as HTML; nothing in the arguments can become markup or script.
 
@@ -92,8 +78,11 @@ def page(
         alignment: a JSON object of format "ctc-align/1", its times counted from the start of the utterance.
         name: the title, and the stem of the files that the page saves.
         sound: the recording; None: a page without sound.
-        server: what the server that the page comes from does for it; None: it comes from none.
         theme: one of `THEMES`; "auto" is what the reader's system has.
+        save_href: where the page of a server puts what was corrected (HTTP PUT of JSON); None: it is downloaded only.
+        realign_href: where it has its corrections aligned again (HTTP POST of JSON, answered by an alignment of the
+            same words); None: it cannot.
+        home_href: a link back; None for none.
 
     Raises:
         UsageError: there is no such theme.
@@ -105,7 +94,9 @@ def page(
         "alignment": alignment,
         "audio": {"href": None} if sound is None else sound.as_dict(_SOUND_HREF),
         "peaks": None if sound is None or sound.peaks is None else _peaks_data(sound.peaks),
-        **asdict(server or PageServer()),
+        "save_href": save_href,
+        "realign_href": realign_href,
+        "home_href": home_href,
         "theme": theme,
     }
     # base64 has no marks of HTML

@@ -21,7 +21,6 @@ from ctc_align.files import Alignment, from_dict
 from ctc_align.files.labels import CtmWriter
 from ctc_align.files.textgrid import TextGridWriter
 from ctc_align.types import Audio
-from ctc_align.view.page import PageServer
 from ctc_align.view.page import page as html_of
 
 WATCH = """() => new Promise((done) => {
@@ -139,7 +138,7 @@ def test_no_text_of_the_alignment_is_obeyed(open_page: Callable[..., Any], tmp_p
     counts = []
     for name, data in ((strange, alignment), ("a", harmless)):
         path = tmp_path / f"{len(counts)}.html"
-        path.write_text(html_of(data, name=name, sound=None, server=PageServer(home_href="/")), "utf-8")
+        path.write_text(html_of(data, name=name, sound=None, home_href="/"), "utf-8")
         page = open_page(path)
         page.click("[data-testid=transcript] [data-place='1']")
         page.keyboard.press("n")

@@ -28,7 +28,7 @@ from made_sources import write
 from ctc_align.config import Settings
 from ctc_align.corpus.engine import worker_pools
 from ctc_align.corpus.engine.batches import WINDOW, Finished, Job, Outcome, batches_by_length, jobs_of, windows
-from ctc_align.corpus.engine.dispatch import Engine, PlanOptions, length_of
+from ctc_align.corpus.engine.dispatch import Engine, length_of
 from ctc_align.corpus.engine.stages import WorkerOptions
 from ctc_align.corpus.engine.worker_pools import ProcessPool
 from ctc_align.corpus.outputs.assembly import Assembly
@@ -248,7 +248,7 @@ def run(folder: Path, ids: list[str], workers: int, seed: int, **options: Any) -
     observer = SimpleNamespace(progress=lambda tally: None, warn=lambda line: None)
     with Journal(folder / "journal.jsonl") as journal, Assembly(layout) as assembly:
         outcomes = Outcomes([folder / "journal.jsonl"])
-        engine = Engine(PlanOptions(30.0, **options), outcomes, Fingerprints("run"), assembly, observer)
+        engine = Engine(outcomes, Fingerprints("run"), assembly, observer, batch_seconds=30.0, **options)
         with ProcessPool(worker, ["cpu"] * workers) as pool:
             engine.run([Job(i, utterance) for i, utterance in enumerate(utterances)], pool, journal)
     return {line["id"]: (line["status"], line["reason"]) for line in lines(folder)}

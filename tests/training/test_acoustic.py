@@ -25,8 +25,8 @@ from ctc_align.models.convnet.features import MELS
 from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
 from ctc_align.training import Watch, acoustic_training
 from ctc_align.training import corpus_data as stores
-from ctc_align.training.acoustic_training import HeldOutLosses, RunTarget, Training, evaluate, train
-from ctc_align.training.corpus_data import Corpus, FeatureStore, Limits, build_store, gather, make_inventory, read_pairs
+from ctc_align.training.acoustic_training import HeldOutLosses, Training, evaluate, train
+from ctc_align.training.corpus_data import Corpus, FeatureStore, build_store, gather, make_inventory, read_pairs
 from ctc_align.training.labelled_speech import read_labelled
 from ctc_align.training.training_batches import Augmentation, Material, augment, collate, mask, plan, prefetched
 
@@ -57,7 +57,7 @@ def weights(network: AcousticNetwork) -> dict[str, torch.Tensor]:
 def run(
     shape: NetworkShape, training: Training, material: Material, folder: Path, lines: Lines | None = None, start=None
 ) -> AcousticNetwork:
-    return train(shape, training, material, RunTarget(folder, watch=lines or Lines()), start).network
+    return train(shape, training, material, folder, start, watch=lines or Lines()).network
 
 
 def assert_same(one: AcousticNetwork, two: AcousticNetwork) -> None:
@@ -82,13 +82,13 @@ def test_the_same_seed_gives_the_same_network_and_a_finished_run_is_not_done_aga
 @pytest.mark.parametrize(("training", "stop_after"), [(QUICK, 1), (QUICK, 4), (BEST, 3)])
 def test_a_stopped_run_goes_on_as_if_it_had_not_been(material, tmp_path, monkeypatch, training, stop_after) -> None:
     """Dropout and augmentation are on: both must go on where they stood."""
-    straight = train(SHAPE, training, material, RunTarget(tmp_path / "straight"))
-    often, target = replace(training, checkpoint_s=-1.0), RunTarget(tmp_path / "stopped")
+    straight = train(SHAPE, training, material, tmp_path / "straight")
+    often, folder = replace(training, checkpoint_s=-1.0), tmp_path / "stopped"
     saved = stop_at_saves(monkeypatch, stop_after)
     with pytest.raises(StoppedError):
-        train(SHAPE, often, material, target)
+        train(SHAPE, often, material, folder)
     torch.rand(7)
-    resumed = train(SHAPE, often, material, target)
+    resumed = train(SHAPE, often, material, folder)
     assert_same(straight.network, resumed.network)
     assert (straight.before, straight.dev) == (resumed.before, resumed.dev)
     assert saved.index("final.pt") == len(saved) - 1
@@ -133,14 +133,14 @@ def test_figures_are_means_over_tokens_and_frames(material: Material) -> None:
 def test_the_best_weights_are_kept_and_those_given_are_among_them(material: Material, tmp_path: Path) -> None:
     start = weights(AcousticNetwork(SHAPE))
     ruin = replace(QUICK, keep_best=True, learning_rate=3.0, epochs=2, warmup_steps=0)
-    trained = train(SHAPE, ruin, material, RunTarget(tmp_path / "ruined"), start)
+    trained = train(SHAPE, ruin, material, tmp_path / "ruined", start)
     assert trained.before == trained.dev
     assert torch.equal(trained.network.tokens.weight, start["tokens.weight"])
     # … and without it the weights are what became of them.
-    worse = train(SHAPE, replace(ruin, keep_best=False), material, RunTarget(tmp_path / "kept"), start)
+    worse = train(SHAPE, replace(ruin, keep_best=False), material, tmp_path / "kept", start)
     assert worse.dev.ctc > trained.dev.ctc
     good = replace(QUICK, keep_best=True, learning_rate=1e-2, epochs=4)
-    better = train(SHAPE, good, material, RunTarget(tmp_path / "good"), start)
+    better = train(SHAPE, good, material, tmp_path / "good", start)
     assert better.before == trained.before
     assert better.dev.ctc < trained.dev.ctc
 
@@ -405,8 +405,8 @@ def gathered(folder: Path, seed: int = 1, held_out: Path | None = None) -> Corpu
     sources = [(open_source(str(each / "manifest.jsonl")), each == held_out) for each in (folder, held_out) if each]
     pairs = read_pairs(sources, "")
     inventory = make_inventory("letters", pairs.words, None, 3)
-    limits = Limits(dev_share=0.1, seed=seed)
-    return gather(pairs, inventory, limits, folder / f"features-{seed}-{held_out is not None}", Watch())
+    features = folder / f"features-{seed}-{held_out is not None}"
+    return gather(pairs, inventory, features, Watch(), dev_share=0.1, seed=seed)
 
 
 def test_speakers_are_held_out_whole(tmp_path: Path) -> None:

@@ -44,21 +44,14 @@ _MOST_WAITING, _MOST_JOBS_WAITING = 64, 4096
 logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class PlanOptions:
-    """The size of batches, and which utterances are done again: those that failed, or `everything`."""
-
-    batch_seconds: float
-    retry_failed: bool = False
-    everything: bool = False
-
-
 class Planner:
-    """Reads the source ahead in a thread, window by window."""
+    """Reads the source ahead in a thread, window by window; without `outcomes` all of it is done again."""
 
-    def __init__(self, jobs: Iterable[Job], options: PlanOptions, outcomes: Outcomes, prints: Fingerprints) -> None:
+    def __init__(
+        self, jobs: Iterable[Job], outcomes: Outcomes | None, prints: Fingerprints, *, retry_failed: bool
+    ) -> None:
         self._jobs = jobs
-        self._options = options
+        self._retry_failed = retry_failed
         self._outcomes = outcomes
         self._prints = prints
         self._queue: queue.Queue[list[Job] | BaseException | None] = queue.Queue(_WINDOWS_AHEAD)
@@ -120,13 +113,12 @@ class Planner:
         return list(readers.map(_with_length, planned))
 
     def _with_status(self, job: Job) -> Job:
-        options = self._options
         if isinstance(job.entry, Refused):
             return job
         fingerprint = self._prints.of(job.entry, job.group)
-        known = None if options.everything else self._outcomes.find(line_key(job.entry.id))
+        known = None if self._outcomes is None else self._outcomes.find(line_key(job.entry.id))
         status = known[0] if known is not None and known[1] == fingerprint else None
-        if status == FAILED and options.retry_failed:
+        if status == FAILED and self._retry_failed:
             status = None
         return replace(job, fingerprint=fingerprint, status=status)
 
@@ -206,12 +198,22 @@ class Observer(Protocol):
 
 
 class Engine:
-    """One run over the entries of a source; `keys` are the journal's keys of all of them so far."""
+    """One run over the entries of a source; `keys` are the journal's keys of all so far; `force` redoes everything."""
 
     def __init__(
-        self, options: PlanOptions, outcomes: Outcomes, prints: Fingerprints, assembly: Assembly, observer: Observer
+        self,
+        outcomes: Outcomes,
+        prints: Fingerprints,
+        assembly: Assembly,
+        observer: Observer,
+        *,
+        batch_seconds: float,
+        retry_failed: bool = False,
+        force: bool = False,
     ) -> None:
-        self.options = options
+        self.batch_seconds = batch_seconds
+        self.retry_failed = retry_failed
+        self.force = force
         self.outcomes = outcomes
         self.prints = prints
         self.assembly = assembly
@@ -233,7 +235,8 @@ class Engine:
             UsageError, BackendError: workers cannot start.
         """
         self._journal = journal
-        with Planner(jobs, self.options, self.outcomes, self.prints) as planner:
+        known = None if self.force else self.outcomes
+        with Planner(jobs, known, self.prints, retry_failed=self.retry_failed) as planner:
             while True:
                 while not self.stopping and self._may_read_ahead() and planner.has_window():
                     self._take(planner.window())
@@ -260,7 +263,7 @@ class Engine:
         if any(job.todo for job in jobs):
             jobs = list(map(_with_length, jobs))
         self._refuse([job.entry for job in window if isinstance(job.entry, Refused)])
-        for indices in batches_by_length([job.length_s for job in jobs], self.options.batch_seconds):
+        for indices in batches_by_length([job.length_s for job in jobs], self.batch_seconds):
             if any(jobs[i].todo for i in indices):
                 jobs_of_batch = tuple(jobs[i] for i in indices if not jobs[i].is_absent)
                 self._waiting.append(UtteranceBatch(next(self._numbers), jobs_of_batch))
@@ -285,7 +288,7 @@ class Engine:
     def _recorded(self, line: Line | None) -> Mapping[str, Checksum] | None:
         """Return the files of an utterance as its line has them; `force` replaces those that no run wrote."""
         if line is None or line.status == FAILED:
-            return None if self.options.everything else {}
+            return None if self.force else {}
         return line.result.files
 
     def _refuse(self, refused: Sequence[Refused]) -> None:

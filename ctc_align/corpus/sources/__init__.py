@@ -18,7 +18,6 @@ from ctc_align.corpus.sources.manifest_files import Lhotse, Manifest, Table
 from ctc_align.corpus.sources.source import (
     FileSource,
     FolderSource,
-    SourceLocation,
     TextLine,
     is_utf16,
     printable,
@@ -83,22 +82,32 @@ def open_source(
         UsageError: there is nothing, it cannot be read, it is empty, or it is not of the kind.
     """
     name = os.fspath(path)
-    options = SourceLocation(name, tuple(map(os.fspath, exclude)), fold_case, parts, text)
+    excluded = tuple(map(os.fspath, exclude))
     if text:
         kind = _kind_with_text(name, kind)
     if kind is None:
-        kind = _detected_kind(options)
+        kind = _detected_kind(name, excluded)
     elif kind not in KINDS.keys() | _ALIASES.keys():
         raise UsageError(f"--source: expected one of {', '.join((*KINDS, *_ALIASES))}, got {kind}")
     else:
         kind = _ALIASES.get(kind, kind)
         is_file = issubclass(KINDS[kind], FileSource)
         (require_file if is_file else require_folder)(name, f"a {'file' if is_file else 'folder'} (--source {kind})")
-        _check_kind(options, kind)
-    source: Source = KINDS[kind](options)
+        _check_kind(name, excluded, kind)
+    source = _opened(name, excluded, kind, fold_case=fold_case, parts=parts, text=text)
     if kind != "kaldi" and next(iter(source), None) is None:
         raise UsageError(f"{printable(name)}: expected the utterances of a corpus ({kind}), got none: it is empty")
     return source
+
+
+def _opened(path: str, exclude: tuple[str, ...], kind: str, *, fold_case: bool, parts: bool, text: str) -> Source:
+    """Return the corpus as a source of its kind."""
+    reader = KINDS[kind]
+    if issubclass(reader, MfaFolder):
+        return reader(path, exclude, fold_case=fold_case, parts=parts, text=text)
+    if issubclass(reader, FolderSource):
+        return reader(path, exclude, fold_case=fold_case)
+    return reader(path, fold_case=fold_case)
 
 
 def _kind_with_text(path: str, kind: str | None) -> str:
@@ -109,16 +118,16 @@ def _kind_with_text(path: str, kind: str | None) -> str:
     return "mfa"
 
 
-def _detected_kind(options: SourceLocation) -> str:
+def _detected_kind(path: str, exclude: tuple[str, ...]) -> str:
     """Return the name of the kind by the content; raise UsageError if it is not a corpus."""
-    if os.path.isdir(options.path):
-        return _folder_kind(options)
-    require_file(options.path, f"{_SOURCES} of a corpus")
-    kind = _file_kind(options.path)
+    if os.path.isdir(path):
+        return _folder_kind(path, exclude)
+    require_file(path, f"{_SOURCES} of a corpus")
+    kind = _file_kind(path)
     if kind is None:
-        if not read_head(options.path, 1):
-            raise UsageError(f"{printable(options.path)}: expected {_SOURCES}, got an empty file")
-        _refuse_text(options.path, f"{_SOURCES} of a corpus")
+        if not read_head(path, 1):
+            raise UsageError(f"{printable(path)}: expected {_SOURCES}, got an empty file")
+        _refuse_text(path, f"{_SOURCES} of a corpus")
     return kind
 
 
@@ -127,9 +136,8 @@ def _file_kind(path: str) -> str | None:
     return next((name for name, kind in KINDS.items() if issubclass(kind, FileSource) and kind.is_kind_of(path)), None)
 
 
-def _check_kind(options: SourceLocation, kind: str) -> None:
+def _check_kind(path: str, exclude: tuple[str, ...], kind: str) -> None:
     """Raise UsageError unless the file or folder may be a corpus of this kind."""
-    path = options.path
     if kind in ("manifest", "lhotse"):
         got = _file_kind(path)
         if got is None or got == "table":
@@ -137,7 +145,7 @@ def _check_kind(options: SourceLocation, kind: str) -> None:
         if got != kind:
             what = {"manifest": "a manifest: lines with audio_filepath and text", "lhotse": "Lhotse cuts"}
             raise UsageError(f"{printable(path)}: expected {what[kind]}, got {what[got]}; give --source {got}")
-    elif kind == "librispeech" and not any(folder.trans for folder in folders_below(path, options.exclude)):
+    elif kind == "librispeech" and not any(folder.trans for folder in folders_below(path, exclude)):
         raise UsageError(f"{printable(path)}: expected a *.trans.txt in it or in a folder below it, got none")
 
 
@@ -160,13 +168,12 @@ def _refuse_text(path: str, expected: str) -> NoReturn:
     raise UsageError(f"{printable(path)}: expected {expected}, got {got}")
 
 
-def _folder_kind(options: SourceLocation) -> str:
-    path = options.path
+def _folder_kind(path: str, exclude: tuple[str, ...]) -> str:
     require_folder(path, "a corpus")
     if Kaldi.is_kind_of(path):
         return "kaldi"
     has_half = False
-    for folder in folders_below(path, options.exclude):
+    for folder in folders_below(path, exclude):
         if folder.trans:
             return "librispeech"
         if folder.has_pair or folder.book:

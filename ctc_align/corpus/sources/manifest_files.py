@@ -14,7 +14,6 @@ from ctc_align.corpus.sources.source import (
     FileSource,
     Item,
     ItemMaker,
-    SourceLocation,
     TextLine,
     checked_audio,
     checked_channel,
@@ -214,10 +213,10 @@ class Table(FileSource):
             return False
         return True
 
-    def __init__(self, options: SourceLocation) -> None:
-        super().__init__(options)
-        head = next(iter(read_head(options.path, 1)), TextLine(1, ""))
-        self.separator, self.columns, self.width = parsed_header(options.path, head)
+    def __init__(self, path: str, *, fold_case: bool = False) -> None:
+        super().__init__(path, fold_case=fold_case)
+        head = next(iter(read_head(path, 1)), TextLine(1, ""))
+        self.separator, self.columns, self.width = parsed_header(path, head)
         clips = os.path.join(self.folder, "clips")
         self.clips = clips if os.path.isdir(clips) else ""
 

@@ -9,7 +9,6 @@ import re
 import zlib
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, BinaryIO, NamedTuple
 
@@ -31,40 +30,28 @@ BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
 
 
-@dataclass(frozen=True)
-class SourceLocation:
-    """The location of a source, and how it is read.
-
-    `exclude` are folders (as paths) that are no part of the corpus, such as the output folder; `fold_case` as in
-    `UsedIds`; `parts`: recordings without transcripts beside one text read parts of it,
-    and all of them of the file `text`, where it is given.
-    """
-
-    path: str
-    exclude: tuple[str, ...] = ()
-    fold_case: bool = False
-    parts: bool = False
-    text: str = ""
-
-
 class FolderSource:
-    """A source that is a folder, read with all folders below it in order; ids are paths below it."""
+    """A source that is a folder, read with all folders below it in order; ids are paths below it.
+
+    Args:
+        exclude: folders (as paths) that are no part of the corpus, such as the output folder.
+        fold_case: as in `UsedIds`.
+    """
 
     kind = ""
 
-    def __init__(self, options: SourceLocation) -> None:
-        self.name = options.path
+    def __init__(self, path: str, exclude: tuple[str, ...] = (), *, fold_case: bool = False) -> None:
+        self.name = path
         self.files: tuple[str, ...] = ()
-        self.exclude = options.exclude
-        self.fold_case = options.fold_case
-        self.parts = options.parts
+        self.exclude = exclude
+        self.fold_case = fold_case
 
     def __iter__(self) -> Iterator[Item]:
         raise NotImplementedError
 
 
 class FileSource:
-    """A source that is one file; relative paths in it start from its folder."""
+    """A source that is one file; relative paths in it start from its folder; `fold_case` as in `UsedIds`."""
 
     kind = ""
 
@@ -73,12 +60,12 @@ class FileSource:
         """Return whether the first lines of a file show that it is a corpus of this kind."""
         raise NotImplementedError
 
-    def __init__(self, options: SourceLocation) -> None:
-        self.name = options.path
-        self.files: tuple[str, ...] = (options.path,)
-        self.folder = os.path.dirname(options.path)
-        self.label = printable(os.path.basename(options.path))
-        self.fold_case = options.fold_case
+    def __init__(self, path: str, *, fold_case: bool = False) -> None:
+        self.name = path
+        self.files: tuple[str, ...] = (path,)
+        self.folder = os.path.dirname(path)
+        self.label = printable(os.path.basename(path))
+        self.fold_case = fold_case
 
     def __iter__(self) -> Iterator[Item]:
         raise NotImplementedError

@@ -16,7 +16,6 @@ from ctc_align.corpus.sources.source import (
     FolderSource,
     Item,
     ItemMaker,
-    SourceLocation,
     TextLine,
     checked_audio,
     checked_channel,
@@ -77,20 +76,29 @@ class MfaFolder(FolderSource):
     each interval with text is an utterance of the speaker that the tier is named after; its id is that of the recording
     with tier, start and end behind it. A TextGrid beside a `.lab` or `.txt` is taken for an alignment of it and left
     alone. Where several recordings have no transcript, and one text or book lies beside them, each reads a part of it
-    (`parts` of the location), or of the location's `text`. What has no partner, a second sound file of one name and a
-    second transcript are refused.
+    (`parts`), or all of them read parts of the file `text`, where it is given. What has no partner, a second sound file
+    of one name and a second transcript are refused.
     """
 
     kind = "mfa"
 
-    def __init__(self, options: SourceLocation) -> None:
-        super().__init__(options)
+    def __init__(
+        self,
+        path: str,
+        exclude: tuple[str, ...] = (),
+        *,
+        fold_case: bool = False,
+        parts: bool = False,
+        text: str = "",
+    ) -> None:
+        super().__init__(path, exclude, fold_case=fold_case)
+        self.parts = parts
         self._last: SharedText | None = None
-        if options.text:
-            self._last = read_shared_text(options.text)
+        if text:
+            self._last = read_shared_text(text)
             if self._last.transcript is None:
                 raise TranscriptError(f"--text {self._last.fault}")
-        self._is_of_all = bool(options.text)
+        self._is_of_all = bool(text)
 
     def __iter__(self) -> Iterator[Item]:
         maker = ItemMaker(fold_case=self.fold_case)
@@ -478,21 +486,21 @@ class Kaldi(FolderSource):
         """Return whether a folder has what only Kaldi's have."""
         return any(os.path.isfile(os.path.join(path, name)) for name in (SCP, LOG_PROBS_SCP))
 
-    def __init__(self, options: SourceLocation) -> None:
-        super().__init__(options)
-        self.scp = SCP if os.path.exists(os.path.join(options.path, SCP)) else LOG_PROBS_SCP
+    def __init__(self, path: str, exclude: tuple[str, ...] = (), *, fold_case: bool = False) -> None:
+        super().__init__(path, exclude, fold_case=fold_case)
+        self.scp = SCP if os.path.exists(os.path.join(path, SCP)) else LOG_PROBS_SCP
         wanted = (self.scp, "text", *(("segments",) if self.scp == SCP else ()), "utt2spk", "utt2lang")
         for name in wanted[:2]:
             needed = f"{SCP} (or {LOG_PROBS_SCP})" if name == self.scp else name
-            require_file(os.path.join(options.path, name), f"a Kaldi data folder with {needed} in it")
-        self.has = {name for name in wanted if os.path.lexists(os.path.join(options.path, name))}
+            require_file(os.path.join(path, name), f"a Kaldi data folder with {needed} in it")
+        self.has = {name for name in wanted if os.path.lexists(os.path.join(path, name))}
         for name in self.has:
-            require_file(os.path.join(options.path, name), f"{name} of a Kaldi data folder")
-            if is_gzip(os.path.join(options.path, name)):
+            require_file(os.path.join(path, name), f"{name} of a Kaldi data folder")
+            if is_gzip(os.path.join(path, name)):
                 raise UsageError(
                     f"{printable(self.path(name))}: expected a text file, got a gzip archive; unpack it first"
                 )
-        self.files = tuple(os.path.join(options.path, name) for name in wanted if name in self.has)
+        self.files = tuple(os.path.join(path, name) for name in wanted if name in self.has)
         self.first = "segments" if "segments" in self.has else self.scp
         if next(read_lines(self.path(self.first)), None) is None:
             raise UsageError(f"{self.path(self.first)}: expected the utterances of a corpus, got an empty file")
