@@ -24,11 +24,11 @@ import numpy as np
 from ctc_align.audio.audio_kinds import file_head, kind_of_content
 from ctc_align.audio.cut_files import lacks_index
 from ctc_align.audio.media_file import NotMediaError
-from ctc_align.audio.media_reader import MediaRecording
 from ctc_align.audio.recordings import (
     BLOCK_SAMPLES,
     MISSING_S,
     ChainedOggRecording,
+    MediaRecording,
     NotSoundFileError,
     Recording,
     SoundFileRecording,

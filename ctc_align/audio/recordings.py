@@ -1,21 +1,26 @@
-"""`Recording`, the common interface of all readers of recordings, and the reader for libsndfile.
+"""`Recording`, the common interface of all readers of recordings, and the readers for libsndfile and for FFmpeg.
 
-libsndfile reads WAV, FLAC, Ogg (including chained Ogg files), AIFF and similar formats.
+libsndfile reads WAV, FLAC, Ogg (including chained Ogg files), AIFF and similar formats; FFmpeg reads the others, and
+the sound of videos.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import threading
 from abc import abstractmethod
-from collections.abc import Iterator
+from array import array
+from bisect import bisect_left, bisect_right
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 
 import numpy as np
 import soundfile
 
-from ctc_align.audio.cut_files import wav_seconds
-from ctc_align.audio.media_file import ByteRange, Conversion, DecodedPiece
+from ctc_align.audio.cut_files import cut_reason, is_cut_frame, mp3_promise, wav_seconds
+from ctc_align.audio.media_file import ByteRange, Conversion, DecodedPiece, MediaFile, place_pieces, with_channels
 from ctc_align.errors import AudioError
 from ctc_align.units import samples_to_seconds
 
@@ -260,3 +265,328 @@ def ogg_pages(path: str) -> tuple[list[tuple[int, int | None]], bool, bool]:
             in_headers, numbers[header[14:18]] = is_first, number
             at += 27 + header[26] + sum(file.read(header[26]))
     return list(zip(starts, [*starts[1:], None])), at > size or (0 < size - at < 27), is_damaged
+
+
+# Recordings and videos that FFmpeg reads through PyAV: the whole file in one pass, and parts of it by seeking.
+#
+# A part has exactly the same samples as this part of the whole. While a file is read from its start, the position of
+# every decoded frame is stored. If a part lies before the furthest sample read so far, decoding starts a second before
+# the part, and the frames are recognised by their numbers; if that fails, the file is read from its start again.
+
+_BEFORE_S = 1.0
+"""Decoders that begin in the middle are exact only after a moment."""
+_END_S = 0.25
+"""Damage this near to where a file was cut is the cut."""
+_GAP_S = 1.0
+"""Shorter stretches without sound are pauses that a recorder does not send, or are reported as damage."""
+_OPEN_FILES, _OPEN_S = 64, 12 * 3600.0
+"""The most files that stay open for further parts, and the most seconds of sound whose pieces are remembered."""
+_UNKNOWN_PIECES = 64
+"""The most unknown pieces after a seek before the first known one."""
+
+
+class MediaRecording(Recording):
+    """A recording that FFmpeg reads.
+
+    `samples` is None until the end has been reached, then the true length: headers are not trusted.
+
+    Raises:
+        NotMediaError: FFmpeg does not read it.
+        AudioError: nothing in it can be decoded.
+    """
+
+    def __init__(self, name: str, path: str | None = None) -> None:
+        self.name, self._path = name, path or name
+        self.samples: int | None = None
+        self._is_read = False
+        self._gaps: list[tuple[float, float]] = []
+        """Starts and lengths in seconds of stretches without sound."""
+        self._media = MediaFile(name, self._path)
+        try:
+            self._pieces = self._media.pieces()
+            first = next((piece for piece in self._pieces if len(piece.samples)), None)
+            if first is None:
+                raise AudioError(f"{name}: the audio cannot be decoded: the file is cut, damaged or locked (DRM)")
+        except BaseException:
+            self._media.close()
+            raise
+        self._first = first
+        self.rate, self.channels = first.rate, first.samples.shape[1]
+
+    def close(self) -> None:
+        self._media.close()
+
+    def length_s(self) -> float:
+        """Return the exact length in seconds, by decoding it; remembered while the file is unchanged."""
+        key = _key(self._path)
+        with _lengths_lock:
+            found = _lengths.get(key)
+        if found is None:
+            found = samples_to_seconds(sum(map(len, self.read(0, None))), self.rate)
+        with _lengths_lock:
+            _lengths[key] = found
+            while len(_lengths) > _KNOWN_LENGTHS:
+                _lengths.popitem(last=False)
+        return found
+
+    def estimated_s(self) -> float:
+        """Return the length in seconds by the packets that are left, without decoding them: right to about a packet."""
+        return max(self._media.demuxed_s(), len(self._first.samples) / self.rate)
+
+    def mixed_channels(self) -> list[int]:
+        """Return the channels, from 0, that are averaged: all but those for low-frequency effects."""
+        return self._media.mixed_channels(self.channels)
+
+    def read(self, first: int, most: int | None) -> Iterator[np.ndarray]:
+        if not first and most is None and not self._is_read:
+            self._is_read = True
+            yield from gathered(self._whole())
+            return
+        with _parts_of(self._path) as parts:
+            yield from gathered(parts.read(first, most))
+            self.samples = parts.samples
+
+    def faults(self, first: int, most: int | None, received: int) -> list[str]:
+        if first or most is not None:
+            return []
+        damage, found, used_s = self._media.damage, [], received / self.rate
+        reason = self._cut_reason()
+        sound_s, unread_s = wav_seconds(self._path)
+        # Where the header says that there is no sound FFmpeg reads on to the file's end.
+        if sound_s and unread_s > MISSING_S:
+            found.append(lies_behind(unread_s))
+        if damage.count and (reason is None or damage.first_s < used_s - _END_S):
+            found.append(
+                f"the sound is damaged, first at {damage.first_s:.2f} s; what cannot be decoded is replaced by silence "
+                f"({damage.total_s:.2f} s in all)"
+            )
+        if self._gaps:
+            start_s, length_s = self._gaps[0]
+            gaps_s, others = sum(length for _, length in self._gaps), len(self._gaps) - 1
+            more = f", and at {others} more places ({gaps_s:.2f} s in all)" if others else ""
+            found.append(
+                f"the file has no sound from {start_s:.2f} s to {start_s + length_s:.2f} s{more}: it is damaged, or "
+                "nothing was recorded; silence is used there"
+            )
+        promised_s = mp3_promise(self._path) if self._media.format == "mp3" else self._media.promised_s()
+        if promised_s is not None and (reason is not None or self._media.format == "mp3"):
+            early = ends_early(promised_s - used_s, used_s)
+            if early:
+                return found + early
+        if reason is not None:
+            found.append(f"the file {reason}: it is cut or damaged; the first {used_s:.2f} s are used")
+        return found
+
+    def _cut_reason(self) -> str | None:
+        damage = self._media.damage
+        if damage.read_failed:
+            return "cannot be read to its end"
+        if damage.last_is_cut or is_cut_frame(damage.last_packet, self._media.format):
+            return "ends in the middle of a frame"
+        return cut_reason(self._path)
+
+    def _whole(self) -> Iterator[np.ndarray]:
+        conversion, received = Conversion(self.rate, self.channels), 0
+        for placed in place_pieces(self._all_pieces(), self.name, is_broadcast=self._media.is_broadcast):
+            if received and placed.silence >= _GAP_S * placed.rate:
+                self._gaps.append((received / self.rate, placed.silence / placed.rate))
+            for block in conversion.blocks(placed):
+                received += len(block)
+                yield block
+        for block in conversion.rest():
+            received += len(block)
+            yield block
+        self.samples = received
+
+    def _all_pieces(self) -> Iterator[DecodedPiece]:
+        yield self._first
+        yield from self._pieces
+
+
+_KNOWN_LENGTHS = 4096
+_lengths: OrderedDict[tuple[object, ...], float] = OrderedDict()
+_lengths_lock = threading.Lock()
+
+
+def gathered(blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
+    """Yield the blocks put together to BLOCK_SAMPLES or more each."""
+    waiting: list[np.ndarray] = []
+    samples = 0
+    for block in blocks:
+        waiting.append(block)
+        samples += len(block)
+        if samples >= BLOCK_SAMPLES:
+            yield np.concatenate(waiting)
+            waiting, samples = [], 0
+    if waiting:
+        yield np.concatenate(waiting)
+
+
+class _Parts:
+    """A reader of parts of one file, for one thread at a time (`lock`).
+
+    `_walk` reads on from the end of the furthest part. `_starts[i]`, `_counts[i]` and `_trims[i]` are the first sample
+    of the recording that piece i made, the number of its samples, and the number that was left out before them.
+    `_numbers[i]` is the number by which piece i is found after a seek: FFmpeg's, or its packet's byte in a format
+    without a clock; that of the piece before where it has none. The numbers ascend, or the file cannot be sought in.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.lock = threading.RLock()
+        self.samples: int | None = None
+        self._can_seek = True
+        self._seeker: MediaFile | None = None
+        self._starts, self._numbers = array("q"), array("q")
+        self._counts, self._trims = array("i"), array("i")
+        self._walked = 0
+        self._conversion: Conversion | None = None
+        self._media = MediaFile(name, name)
+        self._walk = place_pieces(self._media.pieces(), name, is_broadcast=self._media.is_broadcast)
+
+    def __enter__(self) -> _Parts:
+        self.lock.acquire()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
+
+    @property
+    def known_s(self) -> float:
+        """Seconds of the file that were read and whose pieces are known."""
+        return 0.0 if self._conversion is None else self._walked / self._conversion.rate
+
+    def read(self, first: int, most: int | None) -> Iterator[np.ndarray]:
+        """Yield the blocks of a part."""
+        if first < self._walked:
+            end = self._walked if most is None else min(first + most, self._walked)
+            for block in self._sought(first, end):
+                yield block
+                first += len(block)
+                if most is not None:
+                    most -= len(block)
+            if most == 0 or first < self._walked:
+                return
+        yield from within(self._walked_on(most, first), first - self._walked, most)
+
+    def _walked_on(self, most: int | None, first: int) -> Iterator[np.ndarray]:
+        """Yield all blocks from the furthest sample read, at least to the end of the part."""
+        end = None if most is None else first + most
+        for placed in self._walk:
+            blocks = list(self._remembered(placed))
+            self._walked += sum(map(len, blocks))
+            yield from blocks
+            if end is not None and self._walked >= end:
+                return
+        rest = list(self._conversion.rest()) if self._conversion is not None else []
+        self._walked += sum(map(len, rest))
+        self.samples = self._walked
+        yield from rest
+
+    def _remembered(self, piece: DecodedPiece) -> Iterator[np.ndarray]:
+        if self._conversion is None:
+            self._conversion = Conversion(piece.rate, piece.samples.shape[1])
+        number = piece.pts if self._media.has_clock else piece.position
+        last = self._numbers[-1] if self._numbers else -1
+        if piece.rate != self._conversion.rate or (number is not None and number <= last and self._numbers):
+            self._can_seek = False
+        self._numbers.append(last if number is None else number)
+        self._starts.append(self._walked + piece.silence)
+        self._counts.append(len(piece.samples))
+        self._trims.append(piece.trimmed)
+        yield from self._conversion.blocks(piece)
+
+    def _sought(self, first: int, end: int) -> Iterator[np.ndarray]:
+        """Yield samples `first` to `end`, which were read before, by seeking; where that fails, from the start."""
+        for block in self._from_seek(first, end):
+            yield block
+            first += len(block)
+        if first < end:
+            yield from within(self._from_start(), first, end - first)
+
+    def _from_start(self) -> Iterator[np.ndarray]:
+        assert self._conversion is not None, "something was read before"
+        conversion = Conversion(self._conversion.rate, self._conversion.channels)
+        with MediaFile(self.name, self.name) as media:
+            for placed in place_pieces(media.pieces(), self.name, is_broadcast=media.is_broadcast):
+                yield from conversion.blocks(placed)
+        yield from conversion.rest()
+
+    def _from_seek(self, first: int, end: int) -> Iterator[np.ndarray]:
+        """Yield samples `first` to `end`, as far as the pieces after the seek are those that were there before."""
+        assert self._conversion is not None, "something was read before"
+        wanted = max(0, bisect_right(self._starts, first) - 1)
+        target = bisect_right(self._starts, first - round(_BEFORE_S * self._conversion.rate)) - 1
+        while target > 0 and self._numbers[target] == self._numbers[target - 1]:
+            target -= 1
+        if not self._can_seek or target <= 0:
+            return
+        index, emitted, unknown, at = -1, False, 0, first
+        for piece, number in self._pieces_from(self._numbers[target]):
+            known = self._index_of(number, index)
+            if known < 0 or (emitted and known != index + 1):
+                unknown += 1
+                if emitted or unknown > _UNKNOWN_PIECES:
+                    return
+                continue
+            if index < 0 and known > max(target, wanted - 1):  # the seek went too far
+                return
+            index = known
+            if index < wanted:
+                continue
+            samples = piece.samples[self._trims[index] :]
+            if len(samples) != self._counts[index] or (not emitted and index != wanted):
+                return
+            emitted = True
+            start = self._starts[index]
+            if start > at:
+                yield np.zeros((min(start, end) - at, self._conversion.channels), np.float32)
+                at = min(start, end)
+            block = with_channels(samples[at - start : end - start], self._conversion.channels)
+            if at < end and len(block):
+                yield block
+                at += len(block)
+            if at >= end:
+                return
+
+    def _index_of(self, number: int | None, last: int) -> int:
+        """Return the index of the piece with a number, or of one without a number after index `last`; -1 for none."""
+        if number is None:
+            return last + 1 if 0 <= last < len(self._numbers) - 1 else -1
+        index = bisect_left(self._numbers, number)
+        return index if index < len(self._numbers) and self._numbers[index] == number else -1
+
+    def _pieces_from(self, number: int) -> Iterator[tuple[DecodedPiece, int | None]]:
+        """Yield the pieces from the one of this number, or one before it, on, with their numbers."""
+        if self._media.has_clock:
+            self._seeker = self._seeker or MediaFile(self.name, self.name)
+            if self._seeker.seek(number):
+                for piece in self._seeker.pieces():
+                    yield piece, piece.pts
+            return
+        with MediaFile(self.name, self.name, number) as media:
+            for piece in media.pieces():
+                yield piece, piece.position
+
+
+_open_parts: OrderedDict[tuple[object, ...], _Parts] = OrderedDict()
+_open_lock = threading.Lock()
+
+
+def _parts_of(name: str) -> _Parts:
+    """Return the reader of a file's parts, an open one if there is one."""
+    key = _key(name)
+    with _open_lock:
+        parts = _open_parts.pop(key, None) or _Parts(name)
+        _open_parts[key] = parts
+        known_s = sum(one.known_s for one in _open_parts.values())
+        while len(_open_parts) > 1 and (len(_open_parts) > _OPEN_FILES or known_s > _OPEN_S):
+            _, oldest = _open_parts.popitem(last=False)  # closed when its last part has been read
+            known_s -= oldest.known_s
+        return parts
+
+
+def _key(name: str) -> tuple[object, ...]:
+    """Return what distinguishes files and their states; processes share no open files."""
+    status = os.stat(name)
+    return os.getpid(), os.path.abspath(name), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

@@ -89,7 +89,7 @@ class EvaluationOptions(Group):
         from ctc_align.evaluate.error_statistics import within
 
         tolerance_ms = evaluation.options.tolerance_ms
-        signed = evaluation.measured.signed()["both"].ms.tolist() if evaluation.measured is not None else []
+        signed = evaluation.signed()["both"].ms.tolist()
         mae_ms, share = evaluation.both.mae_ms, within(signed, tolerance_ms)
         f1 = evaluation.boundaries["both"].f1
         lines = []

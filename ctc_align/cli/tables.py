@@ -409,8 +409,8 @@ def _figures_table(evaluation: Evaluation) -> Table:
 def _histogram_table(evaluation: Evaluation, width: int) -> Table:
     from ctc_align.evaluate.error_statistics import shares
 
-    signed = evaluation.measured.signed() if evaluation.measured is not None else {}
-    percent = {edge: shares(signed[edge].ms, _BINS_MS) for edge in ("onset", "offset") if edge in signed}
+    signed = evaluation.signed()
+    percent = {edge: shares(signed[edge].ms, _BINS_MS) for edge in ("onset", "offset")}
     cells = min(max((width - _BESIDE_BARS) // 2, _BAR_CELLS[0]), _BAR_CELLS[1])
     most = max(max(values) for values in percent.values())
     table = figures_table("signed error, ms", *[name for edge in percent for name in (edge, "%")])

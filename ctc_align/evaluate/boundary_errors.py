@@ -40,7 +40,7 @@ from ctc_align.evaluate.pairing import (
     pair_intervals,
     parse_tier,
 )
-from ctc_align.evaluate.sanity_checks import PairedUtterance, find_doubts
+from ctc_align.evaluate.sanity_checks import find_doubts
 from ctc_align.evaluate.utterance_files import UtteranceTier, check_paths, matched, open_source
 from ctc_align.types import Interval
 from ctc_align.units import seconds_to_ms
@@ -90,24 +90,6 @@ class WorstEdge:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """Pairs and boundary counts by utterance: all figures are made from them."""
-
-    names: tuple[str, ...]
-    pairs: tuple[tuple[Pair, ...], ...]
-    counts: np.ndarray
-    """(U, len(detection.KINDS), 3), see `detection.counts`."""
-
-    def signed(self, chosen: Sequence[Sequence[Pair]] | None = None) -> dict[str, SignedErrors]:
-        """Return the errors of both edges, of onsets and of offsets, of all or of `chosen` pairs."""
-        rows = self.pairs if chosen is None else chosen
-        utterance = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
-        onset = SignedErrors(np.array([onset_ms(pair) for row in rows for pair in row], float), utterance)
-        offset = SignedErrors(np.array([offset_ms(pair) for row in rows for pair in row], float), utterance)
-        return {"both": onset.joined(offset), "onset": onset, "offset": offset}
-
-
-@dataclass(frozen=True)
 class Evaluation:
     """Boundary errors of a set of alignments; `missing` words are the reference's, `extra` ones the hypothesis's."""
 
@@ -132,12 +114,19 @@ class Evaluation:
     """(name, reason) of utterances that cannot be read."""
     doubts: tuple[str, ...] = ()
     """Reasons why these figures may mean nothing: other units, recordings or transcripts."""
-    measured: Measured | None = field(default=None, repr=False, compare=False)
+    pairings: tuple[Pairing, ...] = field(default=(), repr=False, compare=False)
+    """By utterance: the figures of edges are made from them …"""
+    counts: np.ndarray = field(default_factory=lambda: np.zeros((0, len(KINDS), 3), int), repr=False, compare=False)
+    """… and those of boundaries from these (U, len(KINDS), 3), see `error_statistics.counts`."""
 
     @property
     def complete(self) -> bool:
         """True if every reference has a hypothesis and all can be read."""
         return not (self.missing_files or self.failures)
+
+    def signed(self) -> dict[str, SignedErrors]:
+        """Return the errors of both edges, of onsets and of offsets."""
+        return signed_errors([pairing.pairs for pairing in self.pairings])
 
     def worst(self, count: int = 5) -> list[UtteranceErrors]:
         """Return the utterances with the largest mean error, worst first."""
@@ -146,19 +135,14 @@ class Evaluation:
 
     def worst_edges(self, count: int = 5) -> list[WorstEdge]:
         """Return the edges with the largest error, worst first."""
-        if self.measured is None:
-            return []
         edges = [
-            edge
-            for name, row in zip(self.measured.names, self.measured.pairs)
-            for pair in row
-            for edge in _edges(name, pair)
+            edge for pairing in self.pairings for pair in pairing.pairs for edge in _edges(pairing.utterance, pair)
         ]
         return sorted(edges, key=lambda edge: -abs(edge.error_ms))[:count]
 
     def to_dict(self, worst: int = 5) -> dict[str, Any]:
         """Return plain dicts, lists, strings and finite numbers or None; numbers have three decimals."""
-        values = {name: value for name, value in vars(self).items() if name not in ("measured", "options")}
+        values = {name: value for name, value in vars(self).items() if name not in ("pairings", "counts", "options")}
         values["settings"] = {
             name: getattr(self.options, name) for name in ("tolerance_ms", "resamples", "seed", "interval_by")
         }
@@ -251,19 +235,22 @@ def _by_speaker(
 def _evaluation(
     utterances: Sequence[tuple[str, UtteranceTier, UtteranceTier]], tier: str, options: Options
 ) -> Evaluation:
-    paired, rows = [], []
+    pairings, rows = [], []
     normalised = str if tier == PHONES else normalised_label
     for name, ours, theirs in utterances:
         hypothesis = compared_intervals(ours.intervals, tier, options.labels)
         reference = compared_intervals(theirs.intervals, tier, options.labels)
-        pairing = pair_intervals(hypothesis, reference, normalised)
-        durations_s = (ours.duration_s, theirs.duration_s)
-        paired.append(PairedUtterance(name, pairing, durations_s, (ours.is_ours or ours.is_corrected, theirs.is_ours)))
+        pairing = replace(
+            pair_intervals(hypothesis, reference, normalised),
+            utterance=name,
+            durations_s=(ours.duration_s, theirs.duration_s),
+            ours=(ours.is_ours or ours.is_corrected, theirs.is_ours),
+        )
+        pairings.append(pairing)
         rows.append(counts(hypothesis, reference, options.tolerance_ms))
     totals = np.array(rows, dtype=np.int64).reshape(len(rows), 4, 3)
-    measured = Measured(tuple(each.utterance for each in paired), tuple(each.pairing.pairs for each in paired), totals)
-    signed = measured.signed()
-    units = resample_units(measured.names, options.interval_by)
+    signed = signed_errors([pairing.pairs for pairing in pairings])
+    units = resample_units([pairing.utterance for pairing in pairings], options.interval_by)
     samples = resampled(signed, totals, units, options.resamples, options.seed)
     both, onset, offset = (
         edge_errors(errors.ms.tolist(), confidence_intervals(samples.get(edge, {}))) for edge, errors in signed.items()
@@ -273,15 +260,16 @@ def _evaluation(
         both,
         onset,
         offset,
-        paired=sum(len(each.pairing.pairs) for each in paired),
-        missing=sum(len(each.pairing.missing) for each in paired),
-        extra=sum(len(each.pairing.extra) for each in paired),
-        mismatched=sum(each.mismatched for each in paired),
-        utterances=tuple(_utterance_errors(each.utterance, each.pairing) for each in paired),
+        paired=sum(len(pairing.pairs) for pairing in pairings),
+        missing=sum(len(pairing.missing) for pairing in pairings),
+        extra=sum(len(pairing.extra) for pairing in pairings),
+        mismatched=sum(pairing.mismatched for pairing in pairings),
+        utterances=tuple(map(_utterance_errors, pairings)),
         boundaries=detections(totals, samples),
         options=options,
-        doubts=find_doubts(paired) + _unused_map(utterances, options),
-        measured=measured,
+        doubts=find_doubts(pairings) + _unused_map(utterances, options),
+        pairings=tuple(pairings),
+        counts=totals,
     )
 
 
@@ -290,6 +278,14 @@ def _unused_map(utterances: Sequence[tuple[str, UtteranceTier, UtteranceTier]], 
         return ()
     rows = (interval for _, ours, theirs in utterances for side in (ours, theirs) for interval in side.intervals)
     return () if is_used(options.labels, rows) else ("no label of either side is in the map: is it the right one?",)
+
+
+def signed_errors(rows: Sequence[Sequence[Pair]]) -> dict[str, SignedErrors]:
+    """Return the errors of both edges, of onsets and of offsets, of the pairs of each utterance."""
+    utterance = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
+    onset = SignedErrors(np.array([onset_ms(pair) for row in rows for pair in row], float), utterance)
+    offset = SignedErrors(np.array([offset_ms(pair) for row in rows for pair in row], float), utterance)
+    return {"both": onset.joined(offset), "onset": onset, "offset": offset}
 
 
 def onset_ms(pair: Pair) -> float:
@@ -310,15 +306,15 @@ def _edges(name: str, pair: Pair) -> tuple[WorstEdge, WorstEdge]:
     )
 
 
-def _utterance_errors(name: str, pairing: Pairing) -> UtteranceErrors:
+def _utterance_errors(pairing: Pairing) -> UtteranceErrors:
     errors = [(edge(pair), pair.reference.label) for pair in pairing.pairs for edge in (onset_ms, offset_ms)]
     worst_ms, worst_label = max(errors, key=lambda error: abs(error[0]), default=(None, ""))
     return UtteranceErrors(
-        utterance=name,
+        utterance=pairing.utterance,
         paired=len(pairing.pairs),
         missing=len(pairing.missing),
         extra=len(pairing.extra),
-        mismatched=sum(pair.mismatch for pair in pairing.pairs),
+        mismatched=pairing.mismatched,
         mae_ms=fmean(abs(error) for error, _ in errors) if errors else None,
         worst_ms=worst_ms,
         worst_label=worst_label,
@@ -381,25 +377,24 @@ def compare(hypothesis: Evaluation, against: Evaluation) -> Comparison:
     Raises:
         InputError: they have no utterance, or no word of the reference, in common; or other tiers or tolerances.
     """
-    ours, theirs = hypothesis.measured, against.measured
-    if ours is None or theirs is None or hypothesis.tier != against.tier:
+    if hypothesis.tier != against.tier:
         raise InputError(f"expected two evaluations of one tier, got {hypothesis.tier} and {against.tier}")
     if hypothesis.options.tolerance_ms != against.options.tolerance_ms:
         raise InputError("expected two evaluations with the same tolerance")
-    left, right = _numbers(ours), _numbers(theirs)
+    left, right = _numbers(hypothesis), _numbers(against)
     names = [name for name in left if name in right]
-    rows = [_common(ours.pairs[left[name]], theirs.pairs[right[name]]) for name in names]
+    rows = [_common(hypothesis.pairings[left[name]].pairs, against.pairings[right[name]].pairs) for name in names]
     paired = sum(len(kept) for kept, _, _ in rows)
     if not paired:
         raise InputError("the two hypotheses have no word of the reference in common: are they of the same recordings?")
     units = resample_units(names, hypothesis.options.interval_by)
     sides: list[_Side] = []
-    for measured, numbers, chosen in (
-        (ours, left, [kept for kept, _, _ in rows]),
-        (theirs, right, [kept for _, kept, _ in rows]),
+    for evaluation, numbers, chosen in (
+        (hypothesis, left, [kept for kept, _, _ in rows]),
+        (against, right, [kept for _, kept, _ in rows]),
     ):
-        signed = measured.signed(chosen)
-        counts = measured.counts[[numbers[name] for name in names]]
+        signed = signed_errors(chosen)
+        counts = evaluation.counts[[numbers[name] for name in names]]
         sides.append(
             (signed, counts, resampled(signed, counts, units, hypothesis.options.resamples, hypothesis.options.seed))
         )
@@ -414,8 +409,8 @@ def compare(hypothesis: Evaluation, against: Evaluation) -> Comparison:
     )
 
 
-def _numbers(measured: Measured) -> dict[str, int]:
-    return {name: number for number, name in enumerate(measured.names)}
+def _numbers(evaluation: Evaluation) -> dict[str, int]:
+    return {pairing.utterance: number for number, pairing in enumerate(evaluation.pairings)}
 
 
 def _spans(row: Sequence[Pair]) -> list[tuple[float, float]]:
@@ -486,9 +481,9 @@ def error_figure(evaluations: Mapping[str, Evaluation]) -> Figure:
     panels = figure.subplots(len(evaluations), 2, squeeze=False)
     edges = np.arange(-_REACH_MS, _REACH_MS + _BIN_MS, _BIN_MS)
     for (left, right), (title, evaluation) in zip(panels, evaluations.items()):
-        signed = evaluation.measured.signed() if evaluation.measured is not None else {}
+        signed = evaluation.signed()
         for edge in ("onset", "offset"):
-            ms = signed[edge].ms if edge in signed else np.empty(0)
+            ms = signed[edge].ms
             beyond = float(np.mean((ms < edges[0]) | (ms >= edges[-1]))) if len(ms) else 0.0
             # numpy's last bin includes its upper edge
             counts, _ = np.histogram(ms[ms < edges[-1]], edges)

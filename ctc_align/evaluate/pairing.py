@@ -98,11 +98,21 @@ class Pair:
 
 @dataclass(frozen=True)
 class Pairing:
-    """The pairs in order, and the intervals without a partner."""
+    """The pairs of an utterance in order, and the intervals without a partner; with facts about its two files."""
 
     pairs: tuple[Pair, ...]
-    missing: tuple[Interval, ...]
-    extra: tuple[Interval, ...]
+    missing: tuple[Interval, ...] = ()
+    extra: tuple[Interval, ...] = ()
+    utterance: str = ""
+    durations_s: tuple[float | None, float | None] = (None, None)
+    """Lengths of the hypothesis's and the reference's recording."""
+    ours: tuple[bool, bool] = (False, False)
+    """True for the side, hypothesis or reference, that ctc-align made."""
+
+    @property
+    def mismatched(self) -> int:
+        """Number of pairs with different labels."""
+        return sum(pair.mismatch for pair in self.pairs)
 
 
 def normalised_label(label: str) -> str:

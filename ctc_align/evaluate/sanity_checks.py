@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import median
 
 from ctc_align.evaluate.pairing import Pairing
@@ -32,24 +31,7 @@ _FAR_S = 0.25
 _NAMED = 3
 
 
-@dataclass(frozen=True)
-class PairedUtterance:
-    """The pairing of one utterance, with facts about its two files."""
-
-    utterance: str
-    pairing: Pairing
-    durations_s: tuple[float | None, float | None] = (None, None)
-    """Lengths of the hypothesis's and the reference's recording."""
-    ours: tuple[bool, bool] = (False, False)
-    """True for the side, hypothesis or reference, that ctc-align made."""
-
-    @property
-    def mismatched(self) -> int:
-        """Number of pairs with different labels."""
-        return sum(pair.mismatch for pair in self.pairing.pairs)
-
-
-def find_doubts(utterances: Sequence[PairedUtterance]) -> tuple[str, ...]:
+def find_doubts(utterances: Sequence[Pairing]) -> tuple[str, ...]:
     """Return sentences that say why the figures of these utterances may mean nothing."""
     doubts = [_swapped(utterances), _units(utterances)]
     if doubts[1] is None:
@@ -58,20 +40,20 @@ def find_doubts(utterances: Sequence[PairedUtterance]) -> tuple[str, ...]:
     return tuple(doubt for doubt in [*doubts, _labels(utterances), _unlabelled(utterances)] if doubt is not None)
 
 
-def find_time_doubts(utterances: Sequence[PairedUtterance]) -> tuple[str, ...]:
+def find_time_doubts(utterances: Sequence[Pairing]) -> tuple[str, ...]:
     """Return the sentence that says why the times of both sides can hardly be of one recording, if there is one."""
     doubt = _shifted(utterances) or _far(utterances)
     return (doubt,) if doubt else ()
 
 
-def _swapped(utterances: Sequence[PairedUtterance]) -> str | None:
+def _swapped(utterances: Sequence[Pairing]) -> str | None:
     if not utterances or any(ours or not theirs for ours, theirs in (paired.ours for paired in utterances)):
         return None
     return "the reference was made by ctc-align, the hypothesis was not: is the hypothesis given first?"
 
 
-def _units(utterances: Sequence[PairedUtterance]) -> str | None:
-    pairs = [pair for paired in utterances for pair in paired.pairing.pairs]
+def _units(utterances: Sequence[Pairing]) -> str | None:
+    pairs = [pair for paired in utterances for pair in paired.pairs]
     ratios = [
         pair.hypothesis.end_s / pair.reference.end_s
         for pair in pairs
@@ -89,10 +71,10 @@ def _units(utterances: Sequence[PairedUtterance]) -> str | None:
     return f"the times of the {side} are {times:.3g} times the other's: seconds are expected on both sides"
 
 
-def _shifted(utterances: Sequence[PairedUtterance]) -> str | None:
+def _shifted(utterances: Sequence[Pairing]) -> str | None:
     shifts: dict[str, float] = {}
     for paired in utterances:
-        pairs = paired.pairing.pairs
+        pairs = paired.pairs
         if len(pairs) < _SHIFT_PAIRS:
             continue
         errors = _errors_s(paired)
@@ -107,17 +89,17 @@ def _shifted(utterances: Sequence[PairedUtterance]) -> str | None:
     )
 
 
-def _errors_s(paired: PairedUtterance) -> list[float]:
-    pairs = paired.pairing.pairs
+def _errors_s(paired: Pairing) -> list[float]:
+    pairs = paired.pairs
     errors = [pair.hypothesis.start_s - pair.reference.start_s for pair in pairs]
     return errors + [pair.hypothesis.end_s - pair.reference.end_s for pair in pairs]
 
 
-def _far(utterances: Sequence[PairedUtterance]) -> str | None:
+def _far(utterances: Sequence[Pairing]) -> str | None:
     far = [
         paired.utterance
         for paired in utterances
-        if len(paired.pairing.pairs) >= _SHIFT_PAIRS and _median_off_s(paired) > _FAR_S
+        if len(paired.pairs) >= _SHIFT_PAIRS and _median_off_s(paired) > _FAR_S
     ]
     if not far:
         return None
@@ -127,7 +109,7 @@ def _far(utterances: Sequence[PairedUtterance]) -> str | None:
     )
 
 
-def _median_off_s(paired: PairedUtterance) -> float:
+def _median_off_s(paired: Pairing) -> float:
     return median(map(abs, _errors_s(paired)))
 
 
@@ -136,7 +118,7 @@ def _signed_range(shifts: Sequence[float]) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _durations(utterances: Sequence[PairedUtterance]) -> str | None:
+def _durations(utterances: Sequence[Pairing]) -> str | None:
     other = []
     for paired in utterances:
         ours, theirs = paired.durations_s
@@ -149,25 +131,24 @@ def _durations(utterances: Sequence[PairedUtterance]) -> str | None:
     return f"the recordings differ in length: {_some(other)}: are they the same ones?"
 
 
-def _labels(utterances: Sequence[PairedUtterance]) -> str | None:
-    count = sum(len(paired.pairing.pairs) for paired in utterances)
+def _labels(utterances: Sequence[Pairing]) -> str | None:
+    count = sum(len(paired.pairs) for paired in utterances)
     mismatched = sum(paired.mismatched for paired in utterances)
     if mismatched > count / 2:
         pairs = "pair" if count == 1 else "pairs"
         return f"the labels of {mismatched} of {count} {pairs} differ: are these the same transcripts?"
     others = []
     for paired in utterances:
-        reference = len(paired.pairing.pairs) + len(paired.pairing.missing)
-        if paired.mismatched + len(paired.pairing.missing) > reference / 2:
+        reference = len(paired.pairs) + len(paired.missing)
+        if paired.mismatched + len(paired.missing) > reference / 2:
             others.append(paired.utterance)
     if not others:
         return None
     return f"more than half of the reference has another label or none in {_some(others)}: is that the same transcript?"
 
 
-def _unlabelled(utterances: Sequence[PairedUtterance]) -> str | None:
-    rows = [(paired.utterance, paired.pairing) for paired in utterances]
-    empty = [name for name, pairing in rows if pairing.extra and not pairing.pairs and not pairing.missing]
+def _unlabelled(utterances: Sequence[Pairing]) -> str | None:
+    empty = [paired.utterance for paired in utterances if paired.extra and not paired.pairs and not paired.missing]
     return f"the reference has no labels in {_some(empty)}: is all of it labelled?" if empty else None
 
 

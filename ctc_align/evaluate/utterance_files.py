@@ -30,7 +30,7 @@ from ctc_align.evaluate.pairing import (
     normalised_label,
     parse_tier,
 )
-from ctc_align.evaluate.sanity_checks import PairedUtterance, find_time_doubts
+from ctc_align.evaluate.sanity_checks import find_time_doubts
 from ctc_align.files.formats import JSON_EXPORTS
 from ctc_align.files.json_files import Fields, check_fixed_words, check_format, no_number, read_object
 from ctc_align.files.textgrid import read_textgrid
@@ -490,8 +490,8 @@ def label_doubts(alignment: AlignmentData, words: Sequence[AlignedWord], path: P
         for was, word in zip(alignment.words, words)
         if word.by == HAND
     ]
-    paired = PairedUtterance(alignment.utterance, Pairing(tuple(pairs), (), ()))
-    return tuple(f"{path}: {doubt}" for doubt in find_time_doubts([paired]))
+    pairing = Pairing(tuple(pairs), utterance=alignment.utterance)
+    return tuple(f"{path}: {doubt}" for doubt in find_time_doubts([pairing]))
 
 
 def _checked_interval(word: AlignedWord) -> Interval:

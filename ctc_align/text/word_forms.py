@@ -11,10 +11,458 @@ import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
 
-from ctc_align.text.characters import LETTER, lower, plain
-from ctc_align.text.english_numbers import Context
-from ctc_align.text.spoken_english import drops_g, is_elision, speak, telephone_words
-from ctc_align.text.tables import text_table
+from ctc_align.text.characters import GAP, LETTER, lower, plain, word_set
+from ctc_align.text.english_numbers import (
+    NUMBER_RULES,
+    SCALE_WORDS,
+    SHORT_YEAR,
+    Context,
+    Scan,
+    apply,
+    digits,
+    money_before,
+    number,
+    ordinal,
+    roman,
+    rule,
+    spaced_unit_name,
+    spaced_units,
+    unit_name,
+)
+from ctc_align.text.tables import text_table, word_list
+
+# The spoken form of written English: abbreviations, acronyms, telephone numbers, addresses, signs.
+#
+# In a transcript that is not all in capitals, a word of two to five capitals without a vowel (BBC, HTML) is spelled
+# out, and so are well-known acronyms with vowels (FBI, USA); other capitals are read as words (NASA). In a transcript
+# that is all in capitals no word is spelled out, because BBC and a shouted word look the same.
+#
+# Telephone numbers, extensions and emergency numbers are read digit by digit, even if they consist of several words. A
+# telephone number is recognised by its form (a plus, an area code in brackets, 3-3-4 digits), or by a preceding word
+# such as "call".
+
+_WITHOUT_DOT = text_table("english", "without-dot")
+_ANYWHERE = {"vs", "etc"}
+_DOTTED = text_table("english", "dotted")
+_CAPITALISED = text_table("english", "capitalised")
+_BEFORE_NAME = text_table("english", "before-name")
+_BEFORE_NUMBER = text_table("english", "before-number")
+_CAPITAL_BEFORE_NUMBER = {"mar", "jun", "jul", "sat", "sun"}
+_SMALL_BEFORE_NUMBER = {"c", "ca", "p", "pp"}
+_NUMERIC = re.compile(r"\W*\d")
+
+_SPELLED = word_list("acronyms", "english")
+_CONSONANTS = re.compile(r"[B-DF-HJ-NP-TV-XZ]{2,5}")
+_SOUNDS = word_list("interjections", "english")
+
+_ELISIONS = word_set("tis tisn't twas twasn't twill twould twere twixt em til n s re ll ve d m")
+_ELISIONS_UNLESS_QUOTED = word_set("cause bout round course cuz cos gainst neath kay till im er")
+_NEVER_IN_G = word_list("no-dropped-g", "english")
+
+SPECIAL = frozenset(
+    {*_WITHOUT_DOT, *_DOTTED, *_CAPITALISED, *_BEFORE_NAME, *_BEFORE_NUMBER, *spaced_units(), "am", "pm"}
+)
+"""Lower-case words that may be abbreviations."""
+
+
+def abbreviation(word: str, dotted: bool, context: Context) -> str | None:
+    """Return the expansion of a written `word` (letters only), `dotted` or not; None for an ordinary word.
+
+    >>> abbreviation("Dr", True, Context("", "Brown")), abbreviation("No", True, Context("", "way"))
+    ('doctor', None)
+    """
+    low, capital, before, after = word.lower(), word[0].isupper(), context.before, context.after
+    numeric_before = re.search(r"\d\W*$", before) is not None
+    if low == "pm" or (low == "am" and numeric_before):
+        return " ".join(low)
+    if dotted and low == "in" and numeric_before:
+        return "inches"
+    unit = spaced_unit_name(word, before) if numeric_before or not dotted else None
+    if unit:
+        return unit
+    if low == "st":
+        return _saint_or_street(dotted or capital, context)
+    if low in _WITHOUT_DOT and (dotted or low in _ANYWHERE or (capital and (word != "MS" or context.shouting))):
+        return "drive" if low == "dr" and _ends_street(context) else _WITHOUT_DOT[low]
+    return _dotted(low, capital, after) if dotted else None
+
+
+def _dotted(low: str, capital: bool, after: str) -> str | None:
+    """Return the expansion of a word with a dot after it, before the word `after`."""
+    if low in _BEFORE_NUMBER and _NUMERIC.match(after):
+        excluded = _SMALL_BEFORE_NUMBER if capital else _CAPITAL_BEFORE_NUMBER
+        return None if low in excluded else _BEFORE_NUMBER[low]
+    if capital and low in _BEFORE_NAME and _is_capitalised(after):
+        return _BEFORE_NAME[low]
+    return _DOTTED.get(low) or (_CAPITALISED.get(low) if capital else None)
+
+
+def spelled_out(word: str, shouting: bool) -> str | None:
+    """Return the letters of an acronym that is spelled out (see the module); None for a word that is read.
+
+    >>> spelled_out("BBC", False), spelled_out("TVs", False), spelled_out("NASA", False), spelled_out("BBC", True)
+    ('b b c', "t v's", None, None)
+    """
+    ending = re.search(r"(?<=[A-Z])'?s$", word)
+    letters = word[: ending.start()] if ending else word
+    if shouting or letters in _SOUNDS or not (letters in _SPELLED or _CONSONANTS.fullmatch(letters)):
+        return None
+    return " ".join(letters.lower()) + ("'s" if ending else "")
+
+
+def is_elision(word: str, mark: str, closed: bool = False) -> bool:
+    """Return whether the apostrophe `mark` before `word` belongs to it ('tis, 'em) rather than to a quotation.
+
+    Args:
+        word: without the apostrophe.
+        mark: the character before it; an opening mark (‘cause) suggests a quotation.
+        closed: whether an apostrophe follows the word, too, as in 'cause'.
+
+    >>> is_elision("tis", "'"), is_elision("cause", "'"), is_elision("cause", "‘"), is_elision("hello", "'")
+    (True, True, False, False)
+    """
+    if mark not in ("'", "’", "‘"):
+        return False
+    low = word.lower().replace("’", "'")
+    if len(low) <= 2 and low not in ("em", "n") and (mark == "‘" or closed):
+        return False
+    stem = low.partition("'")[0]
+    return (
+        low in _ELISIONS
+        or (len(stem) > 2 and stem in _ELISIONS)
+        or (low in _ELISIONS_UNLESS_QUOTED and mark != "‘" and not closed)
+    )
+
+
+def drops_g(word: str) -> bool:
+    """Return whether an apostrophe after `word` replaces a g (goin', nothin') rather than closes a quotation.
+
+    >>> drops_g("goin"), drops_g("again"), drops_g("Berlin")
+    (True, False, False)
+    """
+    low = word.lower()
+    return len(low) > 3 and low.endswith("in") and not low.endswith("ain") and low not in _NEVER_IN_G
+
+
+def _saint_or_street(abbreviated: bool, context: Context) -> str | None:
+    if not abbreviated:
+        return None
+    return "saint" if _is_capitalised(context.after) else "street"
+
+
+def _ends_street(context: Context) -> bool:
+    """Return whether "Dr." ends a street's name: Elm Dr."""
+    before = context.before
+    return (
+        not context.shouting
+        and before[-1:].isalnum()
+        and _is_capitalised(before)
+        and not _is_capitalised(context.after)
+    )
+
+
+def _is_capitalised(word: str) -> bool:
+    return re.match(r"\W*[^\W\d_]", word) is not None and word.lstrip("\"'“‘([")[:1].isupper()
+
+
+# Telephone numbers
+
+_GAP = r"[-. \u2010\u2011–]"
+_AREA = r"(?:\(\d{3}\) ?|\d{3}[-.\u2010\u2011–]|[2-9]\d\d )"
+_START = r"(?<![^\s(\[\"'“‘:;,/])(?<![$£€#]\()"
+_END = r"(?=[)\]\"'”’.,;:!?…]*(?: |$))"
+_CUE = r"\b(?:tel|phone|telephone|fax|mobile|cell|calls?|called|calling|dials?|dialed|dialled|dialing|ring|text)"
+_TO_WHOM = r"(?:\.|:|\.:)?(?: (?:me|us|him|her|them|now|today))?(?: (?:at|on|is|number|no\.))*:? "
+_NUMBERS = (
+    # (212) 555-0123, 1-800-555-0199, 212 555 0123
+    rf"{_START}(?:\+?1{_GAP})?{_AREA}\d{{3}}{_GAP}\d{{4}}{_END}",
+    # +44 20 7946 0958, +49 (0)30 901820
+    rf"{_START}\+\d{{1,3}}(?:{_GAP}?\(?\d{{1,6}}\)?){{1,6}}{_END}",
+    # 020 7946 0958, 07700 900123, 0800 123 456
+    rf"{_START}\(?0\d{{2,4}}\)?[- ]\d{{3,6}}(?:[- ]\d{{3,4}})?{_END}",
+)
+_AFTER_CUE = rf"(?i:{_CUE}{_TO_WHOM})(?P<number>\(?\d{{1,5}}\)?(?:{_GAP}?\(?\d{{2,5}}\)?){{0,4}}){_END}"
+_LETTERS = r"(?P<rest>(?=[A-Z0-9-]{6,12}(?![\w-]))[A-Z][A-Z0-9-]*)"
+_VANITY = re.compile(rf"{_START}(?P<plain>1[- ])?(?P<area>[2-9]\d\d)-{_LETTERS}")
+_EXTENSION = re.compile(r"(?i:\b(?:ext|extension|x)\.?:? ?)(?P<number>\d{3,6})\b")
+_EMERGENCY = re.compile(
+    rf"(?i:{_CUE} (?:the )?)(?P<before>[2-9]11|988|999|112|000)\b(?![-/.]?\d)"
+    r"|\b(?P<after>911|999|112)(?i: (?:operator|dispatcher|call|calls|caller|emergency))\b"
+)
+_BY_SHAPE = re.compile("|".join(_NUMBERS))
+_BY_CUE = re.compile(_AFTER_CUE)
+_LEAST, _MOST = 7, 15
+_TOLL_FREE = re.compile(r"[89]00")
+
+
+def telephone_words(written: Sequence[str]) -> dict[int, str]:
+    """Return the spoken forms of the words that are telephone numbers or parts of one, by their indices.
+
+    >>> telephone_words(["Call", "(212)", "555-0123", "x4567."])
+    {1: 'two one two', 2: 'five five five zero one two three', 3: 'extension four five six seven'}
+    >>> telephone_words(["pages", "200-300,", "in", "2001"])
+    {}
+    """
+    if not any(any(map(str.isdigit, word)) for word in written):
+        return {}
+    text = " ".join(written)
+    found: dict[int, str] = {}
+    for start, end in _number_spans(text):
+        first = text.count(" ", 0, start)
+        for index in range(first, first + text.count(" ", start, end) + 1):
+            word = written[index]
+            found[index] = ("plus " if word.lstrip("([\"'“‘").startswith("+") else "") + digits(word)
+    for match in _VANITY.finditer(text):
+        found[text.count(" ", 0, match.start("area"))] = _vanity(match)
+        if match["plain"] and match["plain"].endswith(" "):
+            found[text.count(" ", 0, match.start())] = "one"
+    for match in _EXTENSION.finditer(text):
+        index = text.count(" ", 0, match.start("number"))
+        word = written[index].lstrip("([").lower()
+        found[index] = ("extension " if word.startswith(("x", "ext")) else "") + digits(match["number"])
+    return found
+
+
+def _number_spans(text: str) -> list[tuple[int, int]]:
+    """Return the numbers in a text, (start, end exclusive)."""
+    spans = [match.span() for match in _BY_SHAPE.finditer(text) if _is_number(match[0])]
+    spans += [match.span("number") for match in _BY_CUE.finditer(text) if _has_length(match["number"])]
+    for match in _EMERGENCY.finditer(text):
+        spans.append(match.span("before" if match["before"] else "after"))
+    return spans
+
+
+def _is_number(written: str) -> bool:
+    """Return whether a match may be a number: long enough, and not a list of round figures."""
+    return _has_length(written) and not re.fullmatch(r"\d00 \d00 \d000", written)
+
+
+def _has_length(written: str) -> bool:
+    return _LEAST <= sum(map(str.isdigit, written)) <= _MOST
+
+
+def _vanity(match: re.Match[str]) -> str:
+    """Read 1-800-FLOWERS: "one eight hundred flowers"."""
+    area = f"{digits(match['area'][0])} hundred" if _TOLL_FREE.fullmatch(match["area"]) else digits(match["area"])
+    parts = re.findall(r"[A-Z]+|\d+", match["rest"])
+    rest = [digits(part) if part.isdigit() else spelled_out(part, False) or part.lower() for part in parts]
+    return " ".join([*(["one"] if match["plain"] == "1-" else []), area, *rest])
+
+
+# Whole words
+
+_SIMPLE = re.compile(r"[\"“(\[]?([A-Za-z]+)[\"”)\],;:!?.]*")
+_WHOLE = re.compile(rf"\W*?({LETTER}+|[°µ]?[A-Za-z]+(?:/[a-z]+)?(?:⁺?[23])?)(\.|'s)?\W*")
+_LONGEST_WHOLE = 80
+"""The most characters of an abbreviation or numeral: the pattern takes the cube of a word's length."""
+_LONGEST_PIECE = 1000
+"""A longer run is not a word, and is read in pieces: some rules take the square of its length."""
+_LETTER_WORD = rf"{LETTER}+(?:'{LETTER}+)*"
+_SIGNS = text_table("english", "signs")
+_RATES = {"day": "day", "week": "week", "month": "month", "year": "year", "hour": "hour", "mo": "month", "yr": "year"}
+_READ_WHOLE = text_table("english", "read-whole")
+_SPECIAL = SPECIAL | set(_READ_WHOLE)
+_CLOSED = re.compile(r"[,;:!?)]\W*$")
+_POSSESSIVE = re.compile(rf"'s(?!{LETTER})")
+_AMOUNT = re.compile(r"[$£€¥]?\.?(\d[\d,:]*)")
+_POWERED = re.compile(r"(?:\d|(?<![^\W\d_])[^\W\d_]{1,2})$")
+_MIXED = re.compile(r"[A-Z]{1,3}|[B-DF-HJ-NP-TV-Zb-df-hj-np-tv-z]{1,3}")
+_DOMAINS = "com|org|net|edu|gov|mil|info|biz|io|tv|fm|co\\.uk|ac\\.uk|org\\.uk|uk|de|fr|eu|ca|au|jp"
+_HOST = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
+_URL_TAIL = r"(?::\d+)?(?:[/?#](?:[^\s,;!\"()]*[A-Za-z0-9/])?)?"
+_URL_SPELLED = word_set("www edu io tv fm uk de fr eu ca au jp html php http https")
+_URL_SIGNS = text_table("english", "address-signs")
+_URL_PIECE = re.compile(r"[A-Za-z]+|\d+|[.@/?=&#+]")
+
+
+def speak(word: str, context: Context) -> str:
+    """Return the lower-case spoken words of one written English word; "" for a lone sign.
+
+    Numbers are read the American way (no "and" inside them), four bare digits from 1100 to 2099 as a year, money as
+    "three dollars and fifty cents", a range as "five to ten". Dotted initials and acronyms are spelled (see
+    `spelled_out`). Quotes around a word are dropped, apostrophes that belong to it stay ('tis, o'clock, goin').
+
+    >>> [speak(word, Context()) for word in ("Well-known,", "1999", "€9.99", "U.S.", "—")]
+    ['well known', 'nineteen ninety nine', 'nine euros and ninety nine cents', 'u s', '']
+    """
+    if len(word) > _LONGEST_PIECE:
+        pieces = (speak(word[at : at + _LONGEST_PIECE], Context()) for at in range(0, len(word), _LONGEST_PIECE))
+        return " ".join(filter(None, pieces))
+    simple = _SIMPLE.fullmatch(word)
+    if simple and simple[1].lower() not in _SPECIAL:
+        letters = simple[1]
+        if letters in SCALE_WORDS:
+            return f"{letters} {money_before(context.before)}".rstrip()
+        if (
+            letters.islower()
+            or (letters.istitle() and len(letters) > 1)
+            or (context.shouting and set(letters) - set("IVXL"))
+        ):
+            return letters.lower()
+    text = plain(word)
+    return _whole(text, context) or _scanned(Scan(text, context))
+
+
+def _whole(text: str, context: Context) -> str | None:
+    """Read abbreviations, Roman numerals and set phrases, which need the whole word and its neighbours."""
+    bare = text.strip("\"'()[],.;:!?" + GAP)
+    if bare.lower() in _READ_WHOLE:
+        return _READ_WHOLE[bare.lower()]
+    match = _WHOLE.fullmatch(text) if len(text) <= _LONGEST_WHOLE else None
+    if not match:
+        return None
+    letters, ending = match[1], match[2]
+    if _CLOSED.search(text):
+        context = context._replace(after="")
+    spoken = None if ending == "'s" else abbreviation(letters, ending == ".", context)
+    if spoken is None and (spoken := roman(letters, context.before, context.shouting)):
+        spoken += "'s" if ending == "'s" else ""
+    return spoken
+
+
+def _scanned(scan: Scan) -> str:
+    """Read a word piece by piece; characters that no rule reads are skipped."""
+    may_be_address = "." in scan.text or "@" in scan.text
+    while scan.position < len(scan.text):
+        start = scan.position
+        if may_be_address and apply(_ADDRESS_RULES, scan):
+            continue
+        if apply(NUMBER_RULES, scan):
+            _after_number(scan, start)
+        elif not apply(_RULES, scan):
+            scan.position += 1
+    return " ".join(scan.spoken)
+
+
+def _after_number(scan: Scan, start: int) -> None:
+    scan.number, scan.number_end = scan.text[start : scan.position], scan.position
+    if _POSSESSIVE.match(scan.text, scan.position):
+        scan.spoken[-1] += "'s"
+        scan.position += 2
+
+
+def _initials(match: re.Match[str], scan: Scan) -> str | None:
+    if scan.previous(match.start()).isalpha():
+        return None
+    return " ".join(re.findall(r"[^\W\d_]", match[1].lower())) + ("'s" if match[2] else "")
+
+
+def _number_sign(match: re.Match[str], scan: Scan) -> str | None:
+    return None if scan.previous(match.start()).isalnum() else ("number" if match[1].lower() == "no" else "numbers")
+
+
+def _letters(match: re.Match[str], scan: Scan) -> str | None:
+    letters = match[0]
+    start, end = match.span()
+    mark = scan.previous(start)
+    if scan.number_end == start and (unit := unit_name(letters)):
+        return unit
+    after = scan.text[end : end + 1]
+    if mark and mark in "'‘" and not scan.previous(start - 1).isalnum() and is_elision(letters, mark, after == "'"):
+        return "'" + letters.lower()
+    if _is_spelled_here(letters, mark, after):
+        return " ".join(letters.lower())
+    spoken = spelled_out(letters, scan.context.shouting) or lower(letters)
+    if after == "'" and mark not in ("'", "‘") and drops_g(letters):
+        spoken += "'"
+    return spoken.replace("'n'", " 'n ")
+
+
+def _is_spelled_here(letters: str, mark: str, after: str) -> bool:
+    """Return whether letters are spelled next to a digit (mp3, B2B), a superscript (mc²) or an ampersand (AT&T)."""
+    if mark.isdigit() or after.isdigit():
+        return _MIXED.fullmatch(letters) is not None
+    if after in ("⁺", "^") and len(letters) <= 2:
+        return _MIXED.fullmatch(letters) is not None
+    return "&" in (mark, after) and len(letters) <= 2 and letters.isupper()
+
+
+def _dash(match: re.Match[str], scan: Scan) -> str:
+    """Read a dash: "minus" before a number that it opens, "to" in a range, otherwise nothing."""
+    after = _AMOUNT.match(scan.text, match.end())
+    if not after:
+        return ""
+    before = scan.previous(match.start())
+    if match[0] == "-" and (before in ("/", "(", "=") or (not scan.spoken and before != "-")):
+        return "minus"
+    if scan.number_end != match.start():
+        return ""
+    return "to" if match[0] == "–" or ":" in scan.number or _rises(scan.number, after[1]) else ""
+
+
+def _rises(first: str, second: str) -> bool:
+    """Return whether two numbers make a range; the second may be shortened (1999-05)."""
+    low, high = (re.sub(r"[^\d.]", "", number).strip(".") for number in (first, second))
+    shortened = len(low) == 4 and len(high) == 2
+    try:
+        return shortened or float(low) < float(high)
+    except ValueError:
+        return False
+
+
+def _power(match: re.Match[str], scan: Scan) -> str:
+    """Read a superscript after a number or one or two letters; after a word it is a footnote, which is not read."""
+    if not _POWERED.search(scan.text[max(0, match.start() - 3) : match.start()]):
+        return ""
+    named = {"2": "squared", "3": "cubed"}.get(match[1])
+    return named or f"to the {ordinal(match[1])}"
+
+
+def _per(match: re.Match[str], scan: Scan) -> str | None:
+    """Read the unit of a rate: $20/hr, 30/min."""
+    name = unit_name(match[1], singular=True) or _RATES.get(match[1])
+    return f"per {name}" if name and scan.number_end == match.start() else None
+
+
+def _sign(match: re.Match[str], scan: Scan) -> str | None:
+    """Read a sign that is a whole word, or is beside letters or digits; not in "=)" or "+++"."""
+    alone = len(scan.text) < 9 and scan.text.strip("\"',.;!?" + GAP) in (match[0], f"({match[0]})")
+    return _SIGNS.get(match[0]) if alone or scan.is_lettered else None
+
+
+def _degree(match: re.Match[str], scan: Scan) -> str:
+    return "p h d's" if match[1] else "p h d"
+
+
+def _web_address(match: re.Match[str], scan: Scan) -> str | None:
+    text = re.sub(r"^[a-z]+://", "", match[0], flags=re.IGNORECASE).rstrip("/")
+    return " ".join(words for piece in _URL_PIECE.findall(text) if (words := _url_piece(piece)))
+
+
+def _url_piece(piece: str) -> str:
+    if piece.isdigit():
+        return number(piece)
+    low = piece.lower()
+    spelled = low in _URL_SPELLED or (len(low) > 1 and low.isalpha() and not set(low) & set("aeiouy"))
+    return _URL_SIGNS.get(piece) or (" ".join(low) if spelled else low)
+
+
+_INITIAL = r"[^\W\d_]"
+_RULES = (
+    rule(rf"({_INITIAL}(?:\.{_INITIAL})+)(?!{LETTER}|'(?!s))\.?('s)?(?!{LETTER})", _initials),
+    rule(r"Ph\.?D('?s)?\b\.?", _degree),
+    rule(r"(No|no|Nos|nos)\.(?=\d)", _number_sign),
+    rule(r"[Cc]#(?!\w)", lambda match, scan: "c sharp"),
+    SHORT_YEAR,
+    rule(_LETTER_WORD, _letters),
+    rule(r"--(?=[$£€¥]?\.?\d)", lambda match, scan: "to" if scan.number_end == match.start() else ""),
+    rule("[-–]", _dash),
+    rule(r"#(?=\d)", lambda match, scan: "number"),
+    rule(rf"#(?={LETTER})", lambda match, scan: "hashtag"),
+    rule(r"~(?=[$£€]?\d)", lambda match, scan: "about"),
+    rule(r"[⁺^](\d+)", _power),
+    rule(r"/([A-Za-z]+)(?![A-Za-z])", _per),
+    rule("[^\\w\\s]", _sign),
+)
+_ADDRESS_RULES = (
+    rule(rf"(?<![\w.%+-])[\w.%+-]+@{_HOST}(?:\.{_HOST})+", _web_address),
+    rule(rf"(?i:https?://){_HOST}(?:\.{_HOST})*{_URL_TAIL}", _web_address),
+    rule(rf"(?i:www)\.{_HOST}(?:\.{_HOST})+{_URL_TAIL}", _web_address),
+    rule(rf"(?<![\w.@-]){_HOST}(?:\.{_HOST})*\.(?:{_DOMAINS})(?![\w-]|\.\w){_URL_TAIL}", _web_address),
+)
+"""For words that contain a dot or an @; the scheme (https://) is not spoken."""
+
+# Words of any language, and their labels
 
 _ENGLISH = ("en", "eng", "english")
 _WORD = re.compile(rf"(?P<letters>{LETTER}+(?:['·]{LETTER}+)*)|(?P<number>[-−]?\d[\d.,']*)|(?P<sign>[%&€+])")

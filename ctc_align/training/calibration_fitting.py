@@ -21,7 +21,7 @@ from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, InputError
 from ctc_align.evaluate import Evaluation, evaluate_intervals
 from ctc_align.evaluate.pairing import pair_intervals
-from ctc_align.evaluate.sanity_checks import PairedUtterance, find_time_doubts
+from ctc_align.evaluate.sanity_checks import find_time_doubts
 from ctc_align.kernels import batching
 from ctc_align.models.calibration import Calibration
 from ctc_align.models.edge_network import EdgeNetwork
@@ -297,7 +297,7 @@ def _without_strangers(
         labelled = utterance.labelled
         labels = [label for label in labelled.words if label.label.strip()]
         pairing = pair_intervals(utterance.word_intervals(edges), labels)
-        doubts = () if labelled.char_starts else find_time_doubts([PairedUtterance(labelled.name, pairing)])
+        doubts = () if labelled.char_starts else find_time_doubts([replace(pairing, utterance=labelled.name)])
         failed += [f"{labelled.name}: these labels are ignored: {doubt}" for doubt in doubts]
         fitting += [] if doubts else [utterance]
     if not fitting:

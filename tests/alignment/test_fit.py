@@ -24,11 +24,11 @@ from ctc_align.alignment.fit import (
     SILENCE,
     SPEECH,
     fit_of,
+    part_of_text,
     regions_of,
     sound_kinds,
     unexplained_sounds,
 )
-from ctc_align.alignment.text_parts import part_of_text
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
 from ctc_align.files import Alignment, from_dict, read_alignment, to_dict

@@ -18,7 +18,7 @@ from made_sounds import babble
 from rows import over_rows
 
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.audio import media_reader, recordings
+from ctc_align.audio import recordings
 from ctc_align.audio.audio_kinds import MissingAudioError
 from ctc_align.audio.loading import CheckedResampler, as_audio, header_duration_s, load_audio, load_segment, load_stdin
 from ctc_align.config import Settings, load_settings
@@ -81,8 +81,7 @@ def test_blocks_do_not_show(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ext
     path = write(tmp_path / f"a.{extension}", source, 44100 if subtype != "OPUS" else 48000, subtype=subtype)
     whole = load_audio(path).samples
     for size in (977, 8192):
-        for module in (recordings, media_reader):
-            monkeypatch.setattr(module, "BLOCK_SAMPLES", size)
+        monkeypatch.setattr(recordings, "BLOCK_SAMPLES", size)
         np.testing.assert_array_equal(load_audio(path).samples, whole)
 
 

@@ -399,7 +399,7 @@ def _left_out(alignment: Alignment) -> tuple[tuple[int, int], ...] | None:
 
 def _of_its_part(found: Alignment | CtcAlignError, utterance: Utterance, aligner: Aligner) -> Alignment | CtcAlignError:
     """Return the alignment of the part that the recording reads, where its text is that of many recordings."""
-    from ctc_align.alignment.text_parts import part_of_text
+    from ctc_align.alignment.fit import part_of_text
 
     if utterance.book is None or isinstance(found, CtcAlignError):
         return found

@@ -10,8 +10,8 @@ from itertools import groupby
 
 from ctc_align.text.characters import divided, runs
 from ctc_align.text.languages import base_code
-from ctc_align.text.sounds.alphabets import initials_spelled_out, is_read_as_english, prepare_english
 from ctc_align.text.sounds.pieces import LATIN, Piece, pieces, stretches
+from ctc_align.text.sounds.spelling_rules import initials_spelled_out, is_read_as_english, prepare_english
 from ctc_align.types import Word, Words
 
 _MOST_CACHED = 2**16

@@ -22,11 +22,11 @@ _BRAHMIC = (
 )  # fmt: skip
 SCRIPTS: dict[str, tuple[str, str]] = {
     # script → (module of this package, its function)
-    LATIN: ("alphabets", "latin_pieces"),
-    "cyrillic": ("alphabets", "cyrillic_pieces"),
-    "greek": ("alphabets", "greek_pieces"),
-    "georgian": ("alphabets", "georgian_pieces"),
-    "armenian": ("alphabets", "armenian_pieces"),
+    LATIN: ("spelling_rules", "latin_pieces"),
+    "cyrillic": ("spelling_rules", "cyrillic_pieces"),
+    "greek": ("spelling_rules", "greek_pieces"),
+    "georgian": ("spelling_rules", "georgian_pieces"),
+    "armenian": ("spelling_rules", "armenian_pieces"),
     "arabic": ("abjads", "arabic_pieces"),
     "hebrew": ("abjads", "hebrew_pieces"),
     **dict.fromkeys(_BRAHMIC, ("abugidas", "brahmic_pieces")),
@@ -39,7 +39,7 @@ SCRIPTS: dict[str, tuple[str, str]] = {
     "hangul": ("east_asia", "korean_pieces"),
     _CHINESE: ("east_asia", "chinese_pieces"),
     _JAPANESE: ("east_asia", "japanese_pieces"),
-    _BY_NAME: ("alphabets", "named_pieces"),
+    _BY_NAME: ("spelling_rules", "named_pieces"),
 }
 """(module, function) of the scripts with rules; others are read by the names of their letters in Unicode."""
 _SCRIPT_NAMES = {
