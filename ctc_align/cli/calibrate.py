@@ -155,7 +155,7 @@ def _show(report: Report, took_s: float) -> None:
     console = console_for(sys.stdout)
     alone = report.folds == 1
     console.print(_errors_table(report))
-    console.print('errors are model minus label (+ = late); "as they were" = without calibration', markup=False)
+    console.print("errors are model minus label (+ = late)", markup=False)
     if report.learnt is not None:
         for line in _learning_lines(report, report.learnt):
             console.print(line, markup=False)
@@ -186,7 +186,7 @@ def _errors_table(report: Report) -> Table:
     from ctc_align.cli.tables import figures_table
 
     table = figures_table("edges of words", "mean error, ms", "median, ms", "within 20 ms, %", "F1 at 20 ms")
-    rows = [("as they were", report.before, None), ("constants", report.after, report.held_out)]
+    rows = [("uncalibrated", report.before, None), ("constants", report.after, report.held_out)]
     if report.learnt is not None and report.learnt_errors is not None:
         rows.append(("learnt edges", report.learnt_errors, report.learnt.evaluation))
     for name, figures, evaluation in rows[: 1 if report.folds == 1 else None]:
