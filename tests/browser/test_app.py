@@ -66,7 +66,7 @@ def test_a_recording_is_dropped_followed_and_mended(page: Any, server: LocalServ
     page.get_by_test_id("audio").set_input_files(str(tmp_path / "mine.wav"))
     page.get_by_test_id("text").fill("second")
     page.get_by_test_id("align").click()
-    page.get_by_text("place 1 in the queue").wait_for()
+    page.get_by_text("position 1 in the queue").wait_for()
     page.locator("[data-testid=job]").first.get_by_test_id("remove").click()
     until(lambda: server.server.queue.counts()["waiting"] == 0)
     server.aligner.gate.set()

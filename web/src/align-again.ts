@@ -26,7 +26,7 @@ export class AlignAgain {
 
   commands(): Command[] {
     if (!this.root) return [];
-    return [{ keys: ["a"], what: "Align again between the words that are right; stop that", group: "Mend", run: () => this.toggle() }];
+    return [{ keys: ["a"], what: "Align again between the words marked as right; stop aligning", group: "Correct", run: () => this.toggle() }];
   }
 
   private toggle(): void {

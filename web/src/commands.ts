@@ -4,7 +4,7 @@ export interface Command {
   /** Keys as `keyName` names them; the first is shown. */
   keys: readonly string[];
   what: string;
-  group: "Listen" | "Move" | "See" | "Mend" | "Save and help";
+  group: "Listen" | "Move" | "View" | "Correct" | "Save and help";
   run: () => void;
 }
 

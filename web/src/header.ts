@@ -5,7 +5,7 @@ import type { PageState } from "./page-state";
 
 const FIT: Record<string, string> = {
   good: "The transcript fits the recording well",
-  doubtful: "The transcript fits the recording doubtfully",
+  doubtful: "It is doubtful whether the transcript fits the recording",
   poor: "The transcript fits the recording poorly",
   none: "The transcript does not fit the recording",
 };
@@ -24,7 +24,7 @@ export function headline(state: PageState): HTMLElement {
   chips.push(chip("loss", "CTC loss", loss + each, "−log p(transcript | recording), natural logarithm"));
   if (alignment.score !== null) chips.push(chip("score", "score", alignment.score.toFixed(2), "Log-probability of the best path"));
   if (alignment.skipped) chips.push(chip("skipped", "not spoken", String(alignment.skipped), "Words that are not in the recording", "warn"));
-  if (alignment.unknown) chips.push(chip("unknown", "unknown letters", String(alignment.unknown), "Letters that the model does not have", "warn"));
+  if (alignment.unknown) chips.push(chip("unknown", "unknown letters", String(alignment.unknown), "Letters that the model lacks", "warn"));
   if (alignment.unexplained.length) {
     chips.push(chip("unexplained", "unexplained", String(alignment.unexplained.length), "Stretches of speech that no word explains", "warn"));
   }

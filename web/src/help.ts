@@ -36,9 +36,9 @@ export function helpDialog(commands: readonly Command[]): HTMLDialogElement {
     element(
       "p",
       {},
-      "Mouse: click a word to hear it; drag over the sound to choose a stretch; drag an edge to move it; the wheel scrolls, " +
-        "with Ctrl it zooms. Fingers: one scrolls, two zoom. Colours of words go from sure (blue) to doubtful (red); " +
-        "bands at their edges show how far off they may be.",
+      "Mouse: click a word to hear it; drag over the sound to select a stretch; drag an edge to move it; the wheel scrolls, " +
+        "Ctrl and the wheel zoom. Touch: one finger scrolls, two zoom. The colours of words show confidence, from certain " +
+        "(blue) to doubtful (red); the bands at edges show their standard deviation.",
     ),
   );
 }

@@ -6,9 +6,9 @@ import type { PageState } from "./page-state";
 import { isTimed, modelSpan } from "./words";
 
 const STATUS: Record<string, string> = {
-  skipped: "Not in the recording: it has no time.",
-  unspoken: "Nothing of it is pronounced.",
-  unknown: "The model has no letters that can stand for it.",
+  skipped: "Not in the recording, so it has no times.",
+  unspoken: "Not pronounced.",
+  unknown: "The model has no token for this word.",
 };
 
 function spread(ms: number | undefined): string {
@@ -67,13 +67,13 @@ export class Inspector {
       this.tokens,
       element(
         "div",
-        { class: "row", role: "group", "aria-label": "Mend the word" },
-        act("right", "✓ Right", "Mark as right, or no longer", "R", () => mending.right()),
+        { class: "row", role: "group", "aria-label": "Correct the word" },
+        act("right", "✓ Right", "Mark as right, or remove the mark", "R", () => mending.right()),
         act("split", "Split", "Split the word at the cursor", "S", () => mending.split()),
         act("merge", "Merge", "Merge with the next word", "M", () => mending.merge()),
-        act("retime", "To stretch", "Put the word at the chosen stretch", "T", () => mending.retime()),
-        act("model-edges", "Reset", "Word back to where it was before", "B", () => mending.backToModel()),
-        button("insert", "Insert…", "Insert a word at the chosen stretch, or behind the word", "I", () => this.edit(true)),
+        act("retime", "To selection", "Move the word to the selected stretch", "T", () => mending.retime()),
+        act("model-edges", "Reset", "Reset the word to its earlier times", "B", () => mending.backToModel()),
+        button("insert", "Insert…", "Insert a word at the selected stretch, or after the word", "I", () => this.edit(true)),
         act("delete", "Delete", "Delete the word", "Del", () => mending.remove()),
       ),
     );
@@ -128,7 +128,7 @@ export class Inspector {
     } else {
       add(STATUS[word.status], "word-status");
     }
-    if (word.kind) add(`It is a ${word.kind === "markup" ? "mark of a format" : word.kind}.`);
+    if (word.kind) add(`Kind: ${word.kind}`);
     if (word.speaker) add(`Speaker: ${word.speaker}`);
     return facts;
   }

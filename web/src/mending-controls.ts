@@ -137,7 +137,7 @@ export class Mending implements EdgeDragging {
     if (!isTimed(this.state.word)) return;
     const edge = this.selectedEdge;
     const time = this.state.sound.zeroCrossing(mending.timeOf(this.state.words.list, edge), SNAP_S);
-    this.apply("At the nearest zero crossing", () => mending.moveEdge(this.state.words, edge, time));
+    this.apply("Moved to the nearest zero crossing", () => mending.moveEdge(this.state.words, edge, time));
   }
 
   right(): void {
@@ -146,7 +146,7 @@ export class Mending implements EdgeDragging {
   }
 
   backToModel(): void {
-    this.onWord("Where it was before", (place) => mending.backToModel(this.state.words, place));
+    this.onWord("Reset to its earlier times", (place) => mending.backToModel(this.state.words, place));
   }
 
   split(): void {
@@ -166,8 +166,8 @@ export class Mending implements EdgeDragging {
 
   retime(): void {
     const { stretch } = this.state;
-    if (!stretch) this.say("Choose a stretch first: drag over the sound, or press comma and full stop at its ends.");
-    else this.onWord("At the chosen stretch", (place) => mending.retime(this.state.words, place, stretch));
+    if (!stretch) this.say("Select a stretch first: drag over the sound, or press comma and full stop at its ends.");
+    else this.onWord("Moved to the selected stretch", (place) => mending.retime(this.state.words, place, stretch));
   }
 
   setText(text: string): void {
@@ -185,9 +185,9 @@ export class Mending implements EdgeDragging {
   step(back: boolean): void {
     const { words } = this.state;
     const shown = back ? words.undo() : words.redo();
-    if (!shown) return this.say(back ? "Nothing to undo" : "Nothing to do again");
+    if (!shown) return this.say(back ? "Nothing to undo" : "Nothing to redo");
     this.state.select(Math.min(shown.selected, words.list.length - 1));
-    this.say(back ? "Undone" : "Done again");
+    this.say(back ? "Undone" : "Redone");
   }
 
   toggleSnap(): void {
@@ -217,7 +217,7 @@ export class Mending implements EdgeDragging {
   }
 
   commands(): Command[] {
-    const of = (keys: string[], what: string, run: () => void): Command => ({ keys, what, group: "Mend", run });
+    const of = (keys: string[], what: string, run: () => void): Command => ({ keys, what, group: "Correct", run });
     return [
       of(["["], "Keys move the start", () => this.chooseSide("start")),
       of(["]"], "Keys move the end", () => this.chooseSide("end")),
@@ -226,21 +226,21 @@ export class Mending implements EdgeDragging {
       of(["Ctrl+Shift+ArrowLeft"], "Edge 1 ms earlier", () => this.nudge(-FINE_STEP_S)),
       of(["Ctrl+Shift+ArrowRight"], "Edge 1 ms later", () => this.nudge(FINE_STEP_S)),
       of(["x"], "Edge to the nearest zero crossing", () => this.snapNow()),
-      of(["g"], "Dragged edges snap to zero crossings (Alt: the other way)", () => this.toggleSnap()),
-      of(["b"], "Word back to where it was", () => this.backToModel()),
-      of(["r"], "Mark as right, or no longer", () => this.right()),
+      of(["g"], "Dragged edges snap to zero crossings (Alt reverses this)", () => this.toggleSnap()),
+      of(["b"], "Reset the word to its earlier times", () => this.backToModel()),
+      of(["r"], "Mark as right, or remove the mark", () => this.right()),
       of(["e"], "Correct the text of the word", () => this.askText(false)),
       of(["s"], "Split the word at the cursor", () => this.split()),
       of(["m"], "Merge with the next word", () => this.merge()),
-      of([","], "The chosen stretch begins at the cursor", () => this.markStretch(true)),
-      of(["."], "The chosen stretch ends at the cursor", () => this.markStretch(false)),
+      of([","], "Start the selected stretch at the cursor", () => this.markStretch(true)),
+      of(["."], "End the selected stretch at the cursor", () => this.markStretch(false)),
       of(["Alt+ArrowLeft"], "Cursor 10 ms earlier", () => this.moveCursor(-0.01)),
       of(["Alt+ArrowRight"], "Cursor 10 ms later", () => this.moveCursor(0.01)),
-      of(["t"], "Put the word at the chosen stretch", () => this.retime()),
-      of(["i"], "Insert a word at the chosen stretch, or behind the word", () => this.askText(true)),
+      of(["t"], "Move the word to the selected stretch", () => this.retime()),
+      of(["i"], "Insert a word at the selected stretch, or after the word", () => this.askText(true)),
       of(["Delete"], "Delete the word", () => this.remove()),
       of(["Ctrl+z"], "Undo", () => this.step(true)),
-      of(["Ctrl+Shift+z", "Ctrl+y"], "Do again", () => this.step(false)),
+      of(["Ctrl+Shift+z", "Ctrl+y"], "Redo", () => this.step(false)),
     ];
   }
 }

@@ -164,7 +164,7 @@ export function split(words: Words, place: number, time: number): Version {
   if (!isTimed(word)) throw new Refusal(`“${word.text}” has no time, and is not split.`);
   const at = rounded(time);
   if (at < word.start + SHORTEST_S || at > word.end - SHORTEST_S) {
-    throw new Refusal(`Put the cursor inside “${word.text}”, where it is to be split.`);
+    throw new Refusal(`Put the cursor inside “${word.text}” to split the word there.`);
   }
   const letters = Array.from(word.text);
   if (letters.length < 2) throw new Refusal(`“${word.text}” is one letter, and is not split.`);
@@ -189,7 +189,7 @@ export function merge(words: Words, place: number): Version {
   const version = words.version;
   const word = version.words[place];
   const next = version.words[place + 1];
-  if (!next) throw new Refusal("The last word has no next one.");
+  if (!next) throw new Refusal("The last word has no next word.");
   if (!isTimed(word) || !isTimed(next) || words.neighbour(place, 1) !== place + 1) {
     throw new Refusal(`“${word.text}” and “${next.text}” are not side by side in time.`);
   }
@@ -265,7 +265,7 @@ function free(words: Words, span: Span, but: number): Span {
     if ((other.start + other.end) / 2 < middle) start = Math.max(start, other.end);
     else end = Math.min(end, other.start);
   }
-  if (end - start < SHORTEST_S) throw new Refusal("Other words are there: choose a stretch between words.");
+  if (end - start < SHORTEST_S) throw new Refusal("Other words are there: select a stretch between words.");
   return { start: rounded(start), end: rounded(end) };
 }
 
@@ -297,7 +297,7 @@ export function insert(words: Words, after: number, text: string, stretch: Span 
     const next = version.words[words.neighbour(after, 1)];
     const start = isTimed(word) ? word.end : 0;
     span = { start, end: Math.min(isTimed(next) ? next.start : words.duration, start + 0.5) };
-    if (span.end - span.start < SHORTEST_S) throw new Refusal("There is no gap behind the word: choose a stretch for the new one.");
+    if (span.end - span.start < SHORTEST_S) throw new Refusal("There is no gap after the word: select a stretch for the new one.");
   }
   const { start, end } = free(words, span, -1);
   const before = words.order.findLast((place) => (words.list[place].end as number) <= start + TOUCH_S);

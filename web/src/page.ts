@@ -188,20 +188,20 @@ export class Page {
         add("half", "½×", "Half speed", "H", () => this.half()),
       ),
       group(
-        add("doubt-previous", "‹ doubt", "Previous doubtful place", "P", () => this.doubt(-1)),
-        add("doubt-next", "doubt ›", "Next doubtful place", "N", () => this.doubt(1)),
+        add("doubt-previous", "‹ doubt", "Previous doubtful passage", "P", () => this.doubt(-1)),
+        add("doubt-next", "doubt ›", "Next doubtful passage", "N", () => this.doubt(1)),
         below,
       ),
       element("span", { class: "gap" }),
       group(
         add("zoom-out", "−", "Zoom out", "-", () => state.view.zoom(1.6, this.anchor())),
         add("zoom-in", "+", "Zoom in", "+", () => state.view.zoom(1 / 1.6, this.anchor())),
-        add("zoom-word", "Fit", "Zoom to what is selected", "Z", () => this.zoomToSelected()),
+        add("zoom-word", "Fit", "Zoom to the selection", "Z", () => this.zoomToSelected()),
         add("zoom-all", "All", "Show the whole recording", "0", () => state.view.set(0, state.view.duration)),
       ),
       group(
         add("undo", "↶", "Undo", "Ctrl + Z", () => this.mending.step(true)),
-        add("redo", "↷", "Do again", "Ctrl + Shift + Z", () => this.mending.step(false)),
+        add("redo", "↷", "Redo", "Ctrl + Shift + Z", () => this.mending.step(false)),
         add("snap", "Snap", "Dragged edges snap to zero crossings", "G", () => this.mending.toggleSnap()),
         this.alignAgain.root,
         this.saveMenu.root,
@@ -230,7 +230,7 @@ export class Page {
     buttons.snap.setAttribute("aria-pressed", String(this.state.snaps));
     const none = doubts.length === 0;
     buttons["doubt-next"].disabled = buttons["doubt-previous"].disabled = none;
-    buttons["doubt-next"].title = none ? "No doubtful places" : `Next of ${doubts.length} doubtful places (N)`;
+    buttons["doubt-next"].title = none ? "No doubtful passages" : `Next of ${doubts.length} doubtful passages (N)`;
     document.body.dataset.samples = String(sound.hasSamples);
     this.placeCursors();
   }
@@ -248,17 +248,17 @@ export class Page {
       { keys: ["ArrowUp"], what: "From phones back to the word", group: "Move", run: () => state.select(state.selected) },
       { keys: ["Home"], what: "First word", group: "Move", run: () => state.select(state.words.order[0] ?? -1) },
       { keys: ["End"], what: "Last word", group: "Move", run: () => state.select(state.words.order[state.words.order.length - 1] ?? -1) },
-      { keys: ["n"], what: "Next doubtful place", group: "Move", run: () => this.doubt(1) },
-      { keys: ["p"], what: "Previous doubtful place", group: "Move", run: () => this.doubt(-1) },
-      { keys: ["+", "="], what: "Zoom in", group: "See", run: () => state.view.zoom(1 / 1.6, this.anchor()) },
-      { keys: ["-", "_"], what: "Zoom out", group: "See", run: () => state.view.zoom(1.6, this.anchor()) },
-      { keys: ["z"], what: "Zoom to what is selected", group: "See", run: () => this.zoomToSelected() },
-      { keys: ["0"], what: "Show the whole recording", group: "See", run: () => state.view.set(0, state.view.duration) },
-      { keys: ["PageUp"], what: "Scroll back", group: "See", run: () => state.view.scroll(-0.8 * state.view.span) },
-      { keys: ["PageDown"], what: "Scroll on", group: "See", run: () => state.view.scroll(0.8 * state.view.span) },
-      { keys: ["w"], what: "Spectrogram with a wide or narrow band", group: "See", run: () => this.changeWindow() },
-      { keys: ["d"], what: "Light or dark", group: "See", run: () => this.changeTheme() },
-      { keys: ["Escape"], what: "Forget the chosen stretch; stop", group: "See", run: () => this.escape() },
+      { keys: ["n"], what: "Next doubtful passage", group: "Move", run: () => this.doubt(1) },
+      { keys: ["p"], what: "Previous doubtful passage", group: "Move", run: () => this.doubt(-1) },
+      { keys: ["+", "="], what: "Zoom in", group: "View", run: () => state.view.zoom(1 / 1.6, this.anchor()) },
+      { keys: ["-", "_"], what: "Zoom out", group: "View", run: () => state.view.zoom(1.6, this.anchor()) },
+      { keys: ["z"], what: "Zoom to the selection", group: "View", run: () => this.zoomToSelected() },
+      { keys: ["0"], what: "Show the whole recording", group: "View", run: () => state.view.set(0, state.view.duration) },
+      { keys: ["PageUp"], what: "Scroll back", group: "View", run: () => state.view.scroll(-0.8 * state.view.span) },
+      { keys: ["PageDown"], what: "Scroll on", group: "View", run: () => state.view.scroll(0.8 * state.view.span) },
+      { keys: ["w"], what: "Wide-band or narrow-band spectrogram", group: "View", run: () => this.changeWindow() },
+      { keys: ["d"], what: "Light or dark", group: "View", run: () => this.changeTheme() },
+      { keys: ["Escape"], what: "Clear the selected stretch; stop", group: "View", run: () => this.escape() },
       { keys: ["?"], what: "Show this list", group: "Save and help", run: () => this.help.showModal() },
     ];
   }
@@ -281,7 +281,7 @@ export class Page {
 
   private doubt(step: 1 | -1): void {
     const doubt = this.state.moveToDoubt(step);
-    if (!doubt) this.say("There are no doubtful places.");
+    if (!doubt) this.say("There are no doubtful passages.");
     else this.say(`${doubt.place >= 0 ? this.state.words.list[doubt.place].text : "Region"}: ${doubt.why}`);
   }
 
@@ -307,13 +307,13 @@ export class Page {
       this.stage.root.focus({ preventScroll: true });
     };
     this.notice.append(
-      element("span", {}, `Your corrections of ${new Date(at).toLocaleString()} are back.`),
-      button("notice-discard", "Discard them", "Discard them", "", () => {
+      element("span", {}, `Your corrections of ${new Date(at).toLocaleString()} were restored.`),
+      button("notice-discard", "Discard", "Discard the corrections", "", () => {
         this.autosave.discard();
         this.state.words.undo();
         close();
       }),
-      button("notice-keep", "Keep", "Keep them", "", close),
+      button("notice-keep", "Keep", "Keep the corrections", "", close),
     );
   }
 

@@ -73,7 +73,7 @@ export class Sound {
     const { href, mime } = this.data.audio;
     this.linkedHref = href ?? "";
     if (href === null) {
-      this.trouble = "This page has no sound in it. Open the recording with “Recording”.";
+      this.trouble = "This page contains no sound. Open the recording with “Recording”.";
       return;
     }
     const inside = href === "#page-audio";
@@ -84,7 +84,7 @@ export class Sound {
     }
     this.media.src = href;
     if (location.protocol === "file:") {
-      this.unseen = `No spectrogram: a page on a disk may play the file beside it, and not read it. Open ${this.linkedName} with “Recording”.`;
+      this.unseen = `No spectrogram: a page opened from a disk may play the file beside it, but not read it. Open ${this.linkedName} with “Recording”.`;
       this.tell();
       return;
     }
@@ -121,7 +121,7 @@ export class Sound {
     const run = () =>
       void work().catch(() => {
         if (this.levels.length) this.unseen = "No spectrogram: this browser cannot decode the recording; it may still play it.";
-        else this.trouble = "This browser cannot decode the recording: it plays, and is not drawn.";
+        else this.trouble = "This browser can play the recording, but cannot decode it to draw it.";
         this.tell();
       });
     setTimeout(run, 60);
@@ -134,7 +134,7 @@ export class Sound {
     // Browsers decode at the recording's own rate first, often in stereo.
     if (4 * length * (2 * FULL_RATE + rate) > MOST_BYTES) {
       this.ogg = OggOpus.read(bytes);
-      if (!this.ogg) this.unseen = "No spectrogram: a recording of this length is drawn where it is Ogg Opus, as “ctc-align view” puts it into its page.";
+      if (!this.ogg) this.unseen = "No spectrogram: a recording of this length needs Ogg Opus, the format that “ctc-align view” stores in its page.";
       this.tell();
       return;
     }

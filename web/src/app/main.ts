@@ -120,7 +120,7 @@ async function submit(): Promise<void> {
     return;
   }
   if (!chosen.transcript && !text.trim()) {
-    said.textContent = "Choose a transcript, or write it.";
+    said.textContent = "Choose a transcript, or type it.";
     return;
   }
   const body = new FormData();
@@ -151,7 +151,7 @@ const lines = new Map<string, HTMLLIElement>();
 const jobs = new Map<string, Job>();
 
 function saidOf(job: Job): string {
-  if (job.state === "queued") return `waiting: place ${job.place ?? "…"} in the queue`;
+  if (job.state === "queued") return `waiting: position ${job.place ?? "…"} in the queue`;
   if (job.state === "running") return `${job.step}… ${job.progress ? Math.round(100 * job.progress) + " %" : ""}`;
   return job.error ?? (job.state === "done" ? clock(job.duration_s) : job.state);
 }
@@ -171,7 +171,7 @@ function showJob(job: Job): void {
   title.dir = "auto";
   const actions = made("span");
   if (job.state === "done") {
-    const look = made("button", "Look and mend", "main");
+    const look = made("button", "View and correct", "main");
     look.dataset.testid = "look";
     look.addEventListener("click", () => openItem(itemOfJob(job)));
     actions.append(look, " ");
@@ -299,7 +299,7 @@ function draw(): void {
     cell.scope = "col";
     const button = made("button", column.title + (order?.column === i ? (order.down ? " ▾" : " ▴") : ""));
     button.type = "button";
-    button.title = "Sort, the worst first";
+    button.title = "Sort, worst first";
     button.addEventListener("click", () => {
       order = { column: i, down: order?.column === i ? !order.down : true };
       arrange();
