@@ -91,7 +91,7 @@ class WorstEdge:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Boundary errors of a set of alignments; `missing` words are the reference's, `extra` ones the hypothesis's."""
+    """Boundary errors of alignments; `missing` words are only in the reference, `extra` ones only in the hypothesis."""
 
     tier: str
     both: EdgeErrors
@@ -370,7 +370,7 @@ class Comparison:
 
 
 def compare(hypothesis: Evaluation, against: Evaluation) -> Comparison:
-    """Return `hypothesis` minus `against`, both evaluated against the same reference; less error is negative.
+    """Return `hypothesis` minus `against`, both evaluated against the same reference; negative means smaller errors.
 
     Both have the same resamples of utterances, so that what makes an utterance hard for both cancels out.
 

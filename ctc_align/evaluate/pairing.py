@@ -41,7 +41,7 @@ _STRESSED = re.compile(r"[a-z]{2}[012]")
 
 @dataclass(frozen=True)
 class Options:
-    """Options of a measurement; the defaults are those of papers.
+    """Options of a measurement; the defaults are those of the literature.
 
     Raises:
         UsageError: a number outside its range.
@@ -131,7 +131,7 @@ def pair_intervals(
     reference: Sequence[Interval],
     normalised: Callable[[str], str] = normalised_label,
 ) -> Pairing:
-    """Pair two rows of intervals by the fewest edits of their labels; on ties the nearest in time pair.
+    """Pair two sequences of intervals with the fewest edits of their labels; ties go to the nearest in time.
 
     Labels are compared after `normalised`. A substitution is a pair with `mismatch`; "twenty-two" pairs with "twenty",
     "two" as one interval.
@@ -274,7 +274,7 @@ def _walked_back(rows: int, columns: int, width: int, moves: list[bytearray]) ->
 def compared_intervals(
     intervals: Sequence[Interval], tier: str, labels: Mapping[str, str] | None = None
 ) -> list[Interval]:
-    """Return the intervals that are compared: in order of time, mapped by `labels`, without silences.
+    """Return the intervals to compare: in order of time, mapped by `labels`, without silences.
 
     Phones lose case and stress marks. Stop closures merge with their bursts before labels are mapped. Without
     `labels`, phones are brought into the classes of a dictionary as by `broad_phones`.

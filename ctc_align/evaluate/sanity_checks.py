@@ -32,7 +32,7 @@ _NAMED = 3
 
 
 def find_doubts(utterances: Sequence[Pairing]) -> tuple[str, ...]:
-    """Return sentences that say why the figures of these utterances may mean nothing."""
+    """Return sentences that explain why the figures of these utterances may be meaningless."""
     doubts = [_swapped(utterances), _units(utterances)]
     if doubts[1] is None:
         doubts += [_shifted(utterances), _durations(utterances)]

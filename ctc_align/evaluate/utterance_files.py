@@ -484,7 +484,7 @@ def with_labels(alignment: AlignmentData, path: Path) -> tuple[AlignedWord, ...]
 
 
 def label_doubts(alignment: AlignmentData, words: Sequence[AlignedWord], path: Path) -> tuple[str, ...]:
-    """Return why the labels in `path` can hardly be of the recording; `words` is what `with_labels` made of them."""
+    """Return why the labels in `path` can hardly belong to the recording; `words` are the result of `with_labels`."""
     pairs = [
         Pair(_checked_interval(was), _checked_interval(word), False)
         for was, word in zip(alignment.words, words)

@@ -119,7 +119,7 @@ def from_dict(data: dict[str, Any], name: str | Path = "the JSON object") -> Ali
 
 
 def document_tiers(alignment: AlignmentData) -> tuple[str, ...]:
-    """Return the names of the tiers in the document that the transcript is; () for other transcripts."""
+    """Return the names of the tiers if the transcript is a TextGrid or an ELAN file; () for other transcripts."""
     if is_document(alignment.subtitles, TEXTGRID):
         _, names, _ = textgrid_layout(alignment.subtitles.document)
         return names
@@ -130,7 +130,7 @@ def document_tiers(alignment: AlignmentData) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class OutputFiles:
-    """The files of one alignment: `name` + extension for every format, in `out_dir`, which is made when need be.
+    """The files of one alignment: `name` + extension for every format, in `out_dir`, which is created if necessary.
 
     Args:
         force: replace files that exist.
@@ -164,7 +164,7 @@ class OutputFiles:
 
     @property
     def renamed(self) -> dict[Path, Path]:
-        """The files that are inputs, and what is written instead."""
+        """The outputs that would replace an input, each with the file that is written instead."""
         return {path: target for path, target in self._targets.items() if target != path}
 
     @property
@@ -196,7 +196,7 @@ class OutputFiles:
         written: Written | None = None,
         sound: Audio | str | None = None,
     ) -> list[Path]:
-        """Write all files whole, or none, and return their paths.
+        """Write all files completely, or none, and return their paths.
 
         JSON in which a person has fixed words is not replaced by an alignment without them: it is moved to
         NAME.hand.json, and a warning says so.
@@ -247,7 +247,7 @@ class OutputFiles:
 
 
 def check_folder(folder: Path) -> None:
-    """Raise OutputError unless a folder for outputs is one, or can be made, and can be written.
+    """Raise OutputError unless a path is a writable folder, or can be created as one.
 
     Raises:
         OSError: a path that cannot be read, such as one with too long a name.
@@ -266,7 +266,7 @@ def check_folder(folder: Path) -> None:
 def rendered(
     alignment: AlignmentData, format: str, style: StyleSource = None, sound: Audio | str | None = None
 ) -> bytes:
-    """Return the (first) file of `format` as bytes, UTF-8 where it is text: for standard output."""
+    """Return the (first) file of `format` as bytes (text as UTF-8), for standard output."""
     writer = FORMATS[format].writers[0](Style.of(alignment.config if style is None else style))
     return _encoded(writer, alignment, WritingContext(sound=sound))
 

@@ -50,7 +50,7 @@ def is_whole_label_file(path: Path) -> bool:
 
 
 def keep_aside(path: Path) -> Path:
-    """Move a file that others have changed out of the way, to NAME.hand.EXTENSION, and return where it is.
+    """Rename a file that somebody has changed to NAME.hand.EXTENSION, and return its new path.
 
     Raises:
         OutputError: it cannot be moved.
@@ -70,7 +70,7 @@ def keep_aside(path: Path) -> Path:
 
 
 def keep_corrected(path: Path) -> None:
-    """Move a file that a person has corrected out of the way, to NAME.hand.json, and warn; leave all others.
+    """Rename a file that a person has corrected to NAME.hand.json, and warn; leave all other files unchanged.
 
     Raises:
         OutputError: it cannot be moved.
@@ -91,7 +91,7 @@ _ROUNDED_S = 0.001
 
 
 def original_of(path: Path) -> Path:
-    """Return the alignment that a file of corrections was made of, by its name.
+    """Return the alignment that a file of corrections belongs to, by its name.
 
     >>> original_of(Path("a/talk.corrected (1).json")).as_posix(), original_of(Path("talk.hand-2.aligned.json")).name
     ('a/talk.json', 'talk.json')
@@ -125,7 +125,7 @@ class LatestWork:
 
 
 def latest_works(files: Iterable[Path]) -> Iterator[LatestWork]:
-    """Yield the latest work of each alignment in these files, in the order of its first file.
+    """Yield the latest version of each alignment in these files, in the order of its first file.
 
     Files belong together by their names (`original_of`), folder and utterance. Of an alignment that was corrected the
     last file to be changed goes first, of those of the same text and length as NAME.json, where that is there.
@@ -138,18 +138,18 @@ def latest_works(files: Iterable[Path]) -> Iterator[LatestWork]:
 
 
 def latest_beside(path: Path) -> LatestWork:
-    """Return the latest work of the alignment in a file, of all files in its folder."""
+    """Return the latest version of the alignment in a file, out of all files in its folder."""
     return LatestBeside().of(path)
 
 
 class LatestBeside:
-    """Finds the latest work of alignments in the folders that they are in, each of which is listed once."""
+    """Finds the latest version of alignments among the files of their folders; lists each folder only once."""
 
     def __init__(self) -> None:
         self._made: dict[Path, Mapping[Path, list[Path]]] = {}
 
     def of(self, path: Path) -> LatestWork:
-        """Return the latest work of the alignment in a file, or of the alignment that the file corrects."""
+        """Return the latest version of the alignment in a file, or of the alignment that the file corrects."""
         folder, original = path.parent, original_of(path)
         if folder not in self._made:
             self._made[folder] = _made_in(folder)
@@ -160,7 +160,7 @@ class LatestBeside:
 
 
 def _made_in(folder: Path) -> Mapping[Path, list[Path]]:
-    """Return the files of corrections in a folder by the alignments that they are of."""
+    """Return the files of corrections in a folder, by the alignments that they correct."""
     found: dict[Path, list[Path]] = {}
     try:
         names = sorted(os.listdir(folder))
@@ -174,7 +174,7 @@ def _made_in(folder: Path) -> Mapping[Path, list[Path]]:
 
 
 def _of_group(original: Path, group: list[Path]) -> Iterator[LatestWork]:
-    """Yield the latest work of files of one name; other utterances are other alignments."""
+    """Yield the latest version among files of one name; other utterances are other alignments."""
     if len(group) == 1:
         yield LatestWork(group[0])
         return
@@ -196,7 +196,7 @@ def _of_group(original: Path, group: list[Path]) -> Iterator[LatestWork]:
 
 
 def has_later_fixes(later: Path, path: Path) -> bool:
-    """Return whether a person has fixed words in one file that are not so in the other; True if one is not readable.
+    """Return whether a person has fixed words in one file but not in the other; True if one file cannot be read.
 
     What is aligned again from a file has the fixes of that file.
     """

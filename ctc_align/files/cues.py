@@ -59,7 +59,7 @@ _LATER_S = 1.0
 
 
 def clock(units: int, point: str = ".", units_per_s: int = MS_PER_S, hour_digits: int = 2) -> str:
-    """Return hours, minutes, seconds and their decimals: one for each zero of `units_per_s`.
+    """Return a time as hours, minutes, seconds and decimals, with one decimal for each zero of `units_per_s`.
 
     >>> clock(3_661_001, ","), clock(366_101, units_per_s=100, hour_digits=1)
     ('01:01:01,001', '1:01:01.01')
@@ -70,7 +70,7 @@ def clock(units: int, point: str = ".", units_per_s: int = MS_PER_S, hour_digits
 
 
 def apart(spans: Sequence[Span], end_s: float, units_per_s: float = MS_PER_S) -> list[tuple[int, int]]:
-    """Return spans in whole units, each at least one long and none over another, up to `end_s` if there is room.
+    """Return spans in whole units, each at least one unit long, not overlapping, up to `end_s` if there is room.
 
     They need not ascend; whichever is first in time is moved last.
 
@@ -94,7 +94,7 @@ def apart(spans: Sequence[Span], end_s: float, units_per_s: float = MS_PER_S) ->
 
 
 def on_frames(times_ms: Sequence[tuple[int, int]], end_s: float, frame_rate: float) -> list[tuple[int, int]]:
-    """Return times in milliseconds on the nearest frames, each at least one frame long; as they are for rate 0.
+    """Return times in milliseconds on the nearest frames, each at least one frame long; unchanged for rate 0.
 
     Args:
         times_ms: (start, end) of each cue, counted from the film's start.
@@ -133,7 +133,7 @@ def source_subtitles(alignment: AlignmentData) -> Subtitles:
 
 
 def shown_times(alignment: AlignmentData, shift_s: float, frame_rate: float) -> list[tuple[int, int]]:
-    """Return the times of all cues in milliseconds, each at least one long, none over another, inside the recording.
+    """Return the times of all cues in milliseconds, each at least 1 ms long, not overlapping, inside the recording.
 
     They ascend, but for passages that were read in another order than the file's.
     """
@@ -177,7 +177,7 @@ class _Gaps:
         self._duration_s = duration_s
 
     def between(self, before: Span | None, after: Span | None) -> Span:
-        """Return the stretch after one cue, else before another, else the whole recording."""
+        """Return the stretch after one cue, otherwise before another, otherwise the whole recording."""
         if before is not None:
             index = bisect_left(self._starts, before[1] - _SLACK_S)
             next_s = self._starts[index] if index < len(self._starts) else self._duration_s
@@ -189,7 +189,7 @@ class _Gaps:
 
 
 def spoken_words_by_cue(alignment: AlignmentData) -> list[list[AlignedWord]]:
-    """Return the aligned words of each cue; where it was cut in two in the recording, those of the longer part."""
+    """Return the aligned words of each cue; if the recording has the cue in two parts, those of the longer part."""
     aligned = [word for word in alignment.words if is_timed(word)]
     starts = [word.char_start for word in aligned]
     by_time = {id(word): index for index, word in enumerate(words_by_time(alignment))}
@@ -241,7 +241,7 @@ def _interpolated(anchors: Sequence[tuple[float, float]], at_s: float) -> float:
 
 
 def word_times(alignment: AlignmentData, words: Sequence[AlignedWord]) -> list[tuple[Span, bool]]:
-    """Return times for words in the order of their times, ascending, and whether each stands alone.
+    """Return times for words, ascending, and whether each word is shown separately.
 
     A word that nobody says stands alone if its subtitle has such words only.
     """
@@ -392,7 +392,7 @@ _TAG_CHARS = 200
 
 @dataclass(frozen=True)
 class Cue:
-    """One subtitle: lines of pieces, none of them empty, shown in [start_ms, end_ms)."""
+    """One subtitle, shown in [start_ms, end_ms): lines of pieces, none of them empty."""
 
     start_ms: int
     end_ms: int
@@ -405,13 +405,13 @@ class Cue:
 
     @property
     def speaker(self) -> str:
-        """Who says it; "" if nobody is named, or several are."""
+        """The speaker; "" if no speaker or several speakers are named."""
         speakers = {piece.speaker for line in self.pieces for piece in line if piece.speaker}
         return speakers.pop() if len(speakers) == 1 else ""
 
 
 def new_cues(alignment: AlignmentData, style: Style, *, source_lines: bool = False) -> list[Cue]:
-    """Return all words of the transcript as subtitles, in order, never overlapping, never empty, none of two speakers.
+    """Return all words of the transcript as subtitles: in order, not overlapping, not empty, one speaker in each.
 
     Names of speakers are no words of them: they are each subtitle's `speaker`. A word without times stays with its
     neighbours, or alone in a pause; a transcript without any aligned word is spread over the recording.
@@ -445,7 +445,7 @@ def _turns(row: TextRow, index: int) -> bool:
 
 
 def text_pieces(words: Sequence[AlignedWord], alignment: AlignmentData, line_columns: int) -> list[TextPiece]:
-    """Return words of the transcript, without marks of a format, as pieces of text that all have times."""
+    """Return the words of the transcript, without markup, as pieces of text that all have times."""
     text = alignment.text
     shown = words_that_are_shown([word for word in words if not _is_tag(text, word)] or words)
     words = [word for run in runs_in_time(shown) for word in run]
@@ -568,7 +568,7 @@ def _ms(seconds: float) -> int:
 
 @dataclass(frozen=True)
 class CueWord:
-    """A word of a cue, spoken in [start, end) in whole units; `is_spaced`: white space stands before it.
+    """A word of a cue, spoken in [start, end) in whole units; `is_spaced`: white space precedes the word.
 
     One that nobody says (a label, a direction) is not `is_spoken`, and its times mean nothing.
     """
@@ -591,29 +591,29 @@ class WordCue:
 
     @property
     def words(self) -> list[CueWord]:
-        """The words of all lines; white space stands before the first one of a line but the first."""
+        """The words of all lines; except in the first line, white space precedes the first word of a line."""
         return [word for line in self.lines for word in line]
 
     @property
     def spoken(self) -> list[CueWord]:
-        """The words that somebody says."""
+        """The spoken words."""
         return [word for word in self.words if word.is_spoken]
 
     @property
     def spoken_start(self) -> int:
-        """The start of the first word that somebody says, else of the cue."""
+        """The start of the first spoken word, otherwise of the cue."""
         return self.spoken[0].start if self.spoken else self.start
 
     @property
     def spoken_end(self) -> int:
-        """The end of the last word that somebody says, else of the cue."""
+        """The end of the last spoken word, otherwise of the cue."""
         return self.spoken[-1].end if self.spoken else self.end
 
 
 def word_cues(
     alignment: AlignmentData, style: Style, units_per_s: int = MS_PER_S, *, source_lines: bool = False
 ) -> list[WordCue]:
-    """Return the cues in their order, each one unit long or longer, none over another.
+    """Return the cues in order, each at least one unit long, not overlapping.
 
     `source_lines`: as `new_cues`. Words without times lie between their neighbours. Tags are left out.
     """

@@ -80,7 +80,7 @@ class _ElanTier:
 
 @dataclass
 class ElanDocument:
-    """The parts of an ELAN file that are read, and where others may be added.
+    """The parts of an ELAN file that are read, and the positions at which new ones may be added.
 
     Attributes:
         slots: id, milliseconds (None for one without a time) and offset of each time slot, in the file's order.
@@ -103,7 +103,7 @@ class ElanDocument:
         return tuple(tier.name for tier in self.tiers)
 
     def label_tiers(self) -> list[Tier]:
-        """Return the tiers with the times of their labels, those that others depend on first."""
+        """Return the tiers with the times of their labels; parent tiers come before dependent ones."""
         times = self._times()
         annotations = {annotation.id: annotation for tier in self.tiers for annotation in tier.annotations}
 
@@ -173,7 +173,7 @@ def elan_transcript(document: str, source: str) -> Transcript:
 
 
 def read_elan(document: str, name: str = "ELAN file") -> ElanDocument:
-    """Return the parts of an ELAN file; `name` is what messages call it.
+    """Return the parts of an ELAN file; `name` is its name in messages.
 
     Raises:
         InputError: it is not XML, has a document type, or is no ELAN file with times in milliseconds.

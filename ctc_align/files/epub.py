@@ -86,7 +86,7 @@ class Handlers:
 
 
 def parse_xml(data: bytes, handlers: Handlers) -> None:
-    """Read an XML document; names of HTML's entities are known, whatever its DTD says.
+    """Read an XML document; the names of HTML's entities are known, no matter what the DTD says.
 
     Raises:
         ValueError: it is not well-formed, or declares entities of its own.
@@ -121,7 +121,7 @@ def parse_xml(data: bytes, handlers: Handlers) -> None:
 
 
 def parse_html(data: bytes, handlers: Handlers) -> None:
-    """Read a page that is not XML as browsers do: what is not closed is closed by what it lies in."""
+    """Read a page that is not XML as browsers do: the end of an element also closes the open elements inside it."""
     reader = _HtmlReader(handlers)
     reader.feed(data.decode("utf-8-sig", "replace"))
     reader.close()
@@ -181,7 +181,7 @@ class _Element:
 
 @dataclass
 class BookText(Handlers):
-    """The text of a book, to which one page after the other is added, and its elements."""
+    """The text of a book and its elements, built page by page."""
 
     places: list[BookPlace] = field(default_factory=list)
     length: int = 0
@@ -200,7 +200,7 @@ class BookText(Handlers):
         return "".join(self._pieces)
 
     def add(self, href: str, cfi: str, parse: Callable[[Handlers], None]) -> None:
-        """Add a page; what is added of one that cannot be parsed is removed again.
+        """Add a page; if it cannot be parsed, remove the parts that were added.
 
         Args:
             href: of the page, in the archive.
@@ -343,7 +343,7 @@ def open_epub(data: bytes, source: str) -> Iterator[EpubArchive]:
 
 
 class SpinePage(NamedTuple):
-    """A page that is read in its turn: its id in the manifest, its name in the archive, the steps of its CFI."""
+    """A page of the spine: its id in the manifest, its name in the archive, the steps of its CFI."""
 
     id: str
     href: str
@@ -372,7 +372,7 @@ class EpubArchive:
         return posixpath.normpath(unquote(container.package))
 
     def version(self) -> str:
-        """Return the version of EPUB that the package document says, "" if it says none."""
+        """Return the EPUB version in the package document, "" if there is none."""
         return self.parsed(self.package(), _Package()).version
 
     def spine(self) -> tuple[str, list[SpinePage]]:
@@ -478,7 +478,7 @@ class _Package(Handlers):
         self._depth -= 1
 
     def pages(self, folder: str) -> list[SpinePage]:
-        """Return the pages in their order, without the contents."""
+        """Return the pages in order, without the table of contents."""
         found = []
         for id, cfi in self._spine:
             if (url := self._pages.get(id)) is not None:

@@ -83,7 +83,7 @@ def to_dict(alignment: AlignmentData, style: Style | None = None) -> dict[str, A
 
 
 def _object(alignment: AlignmentData, style: Style) -> dict[str, Any]:
-    """Return the JSON object with an iterator of its words: those of a long recording never lie in memory together."""
+    """Return the JSON object with an iterator over its words, so that long recordings need not fit into memory."""
     config = alignment.config if style.times != RECORDING else {**alignment.config, "times": RECORDING}
     time_s = partial(_written_s, style.shift_s(alignment), end_units(alignment, style))
     doubt = float(alignment.config.get("min_confidence", 0.0))
@@ -119,7 +119,7 @@ def _object(alignment: AlignmentData, style: Style) -> dict[str, Any]:
 
 
 def _word_object(word: AlignedWord, time_s: _TimeWriter, doubt: float) -> dict[str, Any]:
-    """Return the object of a word; `doubtful` is there only where it is true."""
+    """Return the object of a word; `doubtful` is present only if it is true."""
     doubtful = word.confidence is not None and word.confidence < doubt
     return {
         "text": word.text,
@@ -161,13 +161,13 @@ def _region_object(region: Region, time_s: _TimeWriter) -> dict[str, Any]:
 
 
 def _book_place_object(place: BookPlace) -> dict[str, Any]:
-    """Return where a paragraph is in its book; an id that is empty is left out."""
+    """Return the position of a paragraph in its book; an empty id is left out."""
     data = {field.name: getattr(place, field.name) for field in fields(place)}
     return {key: value for key, value in data.items() if value != ""}
 
 
 def _subtitles_object(subtitles: Subtitles) -> dict[str, Any]:
-    """Return the cues of the transcript, with the times of its file; what is empty is left out."""
+    """Return the cues of the transcript, with the times of its file; empty fields are left out."""
     cues = [
         {field.name: value for field in fields(cue) if (value := getattr(cue, field.name)) not in ("", None)}
         for cue in subtitles.cues
@@ -177,7 +177,7 @@ def _subtitles_object(subtitles: Subtitles) -> dict[str, Any]:
 
 
 def _spread(edged: AlignedWord | AlignedToken) -> dict[str, float]:
-    """Return the standard deviations of the edges, where they are known."""
+    """Return the standard deviations of the edges, if they are known."""
     both = {"start_sd_ms": edged.start_sd_ms, "end_sd_ms": edged.end_sd_ms}
     return {key: round(sd, 2) for key, sd in both.items() if finite(sd) is not None and sd is not None}
 
@@ -207,7 +207,7 @@ def _plain(value: Any) -> Any:
 
 
 class JsonWriter(Writer):
-    """The whole alignment; one word a line, so that people and diffs can read it.
+    """The whole alignment, with one word per line, so that people and diffs can read it.
 
     Everything is in it as it was: control characters and marks of direction as JSON's escapes, bytes of file names that
     are no UTF-8 as halves of surrogate pairs (`\\udcff`).
@@ -222,7 +222,7 @@ class JsonWriter(Writer):
 
 
 def json_bytes(data: Mapping[str, Any]) -> bytes:
-    """Return an alignment's JSON object as its file holds it: a word on each line.
+    """Return an alignment's JSON object in the layout of its file, with one word per line.
 
     Raises:
         ValueError: a number in it is not finite.
@@ -251,7 +251,7 @@ def _dumps(value: Any) -> str:
 
 
 def read_object(path: str | Path) -> dict[str, Any]:
-    """Return the JSON object of an alignment as the file has it.
+    """Return the JSON object of an alignment as in the file.
 
     Raises:
         InputError: the file cannot be read, is not JSON, or not of this format.
@@ -287,7 +287,7 @@ def no_number(constant: str) -> float:
 
 
 def alignment_fields(data: dict[str, Any], name: str | Path = "the JSON object") -> dict[str, Any]:
-    """Return the fields of an alignment out of the JSON object that `to_dict` made.
+    """Return the fields of an alignment from a JSON object that `to_dict` made.
 
     Times count from the start of the utterance. `name` is what error messages call the object. Fields that are not
     known are left alone: a later version may have written them.
@@ -304,7 +304,7 @@ def alignment_fields(data: dict[str, Any], name: str | Path = "the JSON object")
 
 
 class Fields:
-    """The fields of a JSON object, each taken as what it must be; `path` is its path, for messages.
+    """The fields of a JSON object, each converted to its required type; `path` is the object's path in messages.
 
     Raises:
         ValueError: it is no object, or a field is missing or something else.
@@ -324,7 +324,7 @@ class Fields:
         return self.data[key]
 
     def take(self, key: str, kind: str, convert: Callable[[Any], Item]) -> Item:
-        """Return a field as `convert` gives it; `kind` says in words what it must be."""
+        """Return a field converted by `convert`; `kind` describes the expected value in messages."""
         value = self.value(key)
         try:
             return convert(value)
@@ -548,7 +548,7 @@ def _token(token: Fields, shift_s: float) -> AlignedToken:
 
 
 def _by(item: Fields) -> str:
-    """Return who fixed a word or token; "" for nobody."""
+    """Return `HAND` if a person has fixed a word or token, otherwise ""."""
     return "" if item.data.get("by") is None else item.choice("by", (HAND,))
 
 
@@ -594,7 +594,7 @@ def fixed_name(word: AlignedWord) -> str:
 
 
 def check_fixed_words(words: Sequence[AlignedWord], text: str, duration_s: float, name: str) -> None:
-    """Raise InputError, which begins with `name`, where corrected words cannot be as they are.
+    """Raise InputError, which begins with `name`, if corrected words are impossible (overlaps, times outside …).
 
     Nothing is checked of an alignment that no person has corrected.
 

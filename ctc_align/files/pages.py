@@ -39,13 +39,13 @@ _DRAWING = threading.Lock()
 
 
 def page_object(alignment: AlignmentData) -> dict[str, Any]:
-    """Return the JSON object that a page shows: its times count from the start of the utterance, and it says so."""
+    """Return the JSON object that a page shows; its times count from the start of the utterance, as its config says."""
     config = {**alignment.config, "times": "utterance"} if "times" in alignment.config else alignment.config
     return to_dict(replace(alignment, config=config), Style())
 
 
 class HtmlWriter(Writer):
-    """A page that shows the alignment, with its recording inside, or beside it (NAME.page.ogg) where it is too large.
+    """A page that shows the alignment, with the recording inside, or if it is too large beside it (NAME.page.ogg).
 
     The sound is what was aligned where the context has it, else it is read from the recording that the alignment names.
     Where there is neither (log-probs), the page is without sound, and a warning is logged.
@@ -102,7 +102,7 @@ def _sound(alignment: AlignmentData, context: WritingContext) -> PageSound | Non
 
 
 def sound_place(page: Path, recording: str | os.PathLike[str]) -> Path:
-    """Return where the sound beside a page lies, which is never the recording itself."""
+    """Return the path of the sound beside a page, which is never the recording itself."""
     place = page.with_suffix(SOUND_EXTENSION)
     while place.exists() and os.path.exists(recording) and place.samefile(recording):
         place = place.with_suffix(SOUND_EXTENSION)
@@ -182,7 +182,7 @@ class PngWriter(Writer):
 
 
 class SvgWriter(PngWriter):
-    """The same picture in lines and outlines of letters, for print."""
+    """The same picture as vector graphics, with letters as outlines."""
 
     extension = ".svg"
     is_binary = False
@@ -217,7 +217,7 @@ def picture_sound(alignment: AlignmentData, audio: AudioLike | None = None) -> A
 
 
 def notebook_html(alignment: AlignmentData) -> str:
-    """Return what a notebook shows of an alignment: its page in a frame, with a recording of up to ten minutes inside.
+    """Return an alignment for a notebook: its page in a frame, with a recording of up to ten minutes inside.
 
     Where the recording is not there (any more) it is a table of the words. The frame may run the page's own script and
     save files, and reaches nothing of the notebook.

@@ -42,7 +42,7 @@ WORDS, TOKENS, PHONES, SENTENCES, SPEAKERS = TIERS = ("words", "tokens", "phones
 
 
 def speaker_of(name: str) -> str:
-    """Return the speaker that a tier is named after, "" if its name says what is in it.
+    """Return the speaker that a tier is named after, "" if its name describes its content.
 
     >>> speaker_of("Ann"), speaker_of("sentences"), speaker_of("Ann - words")
     ('Ann', '', 'Ann')
@@ -61,7 +61,7 @@ def is_silence(label: str) -> bool:
 
 
 def tiers_transcript(tiers: Sequence[Tier], source: str, format: str, document: str) -> Transcript:
-    """Return the labels of the tiers that are the text, by time, as a transcript with a cue for each.
+    """Return the labels of the text tiers, in order of time, as a transcript with a cue for each label.
 
     Args:
         tiers: of the document, without silence, those that others depend on first.
@@ -93,7 +93,7 @@ def tiers_transcript(tiers: Sequence[Tier], source: str, format: str, document: 
 
 
 def sentence_tiers(tiers: Sequence[Tier]) -> list[Tier]:
-    """Return the tiers whose labels are sentences; without any that with most letters, else tiers of words.
+    """Return the tiers whose labels are sentences; if there are none, that with the most letters, or tiers of words.
 
     >>> from ctc_align.types import Interval
     >>> tiers = [Tier(name, tuple(Interval(at, at + len(labels[0]), label) for at, label in enumerate(labels)))
@@ -140,7 +140,7 @@ class SpokenTier(NamedTuple):
 
 
 def wanted_tiers(style: Style, default: Sequence[str] = (WORDS, TOKENS)) -> tuple[str, ...]:
-    """Return the kinds of tiers in the style, each once, in its order.
+    """Return the kinds of tiers in the style, each once, in the order of the style.
 
     >>> wanted_tiers(Style(tiers="Sentences, phones,tokens")), wanted_tiers(Style())
     (('sentences', 'tokens'), ('words', 'tokens'))
@@ -164,18 +164,18 @@ def tiers_by_speaker(
 
 
 def speaker_names(words: Sequence[AlignedWord]) -> list[str]:
-    """Return who speaks each word: `UNNAMED` before the first name if there are several, "" if none is named."""
+    """Return the speaker of each word: `UNNAMED` before the first name if several are named, "" without names."""
     speakers = [word.speaker for word in words]
     return [speaker or UNNAMED for speaker in speakers] if len({*speakers} - {""}) > 1 else speakers
 
 
 def is_document(subtitles: Subtitles | None, format: str) -> TypeGuard[Subtitles]:
-    """Return whether a transcript is a document of tiers in a format."""
+    """Return whether a transcript is a document with tiers in a format."""
     return subtitles is not None and subtitles.format == format and bool(subtitles.cues)
 
 
 def tiers_by_source(alignment: AlignmentData, style: Style, units_per_s: int) -> list[SpokenTier]:
-    """Return tiers as `tiers_by_speaker`, for each tier of the document that the transcript is: `TIER - words`."""
+    """Return tiers as `tiers_by_speaker` does, but for each text tier of the transcript: `TIER - words`."""
     subtitles = alignment.subtitles
     assert subtitles is not None, "the transcript is a document of tiers"
     names = _cue_names(words_by_time(alignment), subtitles)
@@ -241,7 +241,7 @@ def speaker_rows(words: Sequence[AlignedWord], rows: Sequence[TimedLabel]) -> li
 
 
 def unused_names(names: Iterable[str], used: Iterable[str]) -> list[str]:
-    """Return names, each with a number behind it where another has it already.
+    """Return the names, with a number added to each name that is already taken.
 
     >>> unused_names(["Ann - words", "Ann - phones"], ["Ann", "Ann - words"])
     ['Ann - words 2', 'Ann - phones']

@@ -21,7 +21,7 @@ _TEXT_BYTES = 8
 
 
 def read_transcript(path: str | Path) -> str:
-    """Read the text of a file: as it is written, or of cues (SRT, VTT, JSON with segments) theirs, one after the other.
+    """Read the text of a file: a plain text unchanged, or its cues (SRT, VTT, JSON with segments) one after the other.
 
     "-" is standard input; a byte order mark is removed. Line ends are kept, those of subtitles are "\\n".
     `read_transcript_file` keeps the cues, too. Raises as that does.
@@ -30,7 +30,7 @@ def read_transcript(path: str | Path) -> str:
 
 
 def read_transcript_file(path: str | Path) -> Transcript:
-    """Read a transcript, a UTF-8 text, one with cues or a book, from a file or for "-" from standard input.
+    """Read a transcript (a UTF-8 text, a file with cues, or a book) from a file, or from standard input for "-".
 
     Each is recognised by its content: subtitles (SRT, VTT) by a line of two times with an arrow between them, what
     Whisper, WhisperX and NeMo write by segments in JSON, a TextGrid or an ELAN file by its first
@@ -62,7 +62,7 @@ def read_transcript_file(path: str | Path) -> Transcript:
 
 
 def require_text(text: str, source: str) -> None:
-    """Raise TranscriptError, naming `source`, where a transcript is empty or white space.
+    """Raise TranscriptError, which names `source`, if a transcript is empty or white space.
 
     >>> require_text("Yes.", "yes.txt")
     """
@@ -103,7 +103,7 @@ def parse_transcript(data: bytes, source: str) -> Transcript:
 
 
 def name_unless_object(head: bytes) -> str:
-    """Return what a file that starts with `head` is, with its article; "" if it may be an object of JSON.
+    """Return the kind of a file that starts with `head`, with an article; "" if it may be a JSON object.
 
     >>> name_unless_object(b'{"format": "ctc-align/1"'), name_unless_object(b"WEBVTT"), name_unless_object(b" ")
     ('', 'subtitles', 'an empty file')

@@ -22,7 +22,7 @@ GONE = "this output folder, or what was in it, was removed, renamed or replaced 
 
 
 class Parts:
-    """Pairs (target, part): the part is the unfinished file, at a path where nothing is yet."""
+    """Pairs (target, part): the part is the unfinished file, at an unused path."""
 
     def __init__(self, targets: Sequence[Path], folder: Path | None) -> None:
         self.target = targets[0]
@@ -44,7 +44,7 @@ class Parts:
 
 @contextmanager
 def placing(targets: Sequence[Path], folder: Path | None = None, *, sync: bool = False) -> Iterator[Parts]:
-    """Yield parts to write in the block; at its end each replaces its target.
+    """Yield the parts, which the block writes; at the end of the block each part replaces its target.
 
     After a power loss a target that was there before is the old file or the new one, both whole. A new one may be
     missing or empty, until somebody has the disk written (`write_to_disk`); with `sync` that is done here.
@@ -128,7 +128,7 @@ def _between(root: Path, folder: Path) -> list[Path]:
 
 
 def remove_file(path: Path, root: Path) -> None:
-    """Remove a file below `root` if there is one; a link itself, and nothing behind a link.
+    """Remove a file below `root` if it exists; of a link, remove the link and not its target.
 
     Raises:
         OutputError: it cannot be removed, or there is a link on the way.
@@ -150,7 +150,7 @@ def remove_tree(path: Path) -> None:
 
 
 def write_to_disk(root: Path, names: Sequence[str]) -> None:
-    """Have files below `root`, and the folders that they are in, survive a loss of power.
+    """Flush files below `root`, and their folders, to disk, so that they survive a power failure.
 
     Where the system can, by one call for its whole file system: a call for each of many small files would take longer
     than making them.
@@ -170,7 +170,7 @@ def write_to_disk(root: Path, names: Sequence[str]) -> None:
 
 
 def sync_file_system(path: Path) -> bool:
-    """Write all of a path's file system to its disk (`syncfs` of Linux); return False if there is no such call.
+    """Flush the whole file system of a path to disk (`syncfs` on Linux); return False if there is no such call.
 
     Raises:
         OSError: the disk cannot be written.
@@ -194,7 +194,7 @@ def sync_file_system(path: Path) -> bool:
 
 
 def sync_file(path: Path) -> None:
-    """Write a file to its disk; its name is its folder's."""
+    """Flush a file to disk; its name is flushed with its folder."""
     file = os.open(path, os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_NOFOLLOW", 0))
     try:
         os.fsync(file)
@@ -203,7 +203,7 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Write the names in a folder to its disk, as far as the system does that."""
+    """Flush the names in a folder to disk, if the system supports it."""
     with suppress(OSError):
         file = os.open(path, os.O_RDONLY)
         try:

@@ -67,7 +67,7 @@ def _as_its_default(value: Any, default: Any) -> Any:
 
 @dataclass(frozen=True)
 class WritingContext:
-    """Things around an alignment that a format may need.
+    """Data beside the alignment that a format may need.
 
     Args:
         path: the file that is written; None: standard output, or bytes in memory.
@@ -85,7 +85,7 @@ NO_CONTEXT = WritingContext()
 
 
 class Writer:
-    """One format: its `extension`, with the dot, and `write`; opening files is not its business.
+    """One format: its `extension`, with the dot, and `write`; the caller opens the file.
 
     A binary format, or one that needs the sound, overrides `write_bytes` and not `write`.
     """
@@ -148,7 +148,7 @@ def words_by_time(alignment: AlignmentData) -> list[AlignedWord]:
 
 
 def runs_in_time(words: Sequence[AlignedWord]) -> list[list[AlignedWord]]:
-    """Return words as runs, in which text and time go on together, by time.
+    """Return the words as runs, in order of time; within a run, text and time ascend together.
 
     A run ends where the next word of the text is not the next one in time. Words without times stay with the word
     before them, names of speakers with the word after them.
@@ -177,9 +177,9 @@ def runs_in_time(words: Sequence[AlignedWord]) -> list[list[AlignedWord]]:
 
 
 def words_that_are_shown(words: Sequence[AlignedWord]) -> list[AlignedWord]:
-    """Return the words without those that are not in the recording, and what is written among these.
+    """Return the words without those that are missing from the recording, and without unspoken words between these.
 
-    Unspoken words stay with the words on both sides, the name of a speaker with the word after it.
+    An unspoken word is kept if a word beside it is kept, the name of a speaker only if the word after it is kept.
     """
     if all(word.status != SKIPPED for word in words):
         return list(words)
@@ -201,7 +201,7 @@ def words_that_are_shown(words: Sequence[AlignedWord]) -> list[AlignedWord]:
 
 
 def is_timed(word: AlignedWord) -> bool:
-    """Return whether a word has times."""
+    """Return whether the word has times."""
     return word.status == ALIGNED and word.start_s is not None and word.end_s is not None
 
 
