@@ -156,7 +156,7 @@ def score(
     transcripts: Transcripts = None,
     *,
     text: list[str] | None = setting(
-        None, "A transcript itself, counted after the files; may be repeated.", metavar="TEXT"
+        None, "A transcript as text, in addition to the files; may be repeated.", metavar="TEXT"
     ),
     format: str | None = setting(
         None, "How results are printed.", choices=("table", "tsv", "jsonl"), shown="a table on a terminal, else tsv"

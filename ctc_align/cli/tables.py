@@ -246,7 +246,7 @@ def print_summary(summary: Summary, file: TextIO | None = None, of: int | None =
     if summary.most_skipped:
         console.print(_ranking("most words not in the recording, percent", summary.most_skipped, "skipped_percent", 1))
     if summary.doubtful:
-        console.print(_ranking("least sure, confidence", summary.doubtful, "least_confidence"))
+        console.print(_ranking("lowest confidence", summary.doubtful, "least_confidence"))
     if summary.slowest:
         console.print(_ranking("slowest, seconds", summary.slowest, "seconds"))
 
@@ -295,7 +295,7 @@ def _gaps_table(gaps: list[dict[str, Any]]) -> Any:
     """Return the stretches of texts that no recording reads, those of most words, in the order of the text."""
     from rich.text import Text
 
-    table = figures_table("text that is in no recording", "where", "words", fold=True)
+    table = figures_table("passages that no recording reads", "where", "words", fold=True)
     table.columns[1].justify, table.columns[1].no_wrap, table.columns[1].overflow = "left", False, "fold"
     longest = sorted(gaps, key=lambda gap: -(gap["words"] or 0))
     for gap in (gap for gap in gaps if gap in longest[:_MOST_GAPS]):
@@ -370,9 +370,9 @@ def print_comparison(comparison: Comparison, names: tuple[str, str]) -> None:
 def _verdict(comparison: Comparison) -> str:
     mae = comparison.edges["both"]["mae_ms"]
     if mae.difference is None or mae.ci95 is None:
-        return "one utterance says nothing about how sure the difference is"
+        return "no interval of the difference: there is only one utterance"
     if not mae.is_clear:
-        return "the mean absolute errors differ by no more than chance may do (95 % interval over utterances)"
+        return "the difference of the mean absolute errors may be due to chance (95 % interval over utterances)"
     which = "smaller" if mae.difference < 0 else "larger"
     return f"the mean absolute error of HYPOTHESIS is {which} than that of --against (95 % interval over utterances)"
 

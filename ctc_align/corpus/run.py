@@ -290,14 +290,14 @@ def _check(run: CorpusRun) -> None:
     if not 0 <= run.shard.index < run.shard.count:
         raise UsageError(f"--shard: expected I/N with I from 0 to N - 1, got {run.shard.index}/{run.shard.count}")
     if os.path.isdir(run.source) and os.path.isdir(run.out_dir) and os.path.samefile(run.source, run.out_dir):
-        raise UsageError(f"--out-dir {run.out_dir}: is the corpus itself; give another folder (it may lie in this one)")
+        raise UsageError(f"--out-dir {run.out_dir}: is the corpus itself; give another folder (or one inside it)")
     if run.log_probs is not None:
         run.log_probs.check()
         if run.outputs.cut or "lhotse" in run.outputs.manifests:
             raise UsageError("--cut-audio and --manifest lhotse need the sound, and this is a run over log-probs")
     if run.text and run.settings.match == "exact":
         raise UsageError(
-            f"--text {run.text}: each recording reads a part of it, and --match exact wants all of it read"
+            f"--text {run.text}: each recording reads a part of it, and --match exact needs all of it to be read"
         )
     if run.backend not in BACKENDS:
         raise UsageError(f"--backend: expected one of {', '.join(BACKENDS)}, got {run.backend}")

@@ -154,7 +154,7 @@ class JobQueue:
         """Take a place, before anything of a request is read; `leave` gives it back.
 
         Raises:
-            RefusedError: 503, all places are taken, or the server is ending.
+            RefusedError: 503, the queue is full, or the server is stopping.
         """
         with self._changed:
             if self._stopping:
@@ -162,7 +162,7 @@ class JobQueue:
             if self._taken >= self.limits.places:
                 raise RefusedError(
                     503,
-                    f"all {self.limits.places} places of the queue are taken; try again in {RETRY_S} s",
+                    f"the queue is full ({self.limits.places} requests); try again in {RETRY_S} s",
                     {"Retry-After": str(RETRY_S)},
                 )
             self._taken += 1
@@ -317,7 +317,7 @@ class JobQueue:
 
     @staticmethod
     def _ending() -> RefusedError:
-        return RefusedError(503, "the server is ending", {"Retry-After": str(RETRY_S)})
+        return RefusedError(503, "the server is stopping", {"Retry-After": str(RETRY_S)})
 
 
 class ModelWorker(threading.Thread):

@@ -13,21 +13,21 @@ _REFUSALS = {
     "400": "a part is missing, unknown or has a wrong value",
     "401": "a token is needed",
     "403": "a page of another site asks for a change",
-    "404": "there is nothing of this name",
+    "404": "nothing has this name",
     "408": "the recording, or the JSON, did not arrive in time",
-    "409": "not in this state: a job that is not done, or was cancelled; or corrections of something else",
+    "409": "a conflict: the job is not done, or was cancelled; or the corrections belong to another alignment",
     "413": "too large, or too long",
     "415": "not a form, or a file that is not a transcript",
     "421": "a Host header that is not this server's",
     "422": "the recording or the transcript cannot be used",
-    "503": "all places of the queue are taken (Retry-After says when to come again), or the server is ending",
+    "503": "the queue is full (Retry-After says when to try again), or the server is stopping",
 }
 _FORM_REFUSALS = ("400", "401", "403", "408", "413", "415", "422", "503")
-_ALIGNMENT = "an alignment in the format that was asked for; see ctc_align/files/ctc-align-1.schema.json for json"
+_ALIGNMENT = "an alignment in the requested format; see ctc_align/files/ctc-align-1.schema.json for json"
 _FORMAT = {
     "name": "format",
     "in": "query",
-    "description": "of the answer; json by default",
+    "description": "format of the response; json by default",
     "schema": {"type": "string"},
 }
 
@@ -39,18 +39,18 @@ def api_description() -> dict[str, Any]:
         "info": {
             "title": "ctc-align",
             "version": __version__,
-            "description": "Aligns speech with its transcript, and scores transcripts, with one model that is loaded.",
+            "description": "Aligns speech with its transcript, and scores transcripts, with the loaded model.",
         },
         "paths": {
-            "/align": {"post": _form("Align a recording; the answer is the alignment", "align", _ALIGNMENT)},
+            "/align": {"post": _form("Align a recording and return the alignment", "align", _ALIGNMENT)},
             "/score": {"post": _form("Score transcripts of a recording, best first", "score", "their figures, ranked")},
-            "/models": {"get": _operation("The model that is loaded, formats and limits", "the model")},
+            "/models": {"get": _operation("The loaded model, the formats and the limits", "the model")},
             "/health": {"get": _operation("Whether the server works, and how busy it is; needs no token", "it works")},
             **_job_paths(),
             **_folder_paths(),
             "/": {"get": _operation("The app", "a page", "text/html")},
             "/docs": {"get": _operation("This description for people", "a page", "text/html")},
-            "/openapi.json": {"get": _operation("This description", "an object of OpenAPI")},
+            "/openapi.json": {"get": _operation("This description", "an OpenAPI document")},
         },
         "components": {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
@@ -67,14 +67,14 @@ def api_description() -> dict[str, Any]:
 
 
 def _job_paths() -> dict[str, Any]:
-    made = _form("Take a recording to align, and answer at once", "align", "the job: its id, state and place")
+    made = _form("Start a job that aligns a recording, and return at once", "align", "the job: id, state and place")
     made["responses"]["202"] = made["responses"].pop("200")
     one = [_path_parameter("id", "of the job")]
     return {
-        "/jobs": {"post": made, "get": _operation("All jobs that are kept", "the jobs")},
+        "/jobs": {"post": made, "get": _operation("All stored jobs", "the jobs")},
         "/jobs/{id}": {
             "parameters": one,
-            "get": _operation("State, step, progress and place in the queue (from 1)", "the job", refusals=("404",)),
+            "get": _operation("State, step, progress and position in the queue (from 1)", "the job", refusals=("404",)),
             "delete": _operation("Cancel, and remove recording and result", "the job's state", refusals=("404",)),
         },
         "/jobs/{id}/alignment": {
@@ -95,24 +95,24 @@ def _job_paths() -> dict[str, Any]:
         },
         "/jobs/{id}/audio": {
             "parameters": one,
-            "get": _operation("The recording; ranges of bytes, too", "the file", "audio/*", ("404", "409")),
+            "get": _operation("The recording, with byte ranges", "the file", "audio/*", ("404", "409")),
         },
     }
 
 
 def _folder_paths() -> dict[str, Any]:
-    one = [_path_parameter("id", "path below the folder without .json; may hold /")]
+    one = [_path_parameter("id", "path below the folder without .json; may contain /")]
     return {
         "/api/alignments": {"get": _operation("Figures of all alignments of the folder, worst first", "the rows")},
         "/api/alignments/{id}": {
             "parameters": one,
             "get": _operation("An alignment of the folder", _ALIGNMENT, refusals=("400", "404", "422"), more=[_FORMAT]),
-            "put": _saving("Save a corrected alignment; the first one stays as NAME.before.json"),
+            "put": _saving("Save a corrected alignment; the first version is kept as NAME.before.json"),
         },
         "/api/realign/{id}": {"parameters": one, "post": _realigning()},
         "/api/audio/{id}": {
             "parameters": one,
-            "get": _operation("The recording of an alignment; ranges, too", "the file", "audio/*", ("404", "422")),
+            "get": _operation("The recording, with byte ranges", "the file", "audio/*", ("404", "422")),
         },
         "/view/{id}": {
             "parameters": one,

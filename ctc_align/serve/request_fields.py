@@ -20,14 +20,14 @@ from ctc_align.types import Transcript
 SETTINGS = {field.name: field for field in dataclasses.fields(Settings) if field.metadata["api"]}
 """Settings that a request may have: none that names a file, loads another model or changes how it listens."""
 FIELDS = {
-    "text": "the transcript itself, UTF-8; for /score it may be repeated",
-    "format": "of the answer; for /align",
-    "utterance": "name of the recording in the outputs; by default the name of its file",
+    "text": "the text of the transcript, UTF-8; for /score it may be repeated",
+    "format": "format of the response; for /align",
+    "utterance": "name of the recording in the outputs; by default the name of the file",
     "model": "must be the model that the server has loaded",
 }
 PARTS = {
     "audio": "the recording or video, a file in any format that `ctc-align` reads",
-    "transcript": "the transcript as a file, in place of text: plain text, SRT, VTT, TextGrid, ELAN, JSON or EPUB",
+    "transcript": "the transcript as a file, instead of `text`: plain text, SRT, VTT, TextGrid, ELAN, JSON or EPUB",
 }
 MODEL_SETTINGS = ("language",)
 """Those that some models look at when they are loaded."""

@@ -83,7 +83,7 @@ MISTAKES = [
     ("talk.wav broken.epub", 1, "broken.epub: expected META-INF/container.xml in the book", "get it again"),
     ("corpus folder --text none.txt --out-dir out", 2, "--text none.txt: expected a file, no such file"),
     ("corpus train.jsonl --text talk.txt --out-dir out", 2, "train.jsonl: expected a folder of recordings that read"),
-    ("corpus folder --text talk.txt --match exact --out-dir out", 2, "--match exact wants all of it read"),
+    ("corpus folder --text talk.txt --match exact --out-dir out", 2, "--match exact needs all of it to be read"),
     ("corpus folder --text empty.txt --out-dir out", 1, "--text empty.txt: the transcript is empty"),
     ("score talk.wav --text talk.txt", 2, "--text talk.txt: is a file; give it as TRANSCRIPT"),
     ("paper.pdf talk.wav", 2, "these look swapped; did you mean: ctc-align talk.wav paper.pdf"),

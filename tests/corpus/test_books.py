@@ -101,7 +101,7 @@ def test_each_recording_gets_its_part_and_what_none_reads_is_told(book, capsys):
         ("lost words here", "alpha", "beta", 3),
         ("The End", "beta", None, 2),
     ]
-    assert "text that is in no recording" in told
+    assert "passages that no recording reads" in told
     assert "lost words here" in told
     parts = {line.id: (line.result.book, line.result.part) for line in read_lines(Path("out/journal.jsonl"))}
     assert parts["alpha"] == (str(book / "book.txt"), (13, 32))

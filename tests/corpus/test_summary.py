@@ -189,7 +189,7 @@ def test_words_are_marked_counted_and_told(corpus: Corpus, tmp_path: Path, capsy
     assert corpus("good.jsonl", "--min-confidence", 0.999) == 3
     told = capsys.readouterr().err
     assert "utterances in doubt" in told
-    assert "least sure, confidence" in told
+    assert "lowest confidence" in told
     files = {name: json.loads((tmp_path / "out" / f"{name}.json").read_text("utf-8")) for name in ("u0", "u1", "u2")}
     assert [marks(data) for data in files.values()] == [[True, True], [True], [True]]
     found = runs.summary(tmp_path / "out")

@@ -75,7 +75,7 @@ def test_every_line_that_is_of_no_use_is_named(tmp_path):
     found, refused = read(root)
     assert [utterance.id for utterance in found] == ["ok"]
     expected = {2: "no transcript", 3: "empty", 4: "r9", 5: "shell pipe", 6: "after the start", 7: "got 'nan'"}
-    expected |= {8: "0 or more", 9: "behind the utterance", 10: "segments, line 1 has it", 11: "UTF-8", 12: "channel"}
+    expected |= {8: "0 or more", 9: "after the utterance", 10: "segments, line 1 has it", 11: "UTF-8", 12: "channel"}
     places = {f"segments, line {line}": words for line, words in expected.items()}
     places |= {"text, line 11": "no audio", "text, line 12": "text, line 1 has it already", "text, line 13": "UTF-8"}
     require_reasons(refused, places | {"wav.scp, line 3": "wav.scp, line 1 has it already"})

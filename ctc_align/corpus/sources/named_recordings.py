@@ -86,8 +86,8 @@ def find_recording(alignment: AlignmentData, json_path: Path, given: str = "") -
     where = f"in {given}" if given else f"there, or beside {json_path}"
     name = alignment.audio if ends else json_path.stem
     raise UsageError(
-        f"{json_path}: its recording {name!r} is not {where}; give it with --audio PATH, or delete this JSON where "
-        "it is an old one, of a recording that has another name now"
+        f"{json_path}: its recording {name!r} is not {where}; give it with --audio PATH, or delete this JSON if "
+        "it is old and its recording has another name now"
     )
 
 

@@ -426,7 +426,7 @@ def folders_below(root: str, exclude: Sequence[str] = ()) -> Iterator[Folder]:
             continue
         here = (status.st_dev, status.st_ino)
         if here in above:
-            logger.warning("%s: the link leads back to a folder that it lies in; it is not followed", printable(path))
+            logger.warning("%s: the link leads back to a folder that contains it; it is not followed", printable(path))
             continue
         if below and _is_of_a_run(names):
             continue
@@ -636,7 +636,7 @@ def _segment(rest: str, recordings: _LineIndex) -> dict[str, Any]:
     """Return audio, offset and duration of `recording start end [channel]`; an end of -1 is the recording's."""
     words = _SPACE.split(rest)
     if len(words) not in (3, 4):
-        raise InputError(f"expected utterance, recording, start and end, got {shown(rest)} behind the utterance")
+        raise InputError(f"expected utterance, recording, start and end, got {shown(rest)} after the utterance")
     start_s = checked_seconds(parsed_number(words[1]), "the start")
     fields: dict[str, Any] = {"offset_s": start_s}
     if parsed_number(words[2]) != -1:
