@@ -58,7 +58,7 @@ def confidences(
     calibration: Calibration,
     network: ConfidenceNetwork | None = None,
 ) -> tuple[list[float], list[float], bool]:
-    """Return confidences by the network or the calibration where edges have spreads, else by the spikes alone.
+    """Return confidences by the network or the calibration if edges have spreads, otherwise by the spikes alone.
 
     Args:
         emissions: of the utterance.
@@ -128,7 +128,7 @@ def geometric_means(confidence: np.ndarray, begins: Sequence[int]) -> list[float
 
 
 def word_begins(tokens: Tokens) -> tuple[np.ndarray, np.ndarray]:
-    """Return the indices (L,) of tokens that belong to words, and where each word begins among these (W + 1,)."""
+    """Return the indices (L,) of tokens that belong to words, and the index at which each word begins (W + 1,)."""
     words, spoken = np.asarray(tokens.words), spoken_indices(tokens)
     return spoken, np.append(np.flatnonzero(np.diff(words[spoken], prepend=-1)), len(spoken))
 
@@ -185,7 +185,7 @@ def sound_fits(emissions: Emissions, tokens: Tokens, edges: Spans, spread: float
 def fit_of_sounds(
     states: torch.Tensor | TensorOnDisk, sounds: np.ndarray, first: np.ndarray, last: np.ndarray, parts: int
 ) -> np.ndarray:
-    """Return (L,) the nats by which each sound's best part fits worse than the best state, a mean over its frames.
+    """Return (L,) the nats by which each sound's best part scores below the best state, averaged over its frames.
 
     Args:
         states: (T, K) scores.

@@ -141,7 +141,7 @@ def hardly_heard(words: Sequence[AlignedWord]) -> bool:
 
 
 def mostly_likely(words: Sequence[AlignedWord]) -> bool:
-    """Return whether at least half of the words with a confidence are likely where they were put."""
+    """Return whether at least half of the words with a confidence are likely at their positions."""
     chances = [word.confidence for word in words if word.confidence is not None]
     return 2 * sum(chance > UNLIKELY for chance in chances) >= len(chances)
 
@@ -211,7 +211,7 @@ def _unlikely_runs(words: Sequence[AlignedWord]) -> list[tuple[int, int]]:
 
 
 def _region(run: Sequence[tuple[int, AlignedWord]]) -> Region:
-    """Return the region of words in a row, each with its number in the transcript, from 1."""
+    """Return the region of consecutive words, each with its number in the transcript, from 1."""
     (first, begin), (last, end) = run[0], run[-1]
     spoken_s = sum((word.end_s or 0.0) - (word.start_s or 0.0) for _, word in run)
     named = f"words {first}–{last}"
@@ -224,7 +224,7 @@ def _region(run: Sequence[tuple[int, AlignedWord]]) -> Region:
 
 
 def _skipped_regions(words: Sequence[AlignedWord]) -> list[Region]:
-    """Return the regions of words in a row that are skipped; their times are those between the words around them."""
+    """Return the regions of consecutive skipped words; their times are those between the words around them."""
     regions: list[Region] = []
     run: list[int] = []
     before_s: float | None = 0.0
@@ -378,7 +378,7 @@ music."""
 
 @dataclass(frozen=True)
 class SoundKinds:
-    """The tokens and the silence that are heard in a recording, and by them the kind of sound of a stretch of it.
+    """The tokens and the silence that are heard in a recording, which determine the kind of sound of a stretch.
 
     Attributes:
         frame_shift_s: of a frame.

@@ -49,7 +49,7 @@ def prepared_word_tokens(words: Words, tokenizer: Tokenizer, settings: Settings)
 
 
 def check_word_tokens(word_tokens: Sequence[WordTokens], emissions: Emissions, settings: Settings, name: str) -> None:
-    """Check that a transcript can be aligned; `name` is what the message calls it.
+    """Check that a transcript can be aligned; `name` is its name in the message.
 
     Raises:
         TranscriptError: the vocabulary has nothing for any of its words; the message names letters and script.
@@ -183,7 +183,7 @@ def leave_out_unspoken(
 def passage_gains(
     emissions: Emissions, words: Words, word_tokens: Sequence[WordTokens], separator: int | None, backend: str = "auto"
 ) -> KernelSteps[list[tuple[OptionalWords, float]]]:
-    """Return by how many nats per token the audio is likelier with each passage than without it.
+    """Return the gain of each passage: the nats per token by which the audio is likelier with it than without.
 
     Arguments as `leave_out_unspoken`.
 

@@ -73,7 +73,7 @@ _NAMED = 6
 
 @dataclass(frozen=True)
 class Stretch:
-    """Words `first` to `last` (exclusive) of a transcript, and the time (begin_s, end_s) that there is for them."""
+    """Words `first` to `last` (exclusive) of a transcript, and the time (begin_s, end_s) that is available for them."""
 
     first: int
     last: int
@@ -82,7 +82,7 @@ class Stretch:
 
 @dataclass(frozen=True)
 class PlacedTokens:
-    """Tokens of words that follow each other, with their spikes and edges, in frames of the recording.
+    """Tokens of consecutive words, with their spikes and edges, in frames of the recording.
 
     Attributes:
         tokens: without separators; `words` are indices into the transcript.
@@ -198,7 +198,7 @@ class _Realignment:
         return self.word_tokens[stretch.first : stretch.last]
 
     def _frames(self, stretch: Stretch) -> tuple[int, int]:
-        """Return the frames of a stretch: those that lie mostly in it."""
+        """Return the frames that lie mostly in a stretch."""
         emissions, frames = self.inputs.emissions, len(self.inputs.emissions.log_probs)
         first, last = (min(max(round(frames_of(edge_s, emissions)), 0), frames) for edge_s in stretch.room_s)
         is_last = stretch.room_s[1] >= duration_of(emissions) - SLACK_S
@@ -416,7 +416,7 @@ class _Realignment:
 
 
 def _only_run(islands: Sequence[Island] | None, word_tokens: Sequence[WordTokens]) -> tuple[int, int] | None:
-    """Return the words (first, last exclusive) that are heard, if they follow each other and nothing else is said."""
+    """Return the words (first, last exclusive) that are heard, if they are consecutive and nothing else is said."""
     if islands is None or len(islands) != 1 or islands[0].wildcards.any():
         return None
     first, last = int(islands[0].words[0]), int(islands[0].words[-1]) + 1
@@ -439,7 +439,7 @@ def edges_in_frames(tokens: Sequence[AlignedToken], emissions: Emissions) -> Spa
 
 
 def in_a_row(pieces: Sequence[PlacedTokens], *, has_spreads: bool) -> tuple[Tokens, Spans, Spans]:
-    """Return the tokens of pieces, at least one, in a row, their spikes and their edges.
+    """Return the concatenated tokens of one or more pieces, their spikes and their edges.
 
     `has_spreads` says whether edges of this model may have any.
     """
@@ -466,7 +466,7 @@ def in_a_row(pieces: Sequence[PlacedTokens], *, has_spreads: bool) -> tuple[Toke
 
 
 def settled(pieces: Sequence[PlacedTokens], edges: Spans, shortest_frames: np.ndarray, *, by_path: bool) -> Spans:
-    """Return edges with the fixed ones as they were, and the others in order between them.
+    """Return edges with the fixed ones unchanged, and the others in order between them.
 
     Where there is no pause between a fixed edge and its neighbour, they share the edge.
 
@@ -505,7 +505,7 @@ def _in_room(start: np.ndarray, end: np.ndarray, begin: float, finish: float) ->
 
 
 def words_in_room(words: Sequence[AlignedWord], room_s: tuple[float, float], frame_shift_s: float) -> list[AlignedWord]:
-    """Return words that were placed in whole frames, their times ascending within the room."""
+    """Return words that were aligned in whole frames, with ascending times within the available time."""
     tokens = [token for word in words for token in word.tokens]
     if not tokens:
         return list(words)
@@ -533,7 +533,7 @@ def _timed_by(word: AlignedWord, tokens: Sequence[AlignedToken]) -> AlignedWord:
 
 
 def with_fixed(words: Sequence[AlignedWord], corrected: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
-    """Return the words, the hand-corrected ones as they were: times and tokens to the bit, confidences as they are now.
+    """Return the words; hand-corrected ones keep times and tokens to the bit, and get their new confidences.
 
     Labels of a person that the model lacks have the confidence of their word.
     """
@@ -550,7 +550,7 @@ def with_fixed(words: Sequence[AlignedWord], corrected: Sequence[AlignedWord]) -
 
 
 def _fixed(word: AlignedWord, was: AlignedWord) -> AlignedWord:
-    """Return a hand-corrected word; tokens that were not known are those that were placed in it."""
+    """Return a hand-corrected word; if its tokens were unknown, it gets those that were aligned in it."""
     assert was.start_s is not None
     assert was.end_s is not None
     tokens = list(word.tokens)
@@ -575,7 +575,7 @@ def _fixed(word: AlignedWord, was: AlignedWord) -> AlignedWord:
 
 
 def _within(word: AlignedWord, begin_s: float | None, end_s: float | None) -> AlignedWord:
-    """Return a word that begins and ends where it may, to the bit: frames were rounded."""
+    """Return a word limited to its available time, to the bit, because frames were rounded."""
     tokens: list[AlignedToken] = list(word.tokens)
     if begin_s is not None:
         tokens[0] = replace(tokens[0], start_s=max(tokens[0].start_s, begin_s))
@@ -588,7 +588,7 @@ def _within(word: AlignedWord, begin_s: float | None, end_s: float | None) -> Al
 
 
 def corrected_words(alignment: AlignmentData, settings: Settings, name: str) -> Words:
-    """Return the words of an alignment, said as the text that it has now is said.
+    """Return the words of an alignment with the pronunciations of its present text.
 
     They are divided as in the alignment, which a person may have done in another way than the text is split. Words that
     were found not to be spoken, of their `kind`, stay so.
@@ -636,7 +636,7 @@ def recording_of(
 
 
 def text_of(alignment: AlignmentData) -> Transcript:
-    """Return the transcript of an alignment, as if it were read from its file."""
+    """Return the transcript of an alignment, as if read from its file."""
     return Transcript(alignment.text, alignment.subtitles, alignment.places)
 
 

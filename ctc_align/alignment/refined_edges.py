@@ -78,7 +78,7 @@ _SMALLEST_POWER = 1e-10
 
 
 def refine_edges(emissions: Emissions, tokens: Tokens, drawn: Spans, network: EdgeNetwork) -> KernelSteps[Spans]:
-    """Return the edges of all tokens where a network of edges puts them, with their standard deviations.
+    """Return the edges of all tokens, refined by the edge network, with their standard deviations.
 
     Args:
         emissions: with their sound.
@@ -110,7 +110,7 @@ def refine_edges(emissions: Emissions, tokens: Tokens, drawn: Spans, network: Ed
 
 @dataclass(frozen=True, eq=False)
 class EdgeChances:
-    """A request for the network's chances (E, PLACES) float64 of the edges [first, last) of an utterance."""
+    """A request for the network's probabilities (E, PLACES) float64 of the edges [first, last) of an utterance."""
 
     scene: EdgeScene
     first: int
@@ -152,7 +152,7 @@ def medians_of(chances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _quantile(passed: np.ndarray, share: float) -> np.ndarray:
-    """Return where rising chances (E, P + 1) pass a share, on the lines between them."""
+    """Return where cumulative probabilities (E, P + 1) pass a share, by linear interpolation."""
     after = np.maximum((passed >= share).argmax(1), 1)
     row = np.arange(len(passed))
     before = passed[row, after - 1]
@@ -235,7 +235,7 @@ def utterance_sounds(tokens: Tokens) -> tuple[np.ndarray, np.ndarray, np.ndarray
 
 @dataclass(frozen=True, eq=False)
 class EdgeScene:
-    """An utterance, and the edges that a network will draw.
+    """An utterance, and the edges that a network will refine.
 
     Attributes:
         emissions: with their sound.
@@ -389,7 +389,7 @@ def _side_scores(
 
 
 def edges_out_of_pauses(emissions: Emissions, tokens: Tokens, drawn: Spans) -> Spans:
-    """Return the edges of all tokens, those of words beside a pause at most `HELD_S` from where the sound is.
+    """Return the edges of all tokens; those beside a pause are at most `HELD_S` from the sound of their word.
 
     Args:
         emissions: with their sound.
@@ -419,7 +419,7 @@ def edges_out_of_pauses(emissions: Emissions, tokens: Tokens, drawn: Spans) -> S
 
 
 def _quiet_s(audio: Audio, edge_s: float, pause_s: float, most_s: float) -> float:
-    """Return how many seconds of a word are quiet, from its edge on.
+    """Return the seconds of quiet in a word, counted from its edge.
 
     Args:
         audio: the whole recording.

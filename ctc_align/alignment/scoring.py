@@ -72,7 +72,7 @@ class Scored:
 def score_transcript(
     emissions: Emissions, text: str, index: int, tokenizer: Tokenizer, settings: Settings, backend: str = "auto"
 ) -> KernelSteps[Scored]:
-    """Score one transcript of an audio, without rank and posterior; `error` says why one cannot be scored.
+    """Score one transcript of an audio, without rank and posterior; its `error` says why it cannot be scored.
 
     Args:
         emissions: of the audio.

@@ -41,7 +41,7 @@ MIN_SD_FRAMES = 0.3
 
 @dataclass(frozen=True, eq=False)
 class SpokenTokens:
-    """The sounds of one utterance, and where they are, exactly or nearly.
+    """The sounds of one utterance, and their exact or approximate positions.
 
     Attributes:
         states: (T, K) scores of the segmentation states; log-probs of the classes where there is a `blank`.
@@ -94,7 +94,7 @@ def segmented_sounds(emissions: Emissions, tokens: Tokens, spans: Spans) -> tupl
 def segment(
     emissions: Emissions, tokens: Tokens, spikes: Spans, band_frames: int, backend: str = "auto"
 ) -> KernelSteps[Spans | None]:
-    """Segment by the states `emissions.states` (T, K): parts of each token in a row, the last state is silence.
+    """Segment by the states `emissions.states` (T, K): consecutive parts of each token; the last state is silence.
 
     Args:
         emissions: with states; with P parts a token, the k-th token that is not the blank (from 0) has the states k * P
@@ -253,7 +253,7 @@ class EdgeWindow:
 
     @property
     def last(self) -> int:
-        """The sound after the last one whose edges are wanted."""
+        """The sound after the last one whose edges are requested."""
         return min(self.first + WINDOW_TOKENS, len(self.sounds.sounds))
 
     @property
@@ -268,7 +268,7 @@ class EdgeWindow:
 
     @property
     def frames(self) -> tuple[int, int]:
-        """From where the sound before the window ends to where the next one begins: pauses at its ends included."""
+        """The frames between the sounds before and after the window, including pauses at its ends."""
         spans = self.sounds.spans
         begin = int(spans.end[self.low - 1]) if self.low else 0
         end = int(spans.start[self.high]) if self.high < len(self.sounds.sounds) else len(self.sounds.states)

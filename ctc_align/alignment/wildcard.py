@@ -193,7 +193,7 @@ def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: torch.T
 
 
 def _stretches(lacking: np.ndarray, words: np.ndarray) -> list[tuple[int, int]]:
-    """Return runs of wildcards, with or without separators between them: the first, and the one after the last."""
+    """Return runs of wildcards, with or without separators between them, as (first, last exclusive)."""
     stretches: list[tuple[int, int]] = []
     for at in np.flatnonzero(lacking).tolist():
         if stretches and (words[stretches[-1][1] : at] < 0).all():
