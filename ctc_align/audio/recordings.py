@@ -91,7 +91,7 @@ def ends_early(missing_s: float, used_s: float) -> list[str]:
 
 
 def within(blocks: Iterator[np.ndarray], first: int, most: int | None) -> Iterator[np.ndarray]:
-    """Yield what blocks that begin at sample 0 hold from sample `first` on, at most `most` samples."""
+    """Yield the samples from `first` on, at most `most`, out of blocks that begin at sample 0."""
     at, end = 0, None if most is None else first + most
     for block in blocks:
         low = max(0, first - at)
@@ -550,7 +550,7 @@ class _Parts:
                 return
 
     def _index_of(self, number: int | None, last: int) -> int:
-        """Return the index of the piece with a number, or of one without a number after index `last`; -1 for none."""
+        """Return the index of the piece with this number, or of one without a number after `last`; -1 if none."""
         if number is None:
             return last + 1 if 0 <= last < len(self._numbers) - 1 else -1
         index = bisect_left(self._numbers, number)

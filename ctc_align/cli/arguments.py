@@ -106,7 +106,7 @@ def check_source(source: str, argument: str = "SOURCE") -> None:
 
 
 def check_transcript(audio: str, transcript: str | None, text: str | None, command: str = "ctc-align") -> None:
-    """Raise UsageError unless there is exactly one of the two; `command` is what the hint begins with."""
+    """Raise UsageError unless exactly one of the two is given; the hint begins with `command`."""
     if transcript is not None and text is not None:
         raise UsageError(f"a transcript is given twice, as {transcript} and with --text; give one of them")
     check_text(text)
@@ -120,7 +120,7 @@ def check_transcript(audio: str, transcript: str | None, text: str | None, comma
 
 
 def is_book(text: str | None) -> bool:
-    """Return whether what was given with --text is not a transcript but the path of an EPUB book."""
+    """Return whether the value of --text is the path of an EPUB book, not a transcript."""
     return bool(text) and str(text).casefold().endswith(_BOOK) and os.path.isfile(str(text))
 
 

@@ -280,7 +280,7 @@ def align_all(run: CorpusRun, first: Sequence[Utterance], talk: Talk) -> None:
 
 
 def _check_books(run: CorpusRun, first: Sequence[Utterance]) -> None:
-    """Raise UsageError if a format of books is asked for, and the texts are surely none, or theirs has no ids."""
+    """Raise UsageError if a book format is requested, and the texts are surely not books, or have no ids."""
     from ctc_align.cli.arguments import is_book
 
     if "smil" in run.outputs.formats and (Path(run.source).is_file() or (run.text and not is_book(run.text))):

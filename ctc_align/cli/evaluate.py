@@ -231,7 +231,7 @@ def _print_tables(results: list[_TierResult], worst: int, names: tuple[str, str]
 
 
 def _say_notes(evaluation: Evaluation, whose: str) -> None:
-    """Say on stderr what is missing, cannot be read, is left over or is doubtful."""
+    """Report missing, unreadable, extra and doubtful inputs on stderr."""
 
     for name in evaluation.missing_files:
         say(f"ctc-align: {whose}{name}: no hypothesis for this reference")

@@ -224,7 +224,7 @@ def lone_word_notes(alignment: Alignment) -> list[str]:
 
 
 def markup_notes(alignment: Alignment) -> list[str]:
-    """Return notes on what is written and not spoken: how much of each kind, and how many parentheses."""
+    """Return notes on written words that are not spoken: the number of each kind, and of parentheses."""
     from ctc_align.text.markup import parentheses
 
     groups: dict[str, list[str]] = {SPEAKER: [], DIRECTION: [], MARKUP: []}
@@ -483,7 +483,7 @@ def verification(result: RunResult) -> str:
 
 
 def changed_outputs(stats: RunStats) -> Iterator[str]:
-    """Yield what became of outputs that others have changed since a run wrote them."""
+    """Yield notes on outputs that somebody has changed since a run wrote them."""
     for files, what in ((stats.left, "left as it is"), (stats.kept, "not replaced, but moved aside")):
         if files.count:
             names = ", ".join(files.names[:_MOST_IN_LINE]) + (", …" if files.count > _MOST_IN_LINE else "")

@@ -321,7 +321,7 @@ class MessageOptions(Group):
     verbose: bool = setting(False, "Print more, including where an error occurred.", option="--verbose -v")
 
     def talk(self) -> Talk:
-        """Return what writes a command's messages to stderr."""
+        """Return the writer of a command's messages to stderr."""
         from ctc_align.cli.printing import Talk
 
         return Talk(quiet=self.quiet, verbose=self.verbose)

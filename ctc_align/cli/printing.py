@@ -82,7 +82,7 @@ def _write(file: TextIO, line: str) -> None:
 
 
 def console_for(file: TextIO) -> Console:
-    """Return a console for tables and bars, which takes no text for markup, and shows what a terminal would obey."""
+    """Return a console for tables and bars that prints text without markup and escapes control characters."""
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.segment import Segment
 

@@ -110,7 +110,7 @@ def realign(
 
 
 def _check_inputs(corrected: Sequence[str], audio: str | None, *, stdout: bool) -> None:
-    """Raise UsageError if one alignment is asked for, where two have one name, and for sound that is not there."""
+    """Raise UsageError if --stdout gets several alignments, if two have the same name, or if the sound is missing."""
     if stdout and len(corrected) > 1:
         raise UsageError(f"--stdout takes one alignment, got {len(corrected)}")
     if audio is not None and (kind := kind_of(audio.partition(":")[0] if ".ark:" in audio else audio, "--audio")):

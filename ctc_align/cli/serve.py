@@ -89,7 +89,7 @@ def serve(
 
 
 def _limits(max_upload: float, max_audio: float, max_text: int, queue: int, timeout: float) -> ServerLimits:
-    """Return the limits of what clients may ask for; raise UsageError for one that lets nothing pass."""
+    """Return the limits of requests; raise UsageError for a limit that admits no request."""
     from ctc_align.serve.jobs import ServerLimits
 
     values = {

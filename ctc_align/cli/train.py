@@ -73,7 +73,7 @@ class LearningOptions(Group):
     )
 
     def ready(self, corpus: str, lexicon: str | None, messages: MessageOptions) -> Talk:
-        """Check the arguments, before anything heavy is imported, and return what writes messages."""
+        """Check the arguments before heavy imports, and return the writer of messages."""
         from ctc_align.cli.arguments import check_files, check_source
 
         if not corpus:

@@ -96,7 +96,7 @@ _Shown = tuple[Path, str, "Alignment | None"]
 
 
 def _shown(alignments: list[str], page: PageOptions, talk: Talk) -> list[_Shown]:
-    """Return what is to be shown; raise UsageError, before any work, for what is not JSON of ours."""
+    """Return the alignments to show; raise UsageError, before any work, for other JSON."""
     if page.out_dir == "":
         raise UsageError("--out-dir: expected the path of a folder, got an empty one; . is the current folder")
     if page.stdout and (page.out_dir is not None or len(page.utterance or alignments) != 1):

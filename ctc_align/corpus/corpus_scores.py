@@ -103,7 +103,7 @@ class ScoreTask:
 def score_source(
     source: Source, options: WorkerOptions, workers: int | None = None, batch_seconds: float = 120.0
 ) -> Iterator[ScoredUtterance]:
-    """Yield every entry of a source in its order, streaming; what cannot be scored, or kills its worker, has its error.
+    """Yield every entry of a source, in order, streaming; one that cannot be scored or kills its worker has an error.
 
     Args:
         options: the model, and where it runs; their task is a `ScoreTask`.

@@ -109,7 +109,7 @@ class RunResult:
 
 
 def run_corpus(run: CorpusRun, observer: Observer) -> RunResult:
-    """Align a corpus; what an earlier run did and is still valid is left as it is.
+    """Align a corpus; valid results of earlier runs are kept.
 
     Raises:
         UsageError: the call is wrong, or another run works in the folder; nothing was done.
@@ -397,7 +397,7 @@ def _stopping(engine: Engine, pool: Pool) -> Iterator[None]:
 
 
 def _leave_closed_terminal() -> None:
-    """Drop what is written from now on to a terminal that is closed: it would be an error."""
+    """From now on, drop output to a closed terminal, which would be an error."""
     import select
 
     for stream in (1, 2):

@@ -237,7 +237,7 @@ def loss_arguments(
 
 
 def check_reduction(reduction: str) -> None:
-    """Raise KernelError for what is no reduction."""
+    """Raise KernelError for an unknown reduction."""
     if reduction not in REDUCTIONS:
         raise KernelError(f"reduction: expected one of {', '.join(REDUCTIONS)}; got {reduction!r}")
 

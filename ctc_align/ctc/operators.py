@@ -158,7 +158,7 @@ def _weighted(values: torch.Tensor, weights: torch.Tensor, log_probs: torch.Tens
 
 
 def _product(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
-    """Return the product, in which zero times infinity is zero: what cannot be has no gradient."""
+    """Return the product with zero times infinity equal to zero, because impossible paths have no gradient."""
     if values.device.type == "cpu" and _are_finite(weights):
         return torch.from_numpy(np.multiply(values.numpy(), weights.numpy()))
     return torch.where(values == 0, 0.0, values * weights)

@@ -138,7 +138,7 @@ def page_policy(html: str) -> str:
 
 
 class AccessGuard:
-    """ASGI middleware: refuses what may not be asked, and gives every response its headers.
+    """ASGI middleware: refuses forbidden requests, and adds the security headers to every response.
 
     Args:
         app: what gets the requests that pass.
@@ -198,7 +198,7 @@ class AccessGuard:
             raise RefusedError(403, "only this server's pages may change anything here, not pages of other sites")
 
     def _checked_token(self, scope: Scope) -> ASGIApp:
-        """Return what answers: the app, or for `?token=…` a redirect that sets the cookie."""
+        """Return the ASGI app for a request: the app, or for `?token=…` a redirect that sets the cookie."""
         from starlette.requests import Request
         from starlette.responses import RedirectResponse
 

@@ -120,7 +120,7 @@ class AlignmentFolder:
         return data, from_dict(data, f"{name}.json")
 
     def save(self, name: str, data: Mapping[str, Any]) -> None:
-        """Replace an alignment by what a person made of it; NAME.before.json is as it was before the first time.
+        """Replace an alignment by its correction; NAME.before.json is the version before the first correction.
 
         Raises:
             RefusedError: 404, no alignment has this name; 409, it is of another utterance or part; 400, it is not JSON.
@@ -173,7 +173,7 @@ class AlignmentFolder:
         return name
 
     def audio(self, name: str, alignment: Alignment) -> Path | None:
-        """Return the recording that an alignment names, where it lies in the folder or in the one for recordings.
+        """Return the recording that an alignment names, if it is in the folder or in the folder of recordings.
 
         The path itself goes first, then the longest end of it that is there; one of another length is another's: see
         `fitting_recording`.

@@ -151,7 +151,7 @@ class JobQueue:
         self._stopping = False
 
     def enter(self) -> None:
-        """Take a place, before anything of a request is read; `leave` gives it back.
+        """Reserve a place in the queue before the request is read; `leave` releases it.
 
         Raises:
             RefusedError: 503, the queue is full, or the server is stopping.
@@ -168,12 +168,12 @@ class JobQueue:
             self._taken += 1
 
     def leave(self) -> None:
-        """Give a place back."""
+        """Release a reserved place."""
         with self._changed:
             self._taken -= 1
 
     def submit(self, job: ServerJob, *, keep: bool) -> None:
-        """Put a job, whose place is taken, at the end of the queue; kept ones can be asked for by their id."""
+        """Append a job with a reserved place to the queue; kept jobs can be requested by id."""
         with self._changed:
             if self._stopping:
                 raise self._ending()
@@ -249,7 +249,7 @@ class JobQueue:
             self.end(job)
 
     def place(self, job: ServerJob) -> int | None:
-        """Return the place in the queue, from 1; None for a job that does not wait."""
+        """Return the position in the queue, from 1; None for a job that is not waiting."""
         with self._changed:
             return self._waiting.index(job) + 1 if job in self._waiting else None
 
@@ -303,7 +303,7 @@ class JobQueue:
             self.end(job)
 
     def counts(self) -> dict[str, int]:
-        """Return how many jobs wait, run and have ended, and what went through the model together."""
+        """Return the numbers of waiting, running and ended jobs, and the sizes of model batches."""
         with self._changed:
             return {
                 "waiting": len(self._waiting),
@@ -349,7 +349,7 @@ class ModelWorker(threading.Thread):
                         self._fail(job, RuntimeError("a job was left without a result"))
 
     def _one_by_one(self, batch: Sequence[ServerJob]) -> None:
-        """Work on each alone: what ended the work on all of them is one job's fault."""
+        """Process each job alone, because one of them stopped the whole batch."""
         for job in batch:
             if not job.future.done():
                 try:

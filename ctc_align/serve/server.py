@@ -185,7 +185,7 @@ class AlignServer:
             self._running.should_exit = True
 
     def run(self, address: Address, listening: Callable[[str], None]) -> None:
-        """Serve until SIGINT or SIGTERM, then end jobs, answer what is asked, and remove the uploads.
+        """Serve until SIGINT or SIGTERM, then end jobs, answer open requests, and remove the uploads.
 
         Args:
             listening: called with the server's address in a browser as soon as it can be used.

@@ -38,7 +38,7 @@ _OWN_NAME = re.compile(re.escape(PREFIX) + "[0-9a-f]{32}")
 
 
 class UploadFolder:
-    """A folder that only this user can read, for what clients send, and the bytes that lie in it.
+    """A folder for uploads that only this user can read, and the number of bytes in it.
 
     Args:
         most_bytes: of all files in it together.
@@ -235,7 +235,7 @@ class _FormParts:
         self.file: IO[bytes] | None = None
 
     def parser(self, content_type: str) -> Any:
-        """Return what the body is written to."""
+        """Return the destination of the body."""
         from python_multipart.multipart import MultipartParser, parse_options_header
 
         kind, options = parse_options_header(content_type)

@@ -184,7 +184,7 @@ class SegmentComparison:
     ends_ms: float
 
     def faults(self, limits: CheckLimits) -> tuple[str, ...]:
-        """Return what got worse, in words."""
+        """Return a description of what got worse."""
         found = []
         lengths = f"{self.start.word_ms:.0f} ms to {self.adapted.word_ms:.0f} ms on average"
         if self.longer < -limits.shorter_percent / 100:

@@ -328,7 +328,7 @@ def _draw_cells(axes: Axes, level: int, cells: Sequence[Cell]) -> None:
 
 
 def _draw_marks(axes: Axes, alignment: Mapping[str, Any], words: Sequence[Cell]) -> None:
-    """Draw the edges of words through the sound, and hatch what no word explains."""
+    """Draw the word edges through the sound, and hatch unexplained speech."""
     first_s, last_s = axes.get_xlim()
     for edge_s in {time_s for cell in words for time_s in (cell.start_s, cell.end_s) if first_s < time_s < last_s}:
         axes.axvline(edge_s, color="#2f6fb5", linewidth=0.5, alpha=0.7)

@@ -136,7 +136,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Finished:
-    """A worker has done the batch of a number, and its outputs are in place.
+    """A worker has finished the batch with this number, and its outputs are in place.
 
     `seconds` are by stage, `warnings` of the library.
     """
@@ -149,7 +149,7 @@ class Finished:
 
 @dataclass(frozen=True)
 class WorkerDied:
-    """A worker has ended; `batches` are what it had, in order, `how` says what ended it.
+    """A worker has ended; `batches` are its batches, in order, and `how` is the cause.
 
     `from_outside`: a signal that other programs send (as the system does where memory is short), or nobody knows what.
     """

@@ -75,7 +75,7 @@ class Planner:
         return not self._ended and not self._queue.empty()
 
     def window(self) -> list[Job]:
-        """Return the next window, [] at the end of the source; raise what went wrong in reading it."""
+        """Return the next window, [] at the end of the source; raise the error of reading it."""
         window = self._queue.get()
         if window is None:
             self._ended = True
@@ -253,7 +253,7 @@ class Engine:
                 self.observer.progress(self.tally)
 
     def _may_read_ahead(self) -> bool:
-        """Return whether the next window may be taken; memory holds what waits."""
+        """Return whether the next window may be taken, because waiting windows are in memory."""
         jobs = sum(len(batch.jobs) for batch in self._waiting)
         return len(self._waiting) < _MOST_WAITING and jobs < _MOST_JOBS_WAITING
 
@@ -333,7 +333,7 @@ class Engine:
             )
 
     def _handle(self, events: Sequence[Report]) -> None:
-        """Record what workers have done, all together: one wait for the disk."""
+        """Record all finished batches together, with one wait for the disk."""
         done = [event for event in events if isinstance(event, Finished)]
         jobs: list[Job] = []
         for each in done:

@@ -130,7 +130,7 @@ class AlignTask:
         return Outcome(job.index, DONE, result=result, pending=placed.pending, moved_aside=tuple(placed.moved_aside))
 
     def _looks(self, alignment: Alignment, utterance: Utterance) -> str | None:
-        """Return the language that the text looks like where that chose the model `universal`, else None."""
+        """Return the likely language of the text if it led to the model `universal`, otherwise None."""
         chosen = self.by_text and alignment.model == UNIVERSAL and not utterance.language
         return str(alignment.config.get("language")) if chosen else None
 
@@ -316,7 +316,7 @@ def read_utterance(utterance: Utterance, sample_rate: int, log_probs: LogProbsRe
 
 
 def prepare_process(options: WorkerOptions) -> None:
-    """Set what libraries read from the environment when they are loaded; torch's threads are set by `load_aligner`.
+    """Set the environment variables that libraries read when they are loaded; `load_aligner` sets torch's threads.
 
     Threads wait without spinning, which on a busy machine would take several times as long as the work itself.
     """

@@ -97,7 +97,7 @@ class Suspects:
         return self._given.pop(number)
 
     def take_back(self, died: WorkerDied, waiting: deque[UtteranceBatch]) -> None:
-        """Queue what a dead worker had: alone, or as blamed; after a worker that was never ready, as before.
+        """Queue the batches of a dead worker: alone, or as blamed; if the worker was never ready, as before.
 
         Raises:
             BackendError: workers do not start, or die of everything.

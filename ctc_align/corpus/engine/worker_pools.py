@@ -314,7 +314,7 @@ def _signals_held() -> Iterator[None]:
 
 
 def _how(exitcode: int | None) -> str:
-    """Return in words what ended a process.
+    """Return the cause of a process's end, in words.
 
     >>> _how(-9), _how(1)
     ('killed by SIGKILL: out of memory?', 'exit code 1')
@@ -344,7 +344,7 @@ def work(pipe: Connection, life: Connection, parent: int, options: WorkerOptions
 
 
 def _die_with(parent: int, life: Connection) -> None:
-    """End when the parent does: at once, by the kernel, where it can, else when the other end of `life` goes."""
+    """End with the parent: at once, by the kernel, if possible, otherwise when the other end of `life` closes."""
     if sys.platform.startswith("linux"):
         import ctypes
 

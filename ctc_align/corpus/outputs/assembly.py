@@ -254,7 +254,7 @@ class Assembly:
             self._pending.put(pending)
 
     def forget(self, utterance: Utterance) -> None:
-        """Remove what a worker wrote of the utterance that killed it."""
+        """Remove the files that a worker wrote for the utterance that killed it."""
         self._layout.remove(utterance)
 
     def settle(self, index: int, done: bool) -> list[Path]:

@@ -193,7 +193,7 @@ class Layout:
         return Path(self.settings.out_dir, f".ctc-align-spool{'.' + job if job else ''}.sqlite")
 
     def signature(self) -> str:
-        """Return what pending parts depend on besides the utterance."""
+        """Return everything that pending parts depend on besides the utterance."""
         return " ".join(
             (self.settings.layout, *self.settings.formats_written, self.settings.times, self.settings.labels)
         )

@@ -57,7 +57,7 @@ class SharedFiles(Protocol):
         ...
 
     def groups(self) -> set[str]:
-        """Return the groups that have files, where their rows show whose they are; else none."""
+        """Return the groups that have files, if the rows show their utterances; otherwise none."""
         return set()
 
     def content(self, row: bytes) -> bytes:
@@ -333,7 +333,7 @@ class RecordingGrids(SharedFiles):
     def faults(
         self, group: str, utterances: Sequence[GroupedUtterance], rows: Mapping[str, Checksum | None]
     ) -> dict[str, str]:
-        """Compare the rows, and the file with what is written of them.
+        """Compare the rows, and compare the file with their written form.
 
         Where utterances of one speaker overlap, words are cut: those rows are not compared.
         """

@@ -95,7 +95,7 @@ def report_page(figures: RunFigures, out_dir: Path, folder: Path) -> str:
 
 
 def _notes(figures: RunFigures) -> list[str]:
-    """Return what is missing for a whole run, and what could not be read."""
+    """Return notes on missing parts of a run, and on files that could not be read."""
     notes = [] if figures.summary.complete else ["This run is not complete: the figures are of what is done so far."]
     notes += figures.notes
     if figures.unread:

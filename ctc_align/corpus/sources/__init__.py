@@ -150,7 +150,7 @@ def _check_kind(path: str, exclude: tuple[str, ...], kind: str) -> None:
 
 
 def _refuse_text(path: str, expected: str) -> NoReturn:
-    """Raise UsageError, which says what the file is instead of what was expected."""
+    """Raise UsageError, which names the kind of the file and the expected kind."""
     head = read_head(path, 1) or [TextLine(1, "")]
     first = head[0].text.lstrip()
     if is_utf16(path):
@@ -188,7 +188,7 @@ def _folder_kind(path: str, exclude: tuple[str, ...]) -> str:
 
 
 def with_channel(source: Source, channel: int | None) -> Source:
-    """Return a source whose utterances are of `channel`, from 1, where it says nothing of channels itself."""
+    """Return a source whose utterances use `channel`, from 1, unless the source names a channel."""
     return source if channel is None else _OfChannel(source, channel)
 
 

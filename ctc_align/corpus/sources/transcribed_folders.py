@@ -483,7 +483,7 @@ class Kaldi(FolderSource):
 
     @classmethod
     def is_kind_of(cls, path: str) -> bool:
-        """Return whether a folder has what only Kaldi's have."""
+        """Return whether a folder has files that only Kaldi folders have."""
         return any(os.path.isfile(os.path.join(path, name)) for name in (SCP, LOG_PROBS_SCP))
 
     def __init__(self, path: str, exclude: tuple[str, ...] = (), *, fold_case: bool = False) -> None:

@@ -315,7 +315,7 @@ def _release(lock: BaseFileLock, path: Path) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return what tells a file from one that replaced it, None without a file."""
+    """Return the identity of a file, which changes if the file is replaced; None without a file."""
     try:
         status = os.stat(path)
     except OSError:

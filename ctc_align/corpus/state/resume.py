@@ -116,7 +116,7 @@ class Outcomes:
         return None if index is None else self._read(index)
 
     def lines(self, keys: np.ndarray | None = None) -> Iterator[Line]:
-        """Yield the lines that count, in the journals' order, also of what is to be done again.
+        """Yield the valid lines, in the journals' order, including those of utterances to repeat.
 
         `keys`: of these utterances only.
         """
@@ -262,7 +262,7 @@ class EarlierRows:
         return np.sort(np.fromiter((line_key(entry.id) for entry in self._source), np.uint64))
 
     def holds(self, id: str, row: Checksum) -> bool:
-        """Return whether `row` is what the journal calls done of an utterance that the source lacks."""
+        """Return whether `row` belongs to an utterance that the journal calls done and the source lacks."""
         line = self._outcomes.line(line_key(id))
         if line is None or line.status != DONE or (line.result.row is not None and tuple(line.result.row) != row):
             return False

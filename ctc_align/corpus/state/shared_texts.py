@@ -52,7 +52,7 @@ class TextCoverage:
         """The stretches that recordings read (first character, end, recording) by the path of their text."""
 
     def add(self, line: Line) -> None:
-        """Add what a recording reads, if it reads most of its words; else its text alone."""
+        """Add the part that a recording reads, if it reads most of its words; otherwise only its text."""
         if line.result.book is None:
             return
         read = self._read.setdefault(line.result.book, [])
@@ -65,7 +65,7 @@ class TextCoverage:
             start = end
 
     def stretches(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """Return what no recording reads of the texts, and what two of them read, as `summary.json` has it.
+        """Return the passages that no recording reads, and those that two read, as in `summary.json`.
 
         Texts are read one by one, in order. A gap has words that can be spoken, an overlap several of them.
 
@@ -174,7 +174,7 @@ def gap_place(gap: Mapping[str, Any]) -> str:
 
 
 def _between(read: Sequence[tuple[int, int, str]], length: int | None) -> Iterator[_Stretch]:
-    """Yield what lies before, between and after what is read (`read` ascends); `length` is that of the text, if known.
+    """Yield the passages around the parts `read` (ascending); `length` is the length of the text, if known.
 
     What one recording leaves out lies between what it reads.
     """

@@ -181,7 +181,7 @@ def _is_silent_waw(text: str, index: int, language: str) -> bool:
 
 
 def _article(match: re.Match[str], text: str) -> list[Letter]:
-    """Return the letters of the article, whose l is the next consonant where that is a coronal."""
+    """Return the letters of the article, whose l becomes the next consonant if that is a coronal."""
     start = match.end("prefix") if match["prefix"] else 0
     letters = [Letter(0, 1, _arabic_table("ar").get(text[0], ("w",)), ("a",))] if start else []
     follows = text[match.end()] if match.end() < len(text) else ""
