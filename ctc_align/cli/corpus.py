@@ -44,7 +44,7 @@ from ctc_align.config import EVERYDAY, setting
 from ctc_align.errors import CtcAlignError, UsageError
 
 if TYPE_CHECKING:
-    from ctc_align.corpus.outputs.layout import OutputSettings
+    from ctc_align.corpus.outputs.layout import Layout
     from ctc_align.corpus.run import CorpusRun
     from ctc_align.corpus.state.journal import Shard
     from ctc_align.corpus.utterance import Utterance
@@ -128,23 +128,23 @@ class RunOptions(Group):
             verify=self.verify,
         )
 
-    def _outputs(self, out_dir: str) -> OutputSettings:
+    def _outputs(self, out_dir: str) -> Layout:
         """Return the library's settings for outputs in `out_dir`."""
-        from ctc_align.corpus.outputs.layout import PAUSE, UTTERANCE, OutputSettings
+        from ctc_align.corpus.outputs.layout import PAUSE, UTTERANCE, Layout
         from ctc_align.files import parse_formats
 
         if self.by is not None and not self.cut_audio:
             raise UsageError(f"--by {self.by}: cuts audio, and nothing is cut without --cut-audio")
         if self.pause_s is not None and self.by != PAUSE:
             raise UsageError("--pause-s: cuts audio at pauses, with --cut-audio --by pause")
-        return OutputSettings(
+        return Layout(
             out_dir,
-            layout=self.layout,
+            kind=self.layout,
             formats=() if self.format is None else parse_formats(self.format),
             shard_size=self.shard_size,
             manifests=_listed(self.manifest),
             cut=(self.by or UTTERANCE) if self.cut_audio else "",
-            pause_s=OutputSettings.pause_s if self.pause_s is None else self.pause_s,
+            pause_s=Layout.pause_s if self.pause_s is None else self.pause_s,
         )
 
 
@@ -271,7 +271,7 @@ def align_all(run: CorpusRun, first: Sequence[Utterance], talk: Talk) -> None:
         print_summary(result.summary, of=result.total)
         if run.profile:
             print_profile(result.summary.run)
-    has_json = run.outputs.layout == "shards" or "json" in run.outputs.formats_written
+    has_json = run.outputs.kind == "shards" or "json" in run.outputs.formats_written
     talk.notes(misfits(result.summary, has_json=has_json, keeps_cues=_keeps_cues(run, first)))
     talk.notes(read_twice(result.summary))
     if result.interrupted:

@@ -18,7 +18,7 @@ from ctc_align.corpus.engine.dispatch import Engine, Observer
 from ctc_align.corpus.engine.stages import AlignTask, WorkerOptions
 from ctc_align.corpus.engine.worker_pools import PoolSettings, plan_pool
 from ctc_align.corpus.outputs.assembly import Assembly, write_manifests
-from ctc_align.corpus.outputs.layout import SHARDS, Layout, OutputSettings, layout_for
+from ctc_align.corpus.outputs.layout import SHARDS, Layout
 from ctc_align.corpus.sources import open_source, with_channel
 from ctc_align.corpus.state.journal import DONE, Journal, Shard, journal_path, journal_paths, line_key, shard_of
 from ctc_align.corpus.state.output_folder import (
@@ -79,7 +79,7 @@ class CorpusRun:
     device: str = "auto"
     backend: str = "auto"
     settings: Settings = field(default_factory=Settings)
-    outputs: OutputSettings = field(default_factory=lambda: OutputSettings(""))
+    outputs: Layout = field(default_factory=lambda: Layout(""))
     shard: Shard = field(default_factory=Shard)
     pool: PoolSettings = field(default_factory=PoolSettings)
     batch_seconds: float | None = None
@@ -120,7 +120,8 @@ def run_corpus(run: CorpusRun, observer: Observer) -> RunResult:
     out_dir = Path(run.out_dir)
     run = _with_model_defaults(run)
     _check(run)
-    layout = layout_for(_output_settings(run))
+    layout = _layout(run)
+    layout.check()
     open_source(run.source, run.kind, parts=True, text=run.text)  # a wrong call leaves no folder behind
     if run.model not in (None, AUTO):
         check_model(run.model)
@@ -145,8 +146,8 @@ def _locked(run: CorpusRun, observer: Observer, layout: Layout, out_dir: Path) -
             text=run.text,
         )
         source = with_channel(source, run.settings.channel_number)
-        protect = (*layout.settings.protect, *source.files)
-        layout = layout_for(replace(layout.settings, protect=protect))
+        protect = (*layout.protect, *source.files)
+        layout = replace(layout, protect=protect)
         check_existing(source, layout, out_dir, force=run.force)
         clear(out_dir, run.shard)
         try:
@@ -165,7 +166,7 @@ def _run(run: CorpusRun, observer: Observer, source: Source, layout: Layout, out
     is_on_cpu = device == "cpu"
     batch_seconds = run.batch_seconds or (BATCH_SECONDS_CPU if is_on_cpu else BATCH_SECONDS_GPU)
     options = _worker_options(run, layout, out_dir, 1 if is_on_cpu else _GPU_THREADS)
-    parts = Path(layout.settings.parts)
+    parts = Path(layout.parts)
     try:
         parts.mkdir(exist_ok=True)
     except OSError as error:
@@ -242,8 +243,8 @@ def _warn_of_other_counts(shard: Shard, journals: Sequence[Path], observer: Obse
 
 def _check_shards(layout: Layout, earlier: EarlierRows, out_dir: Path) -> None:
     """Raise UsageError if shards in other formats hold utterances that the source lacks: they could not stay."""
-    formats = layout.settings.formats_written
-    if layout.settings.layout != SHARDS or not any(out_dir.glob("alignments-*.jsonl.gz")):
+    formats = layout.formats_written
+    if layout.kind != SHARDS or not any(out_dir.glob("alignments-*.jsonl.gz")):
         return
     has_ctm = any(out_dir.glob("alignments-*.ctm"))
     if has_ctm == ("ctm" in formats) or not (lost := earlier.count()):
@@ -303,7 +304,7 @@ def _check(run: CorpusRun) -> None:
         raise UsageError(f"--backend: expected one of {', '.join(BACKENDS)}, got {run.backend}")
 
 
-def _output_settings(run: CorpusRun) -> OutputSettings:
+def _layout(run: CorpusRun) -> Layout:
     return replace(
         run.outputs,
         out_dir=run.out_dir,
@@ -316,19 +317,18 @@ def _output_settings(run: CorpusRun) -> OutputSettings:
 
 
 def _fingerprint(run: CorpusRun, layout: Layout) -> str:
-    outputs = layout.settings
-    others = (outputs.layout, str(outputs.shard_size), *outputs.manifests, outputs.cut, str(outputs.pause_s))
+    others = (layout.kind, str(layout.shard_size), *layout.manifests, layout.cut, str(layout.pause_s))
     if run.log_probs is not None:
         others = (*others, *log_probs_identity(run.log_probs))
     model, settings = run.model, run.settings
     if model == AUTO:
         others = (*others, model_identity(UNIVERSAL), settings.language)
         model, settings = ENGLISH, settings.for_language()
-    return run_fingerprint(model, run.lexicon, settings.to_dict(), outputs.formats_written, others)
+    return run_fingerprint(model, run.lexicon, settings.to_dict(), layout.formats_written, others)
 
 
 def _manifests(layout: Layout, source: Source, run: CorpusRun, out_dir: Path) -> list[Path]:
-    if not layout.settings.manifests:
+    if not layout.manifests:
         return []
     outcomes = Outcomes(journal_paths(out_dir), quiet=True)
 

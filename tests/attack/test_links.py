@@ -16,7 +16,7 @@ import corpus_runs as runs
 import pytest
 from inline_corpus import inline_corpus  # noqa: F401 (a fixture)
 
-from ctc_align.corpus.outputs.layout import OutputSettings
+from ctc_align.corpus.outputs.layout import Layout
 from ctc_align.corpus.run import CorpusRun, run_corpus
 from ctc_align.corpus.state.journal import Shard
 from ctc_align.corpus.state.output_folder import FolderLock, folds_case, holder_of, lock_path
@@ -24,10 +24,10 @@ from ctc_align.errors import CtcAlignError
 from ctc_align.files.whole_files import placing
 
 SETTINGS = {
-    "files": OutputSettings("", formats=("json", "ctm", "srt"), manifests=("nemo", "lhotse"), cut="pause"),
-    "shards": OutputSettings("", layout="shards", manifests=("nemo",)),
-    "grids": OutputSettings("", formats=("textgrid",)),
-    "failing": OutputSettings("", formats=("textgrid",)),
+    "files": Layout("", formats=("json", "ctm", "srt"), manifests=("nemo", "lhotse"), cut="pause"),
+    "shards": Layout("", kind="shards", manifests=("nemo",)),
+    "grids": Layout("", formats=("textgrid",)),
+    "failing": Layout("", formats=("textgrid",)),
 }
 OF_ALL = (
     "journal.jsonl",

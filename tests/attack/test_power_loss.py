@@ -28,14 +28,14 @@ import pytest
 from inline_corpus import inline_corpus  # noqa: F401 (a fixture)
 
 from ctc_align.corpus.outputs.assembly import PendingParts
-from ctc_align.corpus.outputs.layout import OutputSettings
+from ctc_align.corpus.outputs.layout import Layout
 from ctc_align.corpus.run import CorpusRun, run_corpus
 from ctc_align.files import whole_files
 
 UTTERANCES = 14
 LAYOUTS = {
-    "files": OutputSettings("", formats=("json", "ctm")),
-    "shards": OutputSettings("", layout="shards", shard_size=5, manifests=("nemo",)),
+    "files": Layout("", formats=("json", "ctm")),
+    "shards": Layout("", kind="shards", shard_size=5, manifests=("nemo",)),
 }
 LOSSES = ("all that is not on the disk", "the bytes", "half of the bytes", "anything")
 CASES = [("files", True), ("files", False), ("shards", True)]

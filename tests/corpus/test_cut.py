@@ -12,7 +12,7 @@ from made_media import Coding, write_media
 from made_sounds import babble
 from sample_alignments import aligned, make_alignment, random_alignments
 
-from ctc_align.corpus.outputs.layout import MARGIN_S, OutputSettings, cut_audio, first_cut, layout_for, phrases
+from ctc_align.corpus.outputs.layout import MARGIN_S, Layout, cut_audio, first_cut, phrases
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import AudioError, OutputError
 from ctc_align.files import Alignment
@@ -49,8 +49,8 @@ def alignment_of(status: str = "unspoken") -> Alignment:
 
 
 def cut(sound: Path, out: Path, *, by_pause: bool = False, **changes: object) -> list[Path]:
-    settings = OutputSettings(str(out), cut="pause" if by_pause else "utterance")
-    return cut_audio(alignment_of(), utterance_of(sound, **changes), settings)
+    layout = Layout(str(out), cut="pause" if by_pause else "utterance")
+    return cut_audio(alignment_of(), utterance_of(sound, **changes), layout)
 
 
 def samples_of(path: Path) -> np.ndarray:
@@ -97,7 +97,7 @@ def test_nothing_is_cut_where_a_word_may_have_been_spoken_unrecognised():
 
 def test_without_any_aligned_word_the_utterance_is_one_phrase(sound, tmp_path):
     alignment = make_alignment((AlignedWord("—", "", 0, 1, "unspoken"),), DURATION_S)
-    paths = cut_audio(alignment, utterance_of(sound, text="—"), OutputSettings(str(tmp_path), cut="pause"))
+    paths = cut_audio(alignment, utterance_of(sound, text="—"), Layout(str(tmp_path), cut="pause"))
     assert [path.name for path in paths] == ["talk-0001.flac", "talk-0001.txt"]
     assert len(samples_of(paths[0])) == 4 * RATE
 
@@ -149,7 +149,7 @@ def test_phrases_of_an_earlier_run_go(sound, tmp_path):
     other = tmp_path / "cuts/a/talk-2-0003.flac"
     other.write_bytes(b"another's")
     one = make_alignment((aligned("We", 0.5, 0.7),))
-    cut_audio(one, utterance_of(sound), OutputSettings(str(tmp_path), cut="pause"))
+    cut_audio(one, utterance_of(sound), Layout(str(tmp_path), cut="pause"))
     left = sorted(path.name for path in (tmp_path / "cuts/a").iterdir())
     assert left == ["talk-0001.flac", "talk-0001.txt", "talk-2-0003.flac"]
 
@@ -161,10 +161,10 @@ def test_no_input_is_replaced(tmp_path, cut, name):
     sound.parent.mkdir()
     soundfile.write(sound, noise((RATE,)), RATE)
     (sound.parent / "a.txt").write_text("the user's")
-    settings = OutputSettings(str(tmp_path), formats=("json",), cut=cut)
+    layout = Layout(str(tmp_path), formats=("json",), cut=cut)
     before = {path.name: path.read_bytes() for path in sound.parent.iterdir()}
     with pytest.raises(OutputError, match=rf"{sound.stem}\.(flac|txt): is an input"):
-        layout_for(settings).place(
+        layout.place(
             0, Utterance("a", "a", str(sound), "One.", "line 1"), make_alignment((aligned("One.", 0.1, 0.4),), 1.0)
         )
     assert {path.name: path.read_bytes() for path in sound.parent.iterdir()} == before
@@ -215,13 +215,13 @@ def test_a_name_that_is_too_long_is_this_utterances_fault(sound, tmp_path):
 
 
 def test_the_layout_cuts_and_misses_what_is_gone(sound, tmp_path):
-    layout = layout_for(OutputSettings(str(tmp_path), formats=("json",), cut="pause"))
+    layout = Layout(str(tmp_path), formats=("json",), cut="pause")
     utterance = utterance_of(sound)
     layout.place(0, utterance, alignment_of())
     names = [path.name for path in layout.outputs(utterance)]
     assert names == ["talk.json", "talk-0001.flac", "talk-0001.txt"]
     assert all(path.is_file() for path in layout.outputs(utterance))
-    assert first_cut(utterance, OutputSettings(str(tmp_path), cut="pause")) == layout.outputs(utterance)[1:]
+    assert first_cut(utterance, Layout(str(tmp_path), cut="pause")) == layout.outputs(utterance)[1:]
 
 
 def test_the_checks_see_a_sample_too_much(sound, tmp_path, monkeypatch):

@@ -32,7 +32,7 @@ from ctc_align.corpus.engine.dispatch import Engine, length_of
 from ctc_align.corpus.engine.stages import WorkerOptions
 from ctc_align.corpus.engine.worker_pools import ProcessPool
 from ctc_align.corpus.outputs.assembly import Assembly
-from ctc_align.corpus.outputs.layout import Layout, OutputSettings
+from ctc_align.corpus.outputs.layout import Layout
 from ctc_align.corpus.state.journal import DONE, FAILED, Journal, Shard
 from ctc_align.corpus.state.resume import Fingerprints, Outcomes, model_identity, run_fingerprint
 from ctc_align.corpus.utterance import Refused, Utterance
@@ -243,7 +243,7 @@ def run(folder: Path, ids: list[str], workers: int, seed: int, **options: Any) -
     """Run the engine over utterances of lengths that differ, in batches of several; returns (status, reason) by id."""
     lengths_s = {id: random.Random(f"{seed} {id}").uniform(1.0, 8.0) for id in names(UTTERANCES)}
     utterances = [Utterance(id, id, "no.wav", "a b", "", duration_s=lengths_s[id]) for id in ids]
-    layout = Layout(OutputSettings(str(folder), formats=("json",)))
+    layout = Layout(str(folder), formats=("json",))
     worker = WorkerOptions(None, None, None, "cpu", "auto", Settings())  # type: ignore[arg-type]
     observer = SimpleNamespace(progress=lambda tally: None, warn=lambda line: None)
     with Journal(folder / "journal.jsonl") as journal, Assembly(layout) as assembly:

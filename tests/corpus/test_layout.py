@@ -22,7 +22,7 @@ from sample_alignments import aligned, make_alignment
 
 from ctc_align.corpus.outputs import shared_files
 from ctc_align.corpus.outputs.assembly import Assembly, manifest_path, write_manifests
-from ctc_align.corpus.outputs.layout import Layout, OutputSettings, layout_for
+from ctc_align.corpus.outputs.layout import Layout
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
 from ctc_align.corpus.state.journal import DONE, FAILED, Line
 from ctc_align.corpus.utterance import Utterance
@@ -63,7 +63,7 @@ def made_alignment(utterance: Utterance, seed: int = 0) -> Alignment:
 
 
 def run(
-    settings: OutputSettings,
+    layout: Layout,
     utterances: Sequence[Utterance],
     *,
     failing: Collection[str] = (),
@@ -76,9 +76,8 @@ def run(
     Args:
         failing: ids that fail now; again: ids that are computed although the journal calls them done.
     """
-    layout = layout_for(settings)
-    Path(settings.out_dir).mkdir(parents=True, exist_ok=True)
-    journal = Path(settings.out_dir, "journal.txt")
+    Path(layout.out_dir).mkdir(parents=True, exist_ok=True)
+    journal = Path(layout.out_dir, "journal.txt")
     known = dict(line.split() for line in journal.read_text().splitlines()) if journal.exists() else {}
     computed: list[str] = []
     with Assembly(layout) as assembly:
@@ -129,12 +128,12 @@ def contents(folder: Path) -> dict[str, bytes]:
     }
 
 
-def settings_of(out_dir: Path, layout: str, **changes: object) -> OutputSettings:
-    """Settings of outputs, and the folder for unfinished ones, which a run makes."""
+def layout_of(out_dir: Path, kind: str, **changes: object) -> Layout:
+    """The layout of outputs, and the folder for unfinished ones, which a run makes."""
     parts = str(out_dir / ".ctc-align-parts")
     Path(parts).mkdir(parents=True, exist_ok=True)
-    settings = OutputSettings(str(out_dir), layout, shard_size=4, manifests=("nemo", "lhotse"), parts=parts)
-    return replace(settings, **changes)  # type: ignore[arg-type]
+    layout = Layout(str(out_dir), kind, shard_size=4, manifests=("nemo", "lhotse"), parts=parts)
+    return replace(layout, **changes)  # type: ignore[arg-type]
 
 
 def lines_of(path: Path) -> list[dict]:
@@ -143,8 +142,8 @@ def lines_of(path: Path) -> list[dict]:
 
 def test_shards_hold_what_the_files_would(audio, tmp_path):
     utterances = made_utterances(audio)
-    run(settings_of(tmp_path / "files", "files"), utterances)
-    run(settings_of(tmp_path / "shards", "shards"), utterances)
+    run(layout_of(tmp_path / "files", "files"), utterances)
+    run(layout_of(tmp_path / "shards", "shards"), utterances)
     names = sorted(path.name for path in (tmp_path / "shards").glob("alignments-*"))
     assert names == [
         f"alignments-0000{i}.{extension}" for i in range(3) for extension in ("ctm", "jsonl.gz", "tokens.ctm")
@@ -162,7 +161,7 @@ def test_shards_hold_what_the_files_would(audio, tmp_path):
 
 def test_a_shard_has_no_name_and_no_time_in_its_header(audio, tmp_path):
     for name in ("a", "b"):
-        run(settings_of(tmp_path / name, "shards"), made_utterances(audio))
+        run(layout_of(tmp_path / name, "shards"), made_utterances(audio))
     one, other = (contents(tmp_path / name) for name in ("a", "b"))
     assert one == other
     head = one["alignments-00000.jsonl.gz"][:10]
@@ -172,13 +171,13 @@ def test_a_shard_has_no_name_and_no_time_in_its_header(audio, tmp_path):
 
 @pytest.mark.parametrize(("formats", "extensions"), [(("json",), 1), (("json", "ctm"), 3), (("ctm",), 3)])
 def test_formats_of_shards(audio, tmp_path, formats, extensions):
-    run(settings_of(tmp_path, "shards", formats=formats, manifests=()), made_utterances(audio, 3))
+    run(layout_of(tmp_path, "shards", formats=formats, manifests=()), made_utterances(audio, 3))
     assert len(list(tmp_path.glob("alignments-*"))) == extensions
 
 
 def test_one_textgrid_for_a_recording(audio, tmp_path):
     utterances = made_utterances(audio)
-    run(settings_of(tmp_path, "files"), utterances)
+    run(layout_of(tmp_path, "files"), utterances)
     assert sorted(path.name for path in tmp_path.rglob("*.TextGrid")) == ["r0.TextGrid", "r1.TextGrid", "r2.TextGrid"]
     grid = read_textgrid(tmp_path / "r0.TextGrid")
     assert (grid.start_s, grid.end_s) == (0.0, 2.25), "the whole recording"
@@ -197,12 +196,12 @@ def test_one_textgrid_for_a_recording(audio, tmp_path):
 
 def test_one_speaker_has_plain_tiers_as_mfa_writes_them(audio, tmp_path):
     utterances = [dataclasses.replace(utterance, speaker="A") for utterance in made_utterances(audio, 4)]
-    run(settings_of(tmp_path, "files"), utterances)
+    run(layout_of(tmp_path, "files"), utterances)
     assert [tier.name for tier in read_textgrid(tmp_path / "r0.TextGrid").tiers] == ["words", "phones"]
 
 
 def test_a_speaker_whose_utterances_failed_has_empty_tiers(audio, tmp_path):
-    run(settings_of(tmp_path, "files"), made_utterances(audio, 2), failing=["r0/u1"])
+    run(layout_of(tmp_path, "files"), made_utterances(audio, 2), failing=["r0/u1"])
     tiers = {tier.name: tier.intervals for tier in read_textgrid(tmp_path / "r0.TextGrid").tiers}
     assert [interval.label for interval in tiers["B - words"]] == [""]
     assert "r0/u1" not in (tmp_path / "manifest.nemo.jsonl").read_text()
@@ -212,7 +211,7 @@ def test_words_of_a_speaker_that_overlap_are_cut_not_lost_to_praat(audio, tmp_pa
     utterances = [
         dataclasses.replace(u, speaker="A", offset_s=0.05 * i) for i, u in enumerate(made_utterances(audio, 4))
     ]
-    run(settings_of(tmp_path, "files"), utterances)
+    run(layout_of(tmp_path, "files"), utterances)
     for tier in read_textgrid(tmp_path / "r0.TextGrid").tiers:
         edges = [edge for interval in tier.intervals for edge in (interval.start_s, interval.end_s)]
         assert edges == sorted(edges)
@@ -221,7 +220,7 @@ def test_words_of_a_speaker_that_overlap_are_cut_not_lost_to_praat(audio, tmp_pa
 @pytest.mark.parametrize("layout", ["files", "shards"])
 def test_labels_and_times_are_heeded(audio, tmp_path, layout):
     utterances = made_utterances(audio, 2)
-    run(settings_of(tmp_path, layout, labels="written", times="recording"), utterances)
+    run(layout_of(tmp_path, layout, labels="written", times="recording"), utterances)
     ctm = next(path for path in tmp_path.rglob("*.ctm") if "tokens" not in path.name and "0" in path.name).read_text()
     assert "One," in ctm
     last = rendered(made_alignment(utterances[1]), "ctm", {"times": "recording", "labels": "written"}).decode()
@@ -234,17 +233,17 @@ def test_labels_and_times_are_heeded(audio, tmp_path, layout):
 
 def test_a_group_in_which_all_fail_has_no_files(audio, tmp_path):
     utterances = made_utterances(audio, 4)
-    settings = settings_of(tmp_path, "shards")
-    run(settings, utterances)
+    layout = layout_of(tmp_path, "shards")
+    run(layout, utterances)
     failing = [utterance.id for utterance in utterances]
-    run(settings, utterances, again=failing, failing=failing)
+    run(layout, utterances, again=failing, failing=failing)
     assert list(tmp_path.glob("alignments-*")) == []
 
 
 @pytest.mark.parametrize("harm", ["gone", "cut", "foreign", "no ctm"])
 def test_a_shard_that_is_not_whole_is_made_again(audio, tmp_path, harm):
-    settings = settings_of(tmp_path, "shards")
-    run(settings, made_utterances(audio))
+    layout = layout_of(tmp_path, "shards")
+    run(layout, made_utterances(audio))
     before = contents(tmp_path)
     path = tmp_path / "alignments-00001.jsonl.gz"
     if harm == "gone":
@@ -253,25 +252,25 @@ def test_a_shard_that_is_not_whole_is_made_again(audio, tmp_path, harm):
         path.with_name("alignments-00001.ctm").unlink()
     else:
         path.write_bytes(path.read_bytes()[:-30] if harm == "cut" else b"mine")
-    assert run(settings, made_utterances(audio)) == [f"r1/u{i}" for i in range(4, 8)]
+    assert run(layout, made_utterances(audio)) == [f"r1/u{i}" for i in range(4, 8)]
     assert contents(tmp_path) == before
 
 
 def test_a_line_more_in_the_source_moves_the_shards(audio, tmp_path):
     utterances = made_utterances(audio)
     more = [dataclasses.replace(utterances[0], id="new", output="new"), *utterances]
-    run(settings_of(tmp_path / "whole", "shards"), more)
-    settings = settings_of(tmp_path / "parts", "shards")
-    run(settings, utterances)
-    run(settings, more)
+    run(layout_of(tmp_path / "whole", "shards"), more)
+    layout = layout_of(tmp_path / "parts", "shards")
+    run(layout, utterances)
+    run(layout, more)
     assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"layout": "heap"}, "--layout: expected one of files, shards, got heap"),
-        ({"layout": "shards", "formats": ("json", "srt")}, "shards holds json and ctm, got --format srt"),
+        ({"kind": "heap"}, "--layout: expected one of files, shards, got heap"),
+        ({"kind": "shards", "formats": ("json", "srt")}, "shards holds json and ctm, got --format srt"),
         ({"formats": ("doc",)}, "--format: expected one of json"),
         ({"manifests": ("kaldi",)}, "--manifest: expected one of nemo, lhotse, got kaldi"),
         ({"manifests": ("nemo",), "formats": ("ctm",)}, "add json to --format"),
@@ -283,7 +282,7 @@ def test_a_line_more_in_the_source_moves_the_shards(audio, tmp_path):
 )
 def test_what_does_not_go_together_is_refused(changes, says):
     with pytest.raises(UsageError) as caught:
-        layout_for(OutputSettings("out", **changes))
+        Layout("out", **changes).check()
     assert says in str(caught.value)
 
 
@@ -291,29 +290,29 @@ def test_no_input_is_replaced(audio, tmp_path):
     sound = tmp_path / "r0.wav"
     sound.write_bytes(audio.read_bytes())
     (tmp_path / "r0.TextGrid").write_text("the user's transcript")
-    layout = layout_for(settings_of(tmp_path, "files"))
+    layout = layout_of(tmp_path, "files")
     utterance = made_utterances(sound, 1)[0]
     with pytest.raises(OutputError, match="is an input of this call"):
         layout.place(0, utterance, made_alignment(utterance))
     source = tmp_path / "r0" / "u0.json"
     source.write_text("[]")
-    protected = dataclasses.replace(layout.settings, protect=(str(source),))
+    protected = dataclasses.replace(layout, protect=(str(source),))
     other = dataclasses.replace(utterance, recording="")
     with pytest.raises(OutputError, match="is an input of this call"):
-        layout_for(protected).place(0, other, made_alignment(other))
+        protected.place(0, other, made_alignment(other))
     assert source.read_text() == "[]"
 
 
 def test_a_shard_that_cannot_be_written_leaves_its_rows(audio, tmp_path):
-    settings = settings_of(tmp_path / "out", "shards")
+    layout = layout_of(tmp_path / "out", "shards")
     blocked = tmp_path / "out" / "alignments-00000.ctm"
     blocked.mkdir(parents=True)
     with pytest.raises(OutputError, match=r"alignments-00000\.ctm"):
-        run(settings, made_utterances(audio))
+        run(layout, made_utterances(audio))
     assert list((tmp_path / "out").glob("*.gz")) == []
     blocked.rmdir()
-    run(settings, made_utterances(audio))
-    run(settings_of(tmp_path / "whole", "shards"), made_utterances(audio))
+    run(layout, made_utterances(audio))
+    run(layout_of(tmp_path / "whole", "shards"), made_utterances(audio))
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
 
 
@@ -322,8 +321,7 @@ def test_names_with_quotes_and_halves_of_surrogates(audio, tmp_path):
         dataclasses.replace(utterance, id=f'say "{name}"\\', output=f"o{i}", recording="")
         for i, (utterance, name) in enumerate(zip(made_utterances(audio, 3), ["a b", "é", "\udce9"]))
     ]
-    settings = settings_of(tmp_path, "shards", manifests=())
-    layout = layout_for(settings)
+    layout = layout_of(tmp_path, "shards", manifests=())
     with Assembly(layout) as assembly:
         for i, utterance in enumerate(utterances):
             assembly.announce(i, utterance)
@@ -353,7 +351,7 @@ def lhotse_lines(folder: Path) -> list[dict]:
 def aligned_run(folder: Path, audio: Path, layout: str = "files") -> list[Utterance]:
     utterances = made_utterances(audio)
     utterances[2] = dataclasses.replace(utterances[2], channel=2, language="cy")
-    run(settings_of(folder, layout), utterances, failing=["r1/u5"])
+    run(layout_of(folder, layout), utterances, failing=["r1/u5"])
     return [utterance for utterance in utterances if utterance.id != "r1/u5"]
 
 
@@ -424,7 +422,7 @@ def test_the_lhotse_package_reads_it(audio, tmp_path):
 
 def test_lines_of_a_shard_that_are_not_asked_for_are_passed_over(audio, tmp_path):
     utterances = aligned_run(tmp_path, audio, "shards")
-    layout = layout_for(settings_of(tmp_path, "shards"))
+    layout = layout_of(tmp_path, "shards")
     asked = [(i, utterance) for i, utterance in enumerate(made_utterances(audio)) if i in (0, 2, 3, 9)]
     write_manifests(layout, iter(asked))
     assert [line["utterance"] for line in nemo_lines(tmp_path)] == ["r0/u0", "r0/u2", "r0/u3", "r2/u9"]
@@ -433,8 +431,8 @@ def test_lines_of_a_shard_that_are_not_asked_for_are_passed_over(audio, tmp_path
 
 
 def test_times_of_the_recording_change_nothing(audio, tmp_path):
-    run(settings_of(tmp_path / "a", "files"), made_utterances(audio, 3))
-    run(settings_of(tmp_path / "b", "files", times="recording"), made_utterances(audio, 3))
+    run(layout_of(tmp_path / "a", "files"), made_utterances(audio, 3))
+    run(layout_of(tmp_path / "b", "files", times="recording"), made_utterances(audio, 3))
     for name in ("manifest.nemo.jsonl", "manifest.lhotse.jsonl.gz"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
@@ -443,7 +441,7 @@ def test_a_loss_that_is_no_number_is_null(audio, tmp_path):
     (utterance,) = made_utterances(audio, 1)
     alignment = dataclasses.replace(made_alignment(utterance), loss=float("inf"))
     OutputFiles(tmp_path / "r0", "u0", ("json",)).write(alignment)
-    layout = layout_for(settings_of(tmp_path, "files"))
+    layout = layout_of(tmp_path, "files")
     write_manifests(layout, iter([(0, utterance)]))
     assert nemo_lines(tmp_path)[0]["loss"] is None
     assert lhotse_lines(tmp_path)[0]["supervisions"][0]["custom"]["loss"] is None
@@ -457,15 +455,15 @@ def test_an_output_that_is_gone_is_said_and_no_manifest_is_left_half_written(aud
     gone = tmp_path / ("r1/u6.json" if layout == "files" else "alignments-00001.jsonl.gz")
     gone.unlink()
     before = contents(tmp_path)
-    settings = settings_of(tmp_path, layout)
+    made = layout_of(tmp_path, layout)
     done = ((i, u) for i, u in enumerate(made_utterances(audio)) if u.id != "r1/u5")
     with pytest.raises(OutputError, match=gone.name):
-        write_manifests(layout_for(settings), done)
+        write_manifests(made, done)
     assert contents(tmp_path) == before
 
 
 def test_each_job_has_its_own(audio, tmp_path):
-    run(settings_of(tmp_path, "files", job="0-of-2"), made_utterances(audio, 2))
+    run(layout_of(tmp_path, "files", job="0-of-2"), made_utterances(audio, 2))
     assert manifest_path(tmp_path, "nemo", "0-of-2").is_file()
     assert manifest_path(tmp_path, "lhotse", "0-of-2").name == "manifest.lhotse.0-of-2.jsonl.gz"
 
@@ -473,7 +471,7 @@ def test_each_job_has_its_own(audio, tmp_path):
 def test_alignments_are_read_one_at_a_time(audio, tmp_path):
     utterances = made_utterances(audio, 1)
     many = [dataclasses.replace(utterances[0], id=f"u{i:04}") for i in range(300)]
-    run(settings_of(tmp_path, "shards", shard_size=100, manifests=()), many, window=300)
+    run(layout_of(tmp_path, "shards", shard_size=100, manifests=()), many, window=300)
     held = []
 
     def counted():
@@ -483,7 +481,7 @@ def test_alignments_are_read_one_at_a_time(audio, tmp_path):
             yield index, utterance
 
     before = sum(type(each) is Alignment for each in gc.get_objects())
-    write_manifests(layout_for(settings_of(tmp_path, "shards", shard_size=100)), counted())
+    write_manifests(layout_of(tmp_path, "shards", shard_size=100), counted())
     assert len(held) == 6
     assert max(held) - before <= 2, held
 
@@ -522,9 +520,8 @@ def test_every_changed_byte_is_seen(layout, overlap, audio, tmp_path_factory):
     utterances = made_utterances(audio)
     if overlap:
         utterances = [dataclasses.replace(utterance, duration_s=1.2) for utterance in utterances]
-    settings = settings_of(folder, layout, cut="pause")
-    run(settings, utterances, failing=[FAILING])
-    made = layout_for(settings)
+    made = layout_of(folder, layout, cut="pause")
+    run(made, utterances, failing=[FAILING])
     lines = recorded(made, utterances)
     assert found(made, utterances, lines) == {}
     for number, path in enumerate(sorted(path for path in folder.rglob("*") if path.is_file())):
@@ -558,7 +555,7 @@ def test_a_shard_whose_last_bits_are_all_zero_is_whole(tmp_path):
 def test_only_files_of_an_earlier_success_go_when_an_utterance_fails(audio, tmp_path):
     """A journal may have been changed: names that cannot be the utterance's own are left alone."""
     out_dir = tmp_path / "out"
-    layout = layout_for(settings_of(out_dir, "files", cut="pause"))
+    layout = layout_of(out_dir, "files", cut="pause")
     utterance = dataclasses.replace(made_utterances(audio, 1)[0], recording="")
     other = tmp_path / "precious"
     other.write_text("theirs")

@@ -136,7 +136,7 @@ class AlignTask:
 
     def sync_outputs(self, outcomes: Sequence[Outcome]) -> None:
         """Write the files of a batch to the disk."""
-        out_dir = Path(self.layout.settings.out_dir)
+        out_dir = Path(self.layout.out_dir)
         try:
             write_to_disk(out_dir, [name for outcome in outcomes for name in outcome.result.files or ()])
         except OSError as error:

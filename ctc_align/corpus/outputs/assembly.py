@@ -121,7 +121,7 @@ class Assembly:
         if line is None or line.result.files is None:  # of an earlier version
             is_there = all(map(os.path.isfile, outputs))
         else:
-            changed = with_other_sizes(line.result.files, Path(self._layout.settings.out_dir), outputs)
+            changed = with_other_sizes(line.result.files, Path(self._layout.out_dir), outputs)
             self.left.add(*changed or ())
             is_there = changed is not None
         group = self._layout.group(index, utterance)
@@ -147,7 +147,7 @@ class Assembly:
             name: of the group that the utterances make up, None for one that is in none.
             members: with the line of each that is to be checked.
         """
-        out_dir = Path(self._layout.settings.out_dir)
+        out_dir = Path(self._layout.out_dir)
         faults: dict[str, str] = {}
         rows: dict[str, Checksum | None] = {}
         for utterance, line in members:
@@ -172,7 +172,7 @@ class Assembly:
             line: of the journal, before it failed; None without a readable one: then the files are an earlier run's if
                 the JSON among them says that it is of this utterance.
         """
-        out_dir = Path(self._layout.settings.out_dir)
+        out_dir = Path(self._layout.out_dir)
         outputs = self._layout.outputs(utterance)
         if line is None:
             paths = outputs if any(_is_alignment_of(path, utterance.id) for path in outputs) else []
@@ -181,24 +181,24 @@ class Assembly:
         else:
             names = [name for name in line.result.files or () if is_own_name(name, utterance)]
             paths = [out_dir / name for name in names] if line.result.files is not None else outputs
-        protect = (*inputs_of(utterance), *self._layout.settings.protect)
+        protect = (*inputs_of(utterance), *self._layout.protect)
         for path in paths:
             self._remove_output(path, protect, utterance.id, line)
 
     def remove_recorded(self, line: Line) -> None:
         """Remove the files of a line that are still exactly what it records, and no inputs."""
-        out_dir = Path(self._layout.settings.out_dir)
+        out_dir = Path(self._layout.out_dir)
         for name, recorded in (line.result.files or {}).items():
             is_below = not Path(name).is_absolute() and ".." not in Path(name).parts
             if is_below and fault_of(name, recorded, out_dir) is None:
-                self._remove_output(out_dir / name, self._layout.settings.protect, line.id, line)
+                self._remove_output(out_dir / name, self._layout.protect, line.id, line)
 
     def _remove_output(self, path: Path, protect: Sequence[str | Path], id: str, line: Line | None) -> None:
         """Remove a file of an earlier run, unless it is an input, or others have changed it: then it is kept aside.
 
         Warns of a file that cannot be removed.
         """
-        out_dir = Path(self._layout.settings.out_dir)
+        out_dir = Path(self._layout.out_dir)
         name = name_of(path, out_dir)
         try:
             refuse_inputs([path], protect)
@@ -337,16 +337,16 @@ class Assembly:
 
     def _keep_changed(self, group: _Group) -> None:
         """Move the TextGrid of a recording aside where others have changed it since it was written."""
-        if self._layout.settings.layout != FILES or group.is_resumed or not group.recorded:
+        if self._layout.kind != FILES or group.is_resumed or not group.recorded:
             return
         for path in self._files.targets(group.name):
             if is_whole_label_file(path) and self._files.faults(group.name, group.utterances, group.recorded):
-                self.moved_aside.add(name_of(keep_aside(path), Path(self._layout.settings.out_dir)))
+                self.moved_aside.add(name_of(keep_aside(path), Path(self._layout.out_dir)))
 
     def _remove(self, name: str) -> list[Path]:
         """Remove the files of a group in which no utterance succeeded."""
         for path in self._files.targets(name):
-            remove_file(path, Path(self._layout.settings.out_dir))
+            remove_file(path, Path(self._layout.out_dir))
         return []
 
 
@@ -503,7 +503,7 @@ class _Sound(NamedTuple):
 
 
 def write_manifests(layout: Layout, done: Iterator[tuple[int, Utterance]]) -> list[Path]:
-    """Write the manifests that the settings ask for, whole, of all utterances that succeeded.
+    """Write the manifests that the layout asks for, whole, of all utterances that succeeded.
 
     Args:
         done: (index, utterance), in the source's order; they are read and written one by one.
@@ -511,21 +511,20 @@ def write_manifests(layout: Layout, done: Iterator[tuple[int, Utterance]]) -> li
     Raises:
         OutputError: a manifest cannot be written, or an output that it is made of is gone.
     """
-    settings = layout.settings
-    if not settings.manifests:
+    if not layout.manifests:
         return []
-    targets = [manifest_path(settings.out_dir, name, settings.job) for name in settings.manifests]
+    targets = [manifest_path(layout.out_dir, name, layout.job) for name in layout.manifests]
     makers: list[Callable[[Layout, Utterance, Alignment], dict[str, Any]]]
-    makers = [_nemo if name == "nemo" else _lhotse for name in settings.manifests]
-    with placing(targets, settings.parts_folder, sync=True) as parts, ExitStack() as stack:
+    makers = [_nemo if name == "nemo" else _lhotse for name in layout.manifests]
+    with placing(targets, layout.parts_folder, sync=True) as parts, ExitStack() as stack:
         files = [stack.enter_context(_line_file(target, part)) for target, part in parts]
         for utterance, alignment in _stored(layout, done):
             for file, maker in zip(files, makers):
                 data = maker(layout, utterance, alignment)
                 line = json_escaped(json.dumps(data, ensure_ascii=False, allow_nan=False))
                 file.write(line.encode("utf-8", "backslashreplace") + b"\n")
-    for name in settings.manifests:
-        _remove_other_counts(Path(settings.out_dir), name, settings.job)
+    for name in layout.manifests:
+        _remove_other_counts(Path(layout.out_dir), name, layout.job)
     return targets
 
 
@@ -562,8 +561,8 @@ def _stored(layout: Layout, done: Iterator[tuple[int, Utterance]]) -> Iterator[t
     """Yield the alignments from the output folder, one at a time."""
     shard: tuple[str | None, Iterator[bytes]] = (None, iter(()))
     for index, utterance in done:
-        if layout.settings.layout == "files":
-            (path,) = output_paths(layout.settings.out_dir, utterance.output, ("json",))
+        if layout.kind == "files":
+            (path,) = output_paths(layout.out_dir, utterance.output, ("json",))
             yield utterance, _read(path)
             continue
         group = layout.group(index, utterance)
@@ -615,7 +614,7 @@ def _nemo(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[st
     line["loss"] = alignment.loss if abs(alignment.loss) < float("inf") else None
     for key, extension in (("words_level_ctm_filepath", ".ctm"), ("tokens_level_ctm_filepath", ".tokens.ctm")):
         name = utterance.output.rpartition("/")[2] + extension
-        folder = layout.settings.out_dir
+        folder = layout.out_dir
         line.update((key, os.path.relpath(path, folder)) for path in layout.outputs(utterance) if path.name == name)
     line["words"] = [
         {"word": symbol, "start": start, "duration": duration, "confidence": score}

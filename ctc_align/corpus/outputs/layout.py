@@ -45,13 +45,15 @@ _BACK_S = 1e-3
 
 
 @dataclass(frozen=True)
-class OutputSettings:
-    """The outputs of a corpus run, and where they go. `check` before use.
+class Layout:
+    """The outputs of a corpus run, and where they go; writes those of each utterance. `check` before use.
+
+    Picklable: workers and the parent have the same one.
 
     Args:
         out_dir: the output folder.
-        layout: "files" for each utterance, or "shards" of `shard_size` utterances.
-        formats: names out of `FORMATS`; () for the defaults of the layout.
+        kind: "files" for each utterance, or "shards" of `shard_size` utterances.
+        formats: names out of `FORMATS`; () for the defaults of the kind.
         shard_size: utterances in a shard.
         times, labels: as in `ctc_align.config.Settings`.
         manifests: "nemo", "lhotse" or both.
@@ -63,7 +65,7 @@ class OutputSettings:
     """
 
     out_dir: str
-    layout: str = setting(FILES, choices=(FILES, SHARDS))
+    kind: str = setting(FILES, choices=(FILES, SHARDS))
     formats: tuple[str, ...] = ()
     shard_size: int = 5000
     times: str = "utterance"
@@ -77,8 +79,8 @@ class OutputSettings:
 
     @property
     def formats_written(self) -> tuple[str, ...]:
-        """`formats`, or the defaults of the layout."""
-        return self.formats or (SHARD_FORMATS if self.layout == SHARDS else DEFAULT_FORMATS)
+        """`formats`, or the defaults of the kind."""
+        return self.formats or (SHARD_FORMATS if self.kind == SHARDS else DEFAULT_FORMATS)
 
     @property
     def parts_folder(self) -> Path | None:
@@ -90,7 +92,7 @@ class OutputSettings:
         Raises:
             UsageError: an unknown name, or such options.
         """
-        _one_of("--layout", self.layout, (FILES, SHARDS))
+        _one_of("--layout", self.kind, (FILES, SHARDS))
         _one_of("--by", self.cut or UTTERANCE, (UTTERANCE, PAUSE))
         for name in self.manifests:
             _one_of("--manifest", name, MANIFESTS)
@@ -100,28 +102,16 @@ class OutputSettings:
             raise UsageError(f"--shard-size: expected a whole number above 0, got {self.shard_size}")
         if not self.pause_s > 0:
             raise UsageError(f"--pause-s: expected seconds above 0, got {self.pause_s}")
-        foreign = [name for name in self.formats if self.layout == SHARDS and name not in SHARD_FORMATS]
+        foreign = [name for name in self.formats if self.kind == SHARDS and name not in SHARD_FORMATS]
         if foreign:
             raise UsageError(f"--layout shards holds {' and '.join(SHARD_FORMATS)}, got --format {','.join(foreign)}")
-        if self.manifests and self.layout == FILES and "json" not in self.formats_written:
+        if self.manifests and self.kind == FILES and "json" not in self.formats_written:
             raise UsageError("--manifest is made of the JSON outputs: add json to --format")
-
-
-def _one_of(option: str, value: str, names: tuple[str, ...]) -> None:
-    if value not in names:
-        raise UsageError(f"{option}: expected one of {', '.join(names)}, got {value}")
-
-
-@dataclass(frozen=True)
-class Layout:
-    """Writes the outputs of each utterance. Picklable: workers and the parent have the same one."""
-
-    settings: OutputSettings
 
     def outputs(self, utterance: Utterance) -> list[Path]:
         """Return the files that `place` writes for this utterance alone; of cut phrases only the first."""
-        paths = output_paths(self.settings.out_dir, utterance.output, self._formats_of(utterance))
-        return paths + (first_cut(utterance, self.settings) if self.settings.cut else [])
+        paths = output_paths(self.out_dir, utterance.output, self._formats_of(utterance))
+        return paths + (first_cut(utterance, self) if self.cut else [])
 
     def place(
         self,
@@ -139,24 +129,23 @@ class Layout:
             OutputError: a file cannot be written, or is an input.
             AudioError: the audio that is to be cut cannot be read.
         """
-        settings = self.settings
-        protect = (*inputs_of(utterance), *settings.protect)
-        style = replace(Style.of(alignment.config), times=settings.times, labels=settings.labels)
-        placed = Placed(Path(settings.out_dir), recorded)
-        if settings.cut:
-            cut_audio(alignment, utterance, settings, protect, placed.add)
+        protect = (*inputs_of(utterance), *self.protect)
+        style = replace(Style.of(alignment.config), times=self.times, labels=self.labels)
+        placed = Placed(Path(self.out_dir), recorded)
+        if self.cut:
+            cut_audio(alignment, utterance, self, protect, placed.add)
         formats = [*self._formats_of(utterance), *self._others_there(utterance, alignment, recorded or {})]
         if formats:
-            target = Path(settings.out_dir, utterance.output)
+            target = Path(self.out_dir, utterance.output)
             OutputFiles(target.parent, target.name, formats, force=True, protect=protect).write(
-                alignment, style=style, parts=self.settings.parts_folder, written=placed.add
+                alignment, style=style, parts=self.parts_folder, written=placed.add
             )
         group = self.group(index, utterance)
         if group is None:
             return placed
         shared = self.shared_files()
-        if settings.layout == SHARDS:
-            placed.pending = shard_row(alignment, style, settings.formats_written)
+        if self.kind == SHARDS:
+            placed.pending = shard_row(alignment, style, self.formats_written)
         else:
             refuse_inputs(shared.targets(group), protect)
             placed.pending = grid_row(alignment, style, _recording_s(utterance.audio))
@@ -167,36 +156,34 @@ class Layout:
         """Remove the files of this utterance alone, as far as they can be removed; inputs stay."""
         for path in self.outputs(utterance):
             with suppress(OutputError, OSError):
-                refuse_inputs([path], (*inputs_of(utterance), *self.settings.protect))
+                refuse_inputs([path], (*inputs_of(utterance), *self.protect))
                 keep_corrected(path)
-                remove_file(path, Path(self.settings.out_dir))
+                remove_file(path, Path(self.out_dir))
 
     def group(self, index: int, utterance: Utterance) -> str | None:
         """Return the name of the assembled file(s) that the utterance is part of, or None.
 
         A group is a run of consecutive utterances; all of it must be the work of one process (`--shard I/N`).
         """
-        if self.settings.layout == SHARDS:
-            return f"alignments-{index // self.settings.shard_size:05d}"
+        if self.kind == SHARDS:
+            return f"alignments-{index // self.shard_size:05d}"
         return utterance.recording if utterance.recording and "textgrid" in self._own_formats() else None
 
     def shared_files(self) -> SharedFiles:
         """Return the kind of file that groups of utterances make up."""
-        folder = Path(self.settings.out_dir)
-        if self.settings.layout == SHARDS:
-            return ShardFiles(folder, self.settings.formats_written, self.settings.parts_folder)
-        return RecordingGrids(folder, self.settings.parts_folder)
+        folder = Path(self.out_dir)
+        if self.kind == SHARDS:
+            return ShardFiles(folder, self.formats_written, self.parts_folder)
+        return RecordingGrids(folder, self.parts_folder)
 
     def pending_parts_path(self) -> Path:
         """Return the file in which the parent keeps parts of larger ones; each of several jobs has one."""
-        job = self.settings.job
-        return Path(self.settings.out_dir, f".ctc-align-spool{'.' + job if job else ''}.sqlite")
+        job = self.job
+        return Path(self.out_dir, f".ctc-align-spool{'.' + job if job else ''}.sqlite")
 
     def signature(self) -> str:
         """Return everything that pending parts depend on besides the utterance."""
-        return " ".join(
-            (self.settings.layout, *self.settings.formats_written, self.settings.times, self.settings.labels)
-        )
+        return " ".join((self.kind, *self.formats_written, self.times, self.labels))
 
     def _formats_of(self, utterance: Utterance) -> list[str]:
         return [name for name in self._own_formats() if not (name == "textgrid" and utterance.recording)]
@@ -208,7 +195,7 @@ class Layout:
         """
         if not recorded:
             return []
-        folder = Path(self.settings.out_dir)
+        folder = Path(self.out_dir)
         others = []
         for name in FORMATS.keys() - {*self._own_formats()}:
             paths = output_paths(folder, utterance.output, [name])
@@ -219,17 +206,12 @@ class Layout:
         return sorted(others)
 
     def _own_formats(self) -> tuple[str, ...]:
-        return () if self.settings.layout == SHARDS else self.settings.formats_written
+        return () if self.kind == SHARDS else self.formats_written
 
 
-def layout_for(settings: OutputSettings) -> Layout:
-    """Return the layout that `settings` ask for.
-
-    Raises:
-        UsageError: as `OutputSettings.check`.
-    """
-    settings.check()
-    return Layout(settings)
+def _one_of(option: str, value: str, names: tuple[str, ...]) -> None:
+    if value not in names:
+        raise UsageError(f"{option}: expected one of {', '.join(names)}, got {value}")
 
 
 def inputs_of(utterance: Utterance) -> list[str | Path]:
@@ -257,15 +239,15 @@ def _recording_s(path: str) -> float:
     return header_duration_s(path)
 
 
-def first_cut(utterance: Utterance, settings: OutputSettings) -> list[Path]:
+def first_cut(utterance: Utterance, layout: Layout) -> list[Path]:
     """Return the sound and the text of the first (or only) cut, below `cuts` in the output folder."""
-    return _targets(utterance, settings, 0)
+    return _targets(utterance, layout, 0)
 
 
 def cut_audio(
     alignment: Alignment,
     utterance: Utterance,
-    settings: OutputSettings,
+    layout: Layout,
     protect: Sequence[str | Path] = (),
     written: Callable[[Path, bytes], None] | None = None,
 ) -> list[Path]:
@@ -281,10 +263,10 @@ def cut_audio(
     """
     from ctc_align.audio.loading import open_recording
 
-    cuts = phrases(alignment, utterance, settings.pause_s) if settings.cut == PAUSE else [whole(alignment, utterance)]
-    targets = [path for number in range(len(cuts)) for path in _targets(utterance, settings, number)]
+    cuts = phrases(alignment, utterance, layout.pause_s) if layout.cut == PAUSE else [whole(alignment, utterance)]
+    targets = [path for number in range(len(cuts)) for path in _targets(utterance, layout, number)]
     refuse_inputs(targets, protect)
-    with open_recording(utterance.audio) as recording, placing(targets, settings.parts_folder) as parts:
+    with open_recording(utterance.audio) as recording, placing(targets, layout.parts_folder) as parts:
         files = iter(parts)
         for cut in cuts:
             for data in (
@@ -297,27 +279,27 @@ def cut_audio(
                     written(target, data)
         for _ in files:  # finish the last file
             pass
-    if settings.cut == PAUSE:
-        _remove_further(utterance, settings, len(cuts))
+    if layout.cut == PAUSE:
+        _remove_further(utterance, layout, len(cuts))
     return targets
 
 
-def _targets(utterance: Utterance, settings: OutputSettings, number: int) -> list[Path]:
+def _targets(utterance: Utterance, layout: Layout, number: int) -> list[Path]:
     """Return the paths of sound and text of cut `number`, from 0."""
-    target = Path(settings.out_dir, CUTS, utterance.output)
-    name = f"{target.name}-{number + 1:04d}" if settings.cut == PAUSE else target.name
+    target = Path(layout.out_dir, CUTS, utterance.output)
+    name = f"{target.name}-{number + 1:04d}" if layout.cut == PAUSE else target.name
     return [target.with_name(f"{name}{extension}") for extension in (".flac", ".txt")]
 
 
-def _remove_further(utterance: Utterance, settings: OutputSettings, number: int) -> None:
+def _remove_further(utterance: Utterance, layout: Layout, number: int) -> None:
     """Remove phrases of an earlier run beyond the last; they are numbered without gaps."""
-    further = _targets(utterance, settings, number)
+    further = _targets(utterance, layout, number)
     while any(map(os.path.exists, further)):
         for path in further:
             with suppress(OutputError):
-                remove_file(path, Path(settings.out_dir))
+                remove_file(path, Path(layout.out_dir))
         number += 1
-        further = _targets(utterance, settings, number)
+        further = _targets(utterance, layout, number)
 
 
 def whole(alignment: Alignment, utterance: Utterance) -> Interval:

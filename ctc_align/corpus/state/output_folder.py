@@ -127,12 +127,11 @@ def clear(out_dir: Path, shard: Shard) -> None:
 
 def left_behind(layout: Layout, out_dir: Path) -> list[str]:
     """Return the shared and cut outputs that earlier runs with other options made, and this one does not."""
-    settings = layout.settings
-    others = [name for name in MANIFESTS if name not in settings.manifests]
+    others = [name for name in MANIFESTS if name not in layout.manifests]
     left = [path.name for name in others for path in sorted(out_dir.glob(f"manifest.{name}.jsonl*"))]
-    if settings.layout != SHARDS:
+    if layout.kind != SHARDS:
         left += ["alignments-*"] if any(out_dir.glob("alignments-?????.jsonl.gz")) else []
-    if not settings.cut:
+    if not layout.cut:
         left += [CUTS] if (out_dir / CUTS).is_dir() else []
     return left
 
