@@ -25,8 +25,8 @@ from ctc_align.alignment.inputs import (
     failed_steps,
     named_pairs,
     names_of,
+    read_words,
     require_text_extras,
-    said_words,
     seconds_of,
 )
 from ctc_align.alignment.model_choice import ModelChoice
@@ -273,7 +273,8 @@ class Aligner:
         with error_context(name, source):
             emissions = aligner.emissions(audio)
         with error_context(name):
-            return batching.run([choose_tokens(aligner._inputs(emissions, words, name, source))])[0].loss
+            inputs = aligner._inputs(emissions, words, name, source, as_written=True)
+            return batching.run([choose_tokens(inputs)])[0].loss
 
     def score_texts(self, audio: AudioLike, texts: Sequence[str]) -> list[Scored]:
         """Return the losses of alternative transcripts of one audio, best first; the model runs once.
@@ -428,15 +429,25 @@ class Aligner:
         return text if isinstance(text, Words) else self._splitter.split(self.choice.named(text), name)
 
     def _inputs(
-        self, emissions: Emissions, words: Words, name: str, source: str, report: StepProgress | None = None
+        self,
+        emissions: Emissions,
+        words: Words,
+        name: str,
+        source: str,
+        report: StepProgress | None = None,
+        *,
+        as_written: bool = False,
     ) -> UtteranceInputs:
         has_model_vocab = self._has_model_vocab(emissions)
         calibration = self._calibration or (self._model_calibration if has_model_vocab else None) or Calibration()
-        tokenizer, settings = self._tokenizer(emissions), self.settings.in_language(words.language)
+        settings = self.settings.in_language(words.language)
+        words, tokenizer = read_words(
+            words, emissions, self._tokenizer(emissions), settings.language, as_written=as_written
+        )
         return UtteranceInputs(
             name,
             source,
-            said_words(words, emissions, tokenizer, settings.language),
+            words,
             emissions,
             self.model.name if self.model and has_model_vocab else "log-probs",
             tokenizer,

@@ -21,7 +21,9 @@ from ctc_align.models.calibration import Calibration
 from ctc_align.models.confidence_network import ConfidenceNetwork
 from ctc_align.models.edge_network import EdgeNetwork
 from ctc_align.text.markup import without_sample_numbers
-from ctc_align.tokens.tokenizer import Tokenizer, with_phones
+from ctc_align.tokens.alphabet import LetterTokenizer
+from ctc_align.tokens.phones import PhoneTokenizer
+from ctc_align.tokens.tokenizer import SpellingOrder, Tokenizer, refuse_unreadable, unit_tokenizer, with_phones
 from ctc_align.types import Audio, AudioLike, Emissions, Transcript, Words, utterance_name
 
 _BOOK_CHARS = 20_000
@@ -305,9 +307,30 @@ def require_text_extras(settings: Settings, *, is_ipa: bool) -> None:
         require_uroman()
 
 
-def said_words(words: Words, emissions: Emissions, tokenizer: Tokenizer, language: str) -> Words:
-    """Return words with phones where `tokenizer` reads these, without sample numbers at the transcript's beginning."""
-    return with_phones(without_sample_numbers(words, duration_of(emissions)), tokenizer, language)
+def read_words(
+    words: Words, emissions: Emissions, tokenizer: Tokenizer, language: str, *, as_written: bool = False
+) -> tuple[Words, Tokenizer]:
+    """Return words as the vocabulary of emissions reads them, and the tokenizer that does.
+
+    A transcript of tokens is split at spaces only. Other words have phones where `tokenizer` reads these, and no sample
+    numbers at the beginning. Of several spellings of a word those that the emissions' classes suggest come first; with
+    `as_written` there is only the one with case, digits and marks of the transcript, as far as the vocabulary has them.
+
+    Raises:
+        TranscriptError: nothing is known that could turn the words into the tokens of the vocabulary.
+    """
+    units = unit_tokenizer(emissions.vocab, emissions.blank)
+    if units.reads(words.text) and not (isinstance(tokenizer, PhoneTokenizer) and tokenizer.has_all(words.text)):
+        return units.split(words), units
+    words = with_phones(without_sample_numbers(words, duration_of(emissions)), tokenizer, language)
+    if not isinstance(tokenizer, LetterTokenizer):
+        return words, tokenizer
+    if units.unreadable:
+        refuse_unreadable(words, tokenizer, emissions.vocab)
+    if not tokenizer.writes:
+        return words, tokenizer
+    heard = None if as_written else frozenset(emissions.log_probs.argmax(1).unique().tolist())
+    return words, SpellingOrder(tokenizer, heard)
 
 
 def seconds_of(loaded: Audio | Emissions) -> float:

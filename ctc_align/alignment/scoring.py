@@ -1,8 +1,9 @@
 """Scores of transcripts by their exact CTC losses, and the ranks and posteriors of alternatives.
 
 The pronunciations are chosen as for an alignment (`ctc_align.alignment.pronunciations`), and the loss is that of plain
-CTC for them, over all paths. So a transcript has the same loss alone, among others, and in its alignment. Losses are
-exact likelihoods without a prior over texts.
+CTC for them, over all paths. So a transcript has the same loss alone, among others, and in its alignment, unless a
+vocabulary with case, digits or marks spells a word in several ways: a score is of what is written. Losses are exact
+likelihoods without a prior over texts.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import torch
 
 from ctc_align import units
 from ctc_align.alignment.ctc_path import Spans, ctc_loss
-from ctc_align.alignment.inputs import said_words
+from ctc_align.alignment.inputs import read_words
 from ctc_align.alignment.pronunciations import check_word_tokens, choose_pronunciations, prepared_word_tokens
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, InputError, UsageError
@@ -90,7 +91,7 @@ def score_transcript(
     try:
         words = words_of(text, settings)
         require_words(words, "transcript")
-        words = said_words(words, emissions, tokenizer, settings.language)
+        words, tokenizer = read_words(words, emissions, tokenizer, settings.language, as_written=True)
         word_tokens = yield from prepared_word_tokens(words, tokenizer, settings)
         scored = replace(scored, unknown=count_missing(word_tokens))
         check_word_tokens(word_tokens, emissions, settings, "transcript")

@@ -7,6 +7,7 @@ them, or because a small acoustic model hardly hears them. Diphthongs are two vo
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Iterable
 
 ARPABET_CLASSES: dict[str, tuple[str, ...]] = {
@@ -70,6 +71,7 @@ IPA_CLASSES: dict[str, tuple[str, ...]] = {
 IPA_PHONES: tuple[str, ...] = tuple(sorted(phone for phones in IPA_CLASSES.values() for phone in phones))
 """All 52, in the order of their code points."""
 
+_ALL_IPA = frozenset(IPA_PHONES)
 IPA_VOWELS = frozenset(IPA_CLASSES["vowel"])
 
 IPA_OF_ARPABET: dict[str, tuple[str, ...]] = {
@@ -92,8 +94,71 @@ NEAREST_ARPABET: dict[str, str] = {
 """The phone of English that sounds most like each of IPA: a network of the other phone set may begin with it."""
 
 
+BROAD_IPA: dict[str, str] = {
+    "g": "ɡ", "ɑ": "a", "ɐ": "a", "ä": "a", "ɑ̃": "ã", "ɒ": "ɔ", "ʌ": "ə", "ɜ": "ə", "ɘ": "ə", "ɤ": "ə", "ɚ": "ə ɹ",
+    "ɝ": "ə ɹ", "œ": "ø", "ɵ": "ø", "œ̃": "ɛ̃", "õ": "ɔ̃", "ẽ": "ɛ̃", "ʏ": "y", "ʉ": "u", "ɯ": "ɨ", "ᵻ": "ɪ", "ɾ": "r",
+    "ɻ": "ɹ", "ɽ": "r", "ʀ": "ʁ", "ɫ": "l", "ʎ": "l", "ɭ": "l", "ɬ": "l", "ɱ": "m", "ɳ": "n", "ɴ": "ŋ", "ɟ": "ɡ",
+    "c": "k", "ɸ": "f", "β": "v", "ʋ": "v", "χ": "x", "ç": "x", "ħ": "h", "ɦ": "h", "ʕ": "ʔ", "ʂ": "ʃ", "ɕ": "ʃ",
+    "ɧ": "ʃ", "ʐ": "ʒ", "ʑ": "ʒ", "ʝ": "j", "ɥ": "j", "ɰ": "w", "ʍ": "w", "tɕ": "tʃ", "tʂ": "tʃ", "ʈʂ": "tʃ",
+    "dʑ": "dʒ", "dʐ": "dʒ", "ɖʐ": "dʒ", "ʧ": "tʃ", "ʤ": "dʒ", "ʦ": "ts", "ʣ": "dz",
+}  # fmt: skip
+"""The phones of `IPA_PHONES` that other symbols of IPA are written in here."""
+
+NEAREST_IPA: dict[str, str] = {
+    "a": "æ ə ɛ", "b": "p v", "d": "t ɖ", "dz": "d+z z ts", "dʒ": "d+ʒ ʒ tʃ", "e": "ɛ ɪ i", "f": "v p", "h": "x ɣ",
+    "i": "ɪ e", "j": "i ɪ", "k": "ɡ q", "l": "ɹ r", "m": "n", "n": "ŋ m", "o": "ɔ ʊ u", "p": "b", "q": "k",
+    "r": "ɹ ʁ l", "s": "z ʃ", "t": "d ʈ", "ts": "t+s s tʃ", "tʃ": "t+ʃ ʃ ts", "u": "ʊ o", "v": "f b w", "w": "u ʊ v",
+    "x": "h ɣ k", "y": "u i", "z": "s", "ã": "a", "æ": "ɛ a", "ð": "d z θ", "ø": "e ə o", "ŋ": "n", "ɔ": "o a",
+    "ɔ̃": "ɔ o", "ɖ": "d", "ə": "ɨ ɪ ɛ a e", "ɛ": "e æ", "ɛ̃": "ɛ e", "ɡ": "k ɣ", "ɣ": "ɡ x", "ɨ": "ɪ i ə",
+    "ɪ": "i e", "ɲ": "n+j n", "ɹ": "r ʁ l", "ʁ": "ɣ r ɹ", "ʃ": "s ʒ", "ʈ": "t", "ʊ": "u o", "ʒ": "z dʒ ʃ", "ʔ": "",
+    "θ": "t s f",
+}  # fmt: skip
+"""The phones of `IPA_PHONES` that sound most like each, nearest first (two with +): for vocabularies without it."""
+
+_CERTAIN = frozenset("ʃɪʊɹɾʌɑɒɜɐɡʁɯʂʐɕʑɻʎʝʕɚɝːˈˤ")
+"""Symbols of IPA that hardly any orthography has: of ə ɛ ɔ ŋ ɣ ɖ ð θ æ ø there are Azerbaijani, Ewe, Akan, Greek …"""
+_FEWEST_CERTAIN = 2
+_UNWRITTEN = "ːˑˈˌ͜͡"
+"""Length, stress and ties, which are not distinguished."""
+
+
+def broad_phones(token: str) -> tuple[str, ...]:
+    """Return a symbol of IPA, or several in one token, as phones of `IPA_PHONES`; () if it is none.
+
+    >>> broad_phones("ɑː"), broad_phones("t͡ʃʰ"), broad_phones("oʊ"), broad_phones("ɝ"), broad_phones("SIL")
+    (('a',), ('tʃ',), ('o', 'ʊ'), ('ə', 'ɹ'), ())
+    """
+    symbols = "".join(c for c in unicodedata.normalize("NFC", token) if c not in _UNWRITTEN)
+    phones: list[str] = []
+    while symbols:
+        # Longest first, then without modifiers (ʰ ʲ ʷ, tones) and diacritics.
+        for length in (3, 2, 1):
+            known = unicodedata.normalize("NFD", symbols[:length])
+            found = next((f for f in (symbols[:length], known) if f in BROAD_IPA or f in _ALL_IPA), None)
+            if found is not None:
+                phones += BROAD_IPA.get(found, found).split()
+                break
+        else:
+            length = 1
+            if not phones or unicodedata.category(symbols[0]) not in ("Lm", "Sk", "Mn"):
+                return ()
+        symbols = symbols[length:]
+    return tuple(phones)
+
+
+def reads_ipa(vocab: Iterable[str]) -> bool:
+    """Return whether most tokens are symbols of IPA, of which some are in no orthography; phones may be lacking.
+
+    >>> reads_ipa(IPA_PHONES[::2]), reads_ipa("abcçdeəfgğhxıijkqlm"), reads_ipa("abdɖeɛfgɣhiklmnŋoɔprstuvʋwyz")
+    (True, False, False)
+    """
+    tokens = list(vocab)
+    symbols = _CERTAIN.intersection("".join(tokens))
+    return len(symbols) >= _FEWEST_CERTAIN and 2 * sum(map(bool, map(broad_phones, tokens))) > len(tokens)
+
+
 def is_ipa(vocab: Iterable[str]) -> bool:
-    """Return whether a vocabulary has all of `IPA_PHONES`.
+    """Return whether a vocabulary has all of `IPA_PHONES`, as the models of this project do (see `reads_ipa`).
 
     >>> is_ipa(("<blank>", *IPA_PHONES)), is_ipa("abdefhijklmnopqrstuvwxyz")
     (True, False)

@@ -1,9 +1,9 @@
 """The letters or word pieces of a model's vocabulary, and its conventions for the beginnings of words.
 
-Four kinds are known: characters (wav2vec 2.0, MMS, NeMo's character models), sentencepiece (pieces that begin words
-begin with ▁), wordpiece (pieces that continue words begin with ##), and byte-level BPE as GPT-2's (every byte is a
-character, a space is Ġ). An `Alphabet` holds the pieces of all kinds in plain characters, with ▁ where
-words begin.
+Known kinds: characters (wav2vec 2.0, MMS, NeMo's character models), sentencepiece (pieces that begin words begin with
+▁), wordpiece (pieces that continue words begin with ##), byte-level BPE as GPT-2's (every byte is a character, a space
+is Ġ), subword-nmt (pieces that do not end words end with @@), and BPE with </w> (pieces that end words end with it). An
+`Alphabet` holds the pieces of all kinds in plain characters, with ▁ where words begin or end.
 """
 
 from __future__ import annotations
@@ -14,7 +14,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import inf
+from string import ascii_lowercase
 
+from ctc_align.text.characters import lower, plain
+from ctc_align.text.word_forms import outer_punctuation_stripped, without_markup
 from ctc_align.types import Pronunciation, WordTokens
 
 SEPARATORS = ("|", "▁", " ", "<space>", "[SPACE]", "<SPACE>")
@@ -23,12 +26,18 @@ STAR = "*"
 """The class of any speech in MMS_FA and similar models: no letter."""
 
 _GOES_ON = "##"
+_DOES_NOT_END = "@@"
+_ENDS = "</w>"
 _BYTE_SPACE = "Ġ"
 _MOST_BYTES = 200
 """Least number of the 256 characters for bytes in a vocabulary of bytes."""
 _SPECIAL = re.compile(r"<.+>|\[.+\]")
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _APOSTROPHES = "'’ʼ"
+_INSIDE_WORDS = f"{_APOSTROPHES}-"
+"""Marks that are no punctuation: a vocabulary that has no others is one without punctuation."""
+_SPOKEN_SIGNS = "%&@#"
+_DIGITS = "0123456789"
 
 
 @dataclass(frozen=True)
@@ -39,9 +48,13 @@ class Alphabet:
         ids: the class of each piece, in NFC; in `by_bytes` pieces are strings of GPT-2's characters for bytes.
         separator: the class between words, if there is one.
         begins: whether pieces that begin a word are marked by ▁ as their first character.
+        ends: whether pieces that end a word are marked by ▁ as their last character.
         by_bytes: whether words are written as bytes.
         fallback: the classes of single bytes (sentencepiece's <0xE2>), for characters that have no piece.
         longest: number of characters of the longest piece.
+        characters: of all pieces, but for the ▁ and the separator.
+        cased: whether most letters are there in both cases.
+        marks: whether there is punctuation other than apostrophes and hyphens.
     """
 
     ids: dict[str, int]
@@ -50,20 +63,70 @@ class Alphabet:
     by_bytes: bool
     fallback: dict[int, int] = field(default_factory=dict)
     longest: int = 1
+    ends: bool = False
+    characters: frozenset[str] = frozenset()
+    cased: bool = False
+    marks: bool = False
+
+    @property
+    def spells(self) -> bool:
+        """True if words of any letters can be spelled: pieces are marked, or letters of long ones stand alone, too."""
+        letters = {_fold(c) for c in self.characters if is_letter(c)}
+        alone = {_fold(piece) for piece in self.ids if len(piece) == 1 and is_letter(piece)}
+        return (
+            self.begins or self.ends or self.by_bytes or set() < letters == alone or alone.issuperset(ascii_lowercase)
+        )
 
     def written(self, part: str) -> list[tuple[str, str]]:
-        """Return (character in the vocabulary, character of the word in NFC) pairs; ▁ for the beginning has ""."""
-        begin = [(BEGINS, "")] if self.begins else []
+        """Return (character in the vocabulary, character of the word in NFC) pairs; ▁ has ""."""
+        begin, end = [(BEGINS, "")] * self.begins, [(BEGINS, "")] * self.ends
         text = unicodedata.normalize("NFC", part)
         if self.by_bytes:
             return begin + [("".join(_byte_characters()[byte] for byte in c.encode()), c) for c in text]
-        return begin + [(c, c) for c in text]
+        return begin + [(c, c) for c in text] + end
 
     def find(self, piece: str) -> int | None:
         """Return the class of a piece: as it is, else in lower case, in upper case, or case-folded (ς is σ)."""
-        if self.by_bytes:
+        if self.by_bytes or piece in self.ids:
             return self.ids.get(piece)
+        if "İ" in self.characters and "i" not in self.characters:  # capitals of Turkish
+            piece = piece.replace("i", "İ").replace("ı", "I")
         return next((self.ids[form] for form in _forms(piece) if form in self.ids), None)
+
+    def kept(self, word: str) -> str | None:
+        """Return the characters of a written word that can be spelled, case and marks as written; None if a sign or
+        digit that is spoken cannot. Letters are kept: they may have another case or parts.
+
+        >>> alphabet_of(("-", *"abc1.,"), 0).kept("“Ab1,”"), alphabet_of(("-", *"abc"), 0).kept("a2")
+        ('Ab1,', None)
+        """
+        if self.by_bytes:
+            return word
+        spelled = ""
+        for character in word:
+            category = unicodedata.category(character)[0]
+            same = character if character in self.characters else plain(character)
+            if category in "LM" or self.characters.issuperset(same) or character in _APOSTROPHES:
+                spelled += character if category in "LM" else same
+            elif category in "NS" or character in _SPOKEN_SIGNS:
+                return None
+        return spelled
+
+    def recased(self, said: str, written: str) -> str:
+        """Return what is said with the capitals of what is written: letter by letter, else only the first.
+
+        >>> recased = alphabet_of(("-", *"abdorsABDORS"), 0).recased
+        >>> recased("abba's", "“Abba’s”"), recased("doors", "Drs."), recased("b b a", "BBA")
+        ("Abba's", 'Doors', 'B B A')
+        """
+        letters = [c for c in unicodedata.normalize("NFC", written) if unicodedata.category(c)[0] in "LM"]
+        places = [at for at, c in enumerate(said) if unicodedata.category(c)[0] in "LM"]
+        if [_fold(said[at]) for at in places] != [_fold(letter) for letter in letters]:
+            letters = [said[at].upper() for at in places[:1] if letters and letters[0].isupper()]
+        changed = list(said)
+        for at, letter in zip(places, letters):
+            changed[at] = letter if self.by_bytes or letter in self.characters else said[at]
+        return "".join(changed)
 
     def sequence(self, character: str) -> tuple[int, ...]:
         """Return the classes of the parts of a character; () if the vocabulary lacks one of them.
@@ -80,17 +143,41 @@ class Alphabet:
         return tuple(self.fallback[byte] for byte in raw) if all(byte in self.fallback for byte in raw) else ()
 
 
+def is_special(token: str) -> bool:
+    """Return whether a token is no text: <pad>, [UNK] …"""
+    return _SPECIAL.fullmatch(token) is not None
+
+
+def is_marked(piece: str) -> bool:
+    """Return whether a written word is a piece of a tokenizer: one that begins, continues or ends a word.
+
+    >>> list(map(is_marked, ("▁the", "##s", "th@@", "e</w>", "the,")))
+    [True, True, True, True, False]
+    """
+    return piece.startswith((BEGINS, _GOES_ON, _BYTE_SPACE)) or piece.endswith((_DOES_NOT_END, _ENDS))
+
+
 def alphabet_of(vocab: Sequence[str], blank: int) -> Alphabet:
     """Return the alphabet of a vocabulary; `blank` and special tokens (<pad>, [UNK] …, the star) are no letters.
 
     >>> alphabet_of(("<pad>", "▁the", "s"), 0).ids, alphabet_of(("[PAD]", "the", "##s"), 0).ids
     ({'▁the': 1, 's': 2}, {'▁the': 1, 's': 2})
     """
-    pieces = {i: t for i, t in enumerate(vocab) if i != blank and t and t != STAR and not _SPECIAL.fullmatch(t)}
-    by_bytes, begins = False, any(piece.startswith(BEGINS) and piece != BEGINS for piece in pieces.values())
+    pieces = {i: t for i, t in enumerate(vocab) if i != blank and t and t != STAR and (t == _ENDS or not is_special(t))}
+    by_bytes, ends, begins = (
+        False,
+        False,
+        any(piece.startswith(BEGINS) and piece != BEGINS for piece in pieces.values()),
+    )
     if not begins and any(piece.startswith(_GOES_ON) and piece != _GOES_ON for piece in pieces.values()):
         begins = True
         pieces = {i: piece[2:] if piece.startswith(_GOES_ON) else BEGINS + piece for i, piece in pieces.items()}
+    elif not begins and any(piece.endswith(_ENDS) for piece in pieces.values()):
+        ends = True
+        pieces = {i: p.removesuffix(_ENDS) + BEGINS if p.endswith(_ENDS) else p for i, p in pieces.items()}
+    elif not begins and any(piece.endswith(_DOES_NOT_END) and piece != _DOES_NOT_END for piece in pieces.values()):
+        ends = True
+        pieces = {i: p[:-2] if p.endswith(_DOES_NOT_END) else p + BEGINS for i, p in pieces.items()}
     elif not begins and _is_bytes(pieces.values()):
         by_bytes = True
         begins = any(piece.startswith(_BYTE_SPACE) and piece != _BYTE_SPACE for piece in pieces.values())
@@ -100,15 +187,32 @@ def alphabet_of(vocab: Sequence[str], blank: int) -> Alphabet:
     ids: dict[str, int] = {}
     for index, piece in pieces.items():
         ids.setdefault(piece if by_bytes else unicodedata.normalize("NFC", piece), index)
+    separator = None if begins or ends else _separator(vocab, blank, by_bytes)
+    characters = frozenset("".join(piece for piece, index in ids.items() if index != separator)) - {BEGINS}
     single = ((index, _BYTE.fullmatch(token)) for index, token in enumerate(vocab) if index != blank)
     return Alphabet(
         ids=ids,
-        separator=None if begins else _separator(vocab, blank, by_bytes),
+        separator=separator,
         begins=begins,
         by_bytes=by_bytes,
         fallback={int(match[1], 16): index for index, match in single if match},
         longest=max(map(len, ids), default=1),
+        ends=ends,
+        characters=characters,
+        cased=_is_cased(characters),
+        marks=any(unicodedata.category(c)[0] in "PS" and c not in _INSIDE_WORDS for c in characters),
     )
+
+
+def _is_cased(characters: Collection[str]) -> bool:
+    """Return whether most letters are there in both cases."""
+    small = {c.lower() for c in characters if c.lower() != c.upper()}
+    return sum(c in characters and c.upper() in characters for c in small) > len(small) / 2
+
+
+def _fold(letter: str) -> str:
+    """Return a letter for comparisons without case: all letters i are one."""
+    return lower(letter).replace("ı", "i").casefold()
 
 
 def is_letter(character: str) -> bool:
@@ -176,9 +280,14 @@ class LetterTokenizer:
     *missing*. Where the vocabulary has longer tokens, a word is cut into as few as possible. Punctuation that the
     vocabulary lacks is dropped.
 
+    A vocabulary with both cases, digits or marks has several spellings of a word: first as it is written, then without
+    its outer marks, then as it is spoken, last in small letters.
+
     >>> spelling = LetterTokenizer(("-", "|", "C", "A", "B"), blank=0)
     >>> spelling.word("cab").pronunciations[0].ids, spelling.word("czb").missing, spelling.separator
     ((2, 3, 4), ('z',), 1)
+    >>> ["".join(said.labels) for said in LetterTokenizer(("-", *"ent01."), blank=0).word("ten", "10.").pronunciations]
+    ['10.', '10', 'ten']
     """
 
     token_kind = "tokens"
@@ -187,8 +296,10 @@ class LetterTokenizer:
         self._vocab = tuple(vocab)
         self._alphabet = alphabet_of(vocab, blank)
         self.separator = self._alphabet.separator
+        self.writes = self._alphabet.cased or not self._alphabet.characters.isdisjoint(f"{_DIGITS}-")
+        self.writes = self.writes or self._alphabet.marks
         self._spelt: dict[str, _Spelling] = {}
-        self._words: dict[str, WordTokens] = {}
+        self._words: dict[tuple[str, str], WordTokens] = {}
 
     def prepare(self, spokens: Iterable[str]) -> None:
         """Clear the caches where they are full."""
@@ -198,10 +309,25 @@ class LetterTokenizer:
 
     def word(self, said: str, written: str = "", spoken: str = "") -> WordTokens:
         """Return the tokens of a spoken form; spaces inside it become the word separator, if the vocabulary has one."""
-        tokens = self._words.get(said)
+        key = (said, written if self.writes else "")
+        tokens = self._words.get(key)
         if tokens is None:
-            tokens = self._words[said] = self._tokens(said)
+            tokens = self._words[key] = self._spellings(*key) if key[1] else self._tokens(said)
         return tokens
+
+    def _spellings(self, said: str, written: str) -> WordTokens:
+        alphabet, written = self._alphabet, without_markup(written)
+        bare = outer_punctuation_stripped(written)
+        forms = [alphabet.kept(written if alphabet.marks else bare), alphabet.kept(bare)]
+        if not alphabet.cased and all(c in _APOSTROPHES or unicodedata.category(c)[0] in "LM" for c in forms[0] or ""):
+            forms = []  # without digits, marks or case a word is read as in any vocabulary
+        if alphabet.cased:
+            forms.append(alphabet.recased(said, written))
+        ways = [self._tokens(form) for form in dict.fromkeys((*forms, said)) if form]
+        fewest = min(len(way.missing) for way in ways)
+        ways = [way for way in ways if len(way.missing) == fewest]
+        different = {said.ids: said for way in reversed(ways) for said in way.pronunciations}
+        return WordTokens(tuple(reversed(different.values())), ways[0].missing)
 
     def _tokens(self, spoken: str) -> WordTokens:
         ids: list[int] = []
@@ -240,7 +366,10 @@ def _joined(gaps: Sequence[tuple[int, str]]) -> tuple[tuple[int, str], ...]:
 
 
 def _cheapest(alphabet: Alphabet, part: str) -> _Spelling:
-    """Return the spelling with the fewest missing letters, then the fewest tokens; ties go to longer first tokens."""
+    """Return the spelling with the fewest missing letters, then the fewest tokens; ties go to longer first tokens.
+
+    Where the vocabulary has both cases, tokens in another case than the word's are avoided before many tokens are.
+    """
     characters = alphabet.written(part)
     text = "".join(symbols for symbols, _ in characters)
     whole: dict[int, tuple[str, int]] = {}  # by start: a character and its end
@@ -248,18 +377,18 @@ def _cheapest(alphabet: Alphabet, part: str) -> _Spelling:
     for symbols, character in characters:
         whole[place] = (character, place + len(symbols))
         place += len(symbols)
-    # From the end: the least cost of the rest (missing letters, tokens), and its first step (ids, end).
-    costs: list[tuple[float, int]] = [(inf, 0)] * len(text) + [(0, 0)]
+    # From the end: the least cost of the rest (missing letters, tokens in another case, tokens), and its first step.
+    costs: list[tuple[float, int, int]] = [(inf, 0, 0)] * len(text) + [(0, 0, 0)]
     steps: list[tuple[tuple[int, ...], int]] = [((), 1)] * len(text)
     for place in range(len(text) - 1, -1, -1):
         ways = [
-            ((costs[end][0], costs[end][1] + len(ids)), (ids, end))
+            ((costs[end][0], costs[end][1] + _recases(alphabet, text[place:end]), costs[end][2] + len(ids)), (ids, end))
             for ids, end in _matches(alphabet, text, place, whole)
         ]
         ways = [way for way in ways if way[0][0] < inf]
         if not ways and place in whole:
             character, end = whole[place]
-            ways = [((costs[end][0] + is_letter(character), costs[end][1]), ((), end))]
+            ways = [((costs[end][0] + is_letter(character), *costs[end][1:]), ((), end))]
         # A character that a token stands for is never skipped, even punctuation.
         if ways:
             costs[place], steps[place] = min(ways, key=lambda way: way[0])
@@ -273,6 +402,10 @@ def _cheapest(alphabet: Alphabet, part: str) -> _Spelling:
         ids += step_ids
         place = end
     return ids, gaps
+
+
+def _recases(alphabet: Alphabet, piece: str) -> bool:
+    return alphabet.cased and piece not in alphabet.ids
 
 
 def _matches(

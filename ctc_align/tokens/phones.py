@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ctc_align.errors import LexiconError
 from ctc_align.text.letter_to_phone import letter_to_phone
 from ctc_align.text.lexicon import Lexicon
-from ctc_align.text.phone_sets import ARPABET_PHONES, strip_stress
+from ctc_align.text.phone_sets import ARPABET_PHONES, IPA_PHONES, NEAREST_IPA, broad_phones, is_ipa, strip_stress
 from ctc_align.text.word_forms import outer_punctuation_stripped
 from ctc_align.tokens.alphabet import LetterTokenizer
 from ctc_align.types import Pronunciation, WordTokens
@@ -102,6 +102,8 @@ class PhoneTokenizer:
         for whole in (written, spoken):
             if whole and spoken and self._has(whole):
                 return WordTokens(self._look_up(whole)[:MOST_PRONUNCIATIONS])
+        if self._spelling is not None and not any(map(self._has, spoken.split())):
+            return self._spelling.word(spoken, written)
         ways: list[tuple[int, Pronunciation]] = [(0, Pronunciation((), ()))]
         missing: tuple[str, ...] = ()
         for part in spoken.split():
@@ -149,6 +151,10 @@ class PhoneTokenizer:
 
         found = fewest_missing(self._in_vocabulary(phones) for phones in candidates)
         return WordTokens(found.pronunciations, fold(part)[1] + found.missing)
+
+    def has_all(self, text: str) -> bool:
+        """Return whether the lexicon has all the words of a text, as they are written."""
+        return self._lexicon is not None and all(map(self._has, set(text.split())))
 
     def _has(self, word: str) -> bool:
         return self._lexicon is not None and self._lexicon.get(word) is not None
@@ -230,7 +236,11 @@ ALTERNATIVE = " | "
 
 
 class IpaTokenizer(PhoneTokenizer):
-    """The phones that words have, in a vocabulary that holds all phones of IPA that are known here.
+    """The phones that words have, in a vocabulary of IPA.
+
+    A phone that the vocabulary lacks is the symbol there that is broadly the same (ɑ for a), one symbol for it and its
+    neighbours (aɪ), or the nearest phone (`NEAREST_IPA`), else missing. Where the vocabulary has several symbols for a
+    phone (i, iː), the second ones are another pronunciation.
 
     A word of the `lexicon` is said as that says: looked up as it is written, then as it is spoken, then part by part,
     if it has them all. What is no phone (digits that nobody spelled out, letters that no rule knows) is missing.
@@ -244,6 +254,23 @@ class IpaTokenizer(PhoneTokenizer):
     def __init__(self, vocab: Sequence[str], lexicon: Lexicon | None = None) -> None:
         super().__init__(vocab, lexicon)
         self._said: dict[tuple[str, str, str], WordTokens] = {}
+        self._vocab = tuple(vocab)
+        self._symbols: dict[tuple[str, ...], list[tuple[int, ...]]] = {
+            (phone,): [(self._ids[phone],)] for phone in IPA_PHONES if phone in self._ids
+        }
+        """By phones: the ids of the symbols for them."""
+        if is_ipa(vocab):
+            return
+        for index, token in enumerate(vocab):
+            if phones := broad_phones(token):
+                same = self._symbols.setdefault(phones, [])
+                same += [(index,)] * ((index,) not in same)
+        there = dict(self._symbols)
+        for phone in IPA_PHONES:
+            near = (other.split("+") for other in NEAREST_IPA[phone].split())
+            nearest = (parts for parts in near if all((part,) in there for part in parts))
+            ids = [tuple(index for part in parts for index in there[part,][0]) for parts in nearest]
+            self._symbols.setdefault((phone,), ids[:1])
 
     def prepare(self, spokens: Iterable[str]) -> None:
         """Clear the cache where it is full."""
@@ -274,4 +301,20 @@ class IpaTokenizer(PhoneTokenizer):
     def _of_phones(self, said: str) -> WordTokens:
         """Return the pronunciations that lack the fewest phones, and what they lack."""
         ways = [phones.split() for phones in said.split(ALTERNATIVE)]
-        return fewest_missing(phones_in([(phone, self._ids.get(phone)) for phone in way]) for way in ways)
+        found = fewest_missing(phones_in(self._in_symbols(way, nth)) for nth in (0, 1) for way in ways)
+        return WordTokens(found.pronunciations[:MOST_PRONUNCIATIONS], found.missing)
+
+    def _in_symbols(self, phones: Sequence[str], nth: int) -> list[tuple[str, int | None]]:
+        """Return the symbols of phones and their ids, as few as possible; of several for a phone the `nth`."""
+        pairs: list[tuple[str, int | None]] = []
+        at = 0
+        while at < len(phones):
+            longest = (tuple(phones[at : at + length]) for length in (3, 2, 1))
+            symbol = next((part for part in longest if self._symbols.get(part)), None)
+            if symbol is None:
+                pairs.append((phones[at], None))
+                at += 1
+                continue
+            pairs += [(self._vocab[index], index) for index in self._symbols[symbol][: nth + 1][-1]]
+            at += len(symbol)
+        return pairs

@@ -7,18 +7,22 @@ tokens = join(word_tokens, choice, tokenizer.separator)      one row, for a latt
 
 from __future__ import annotations
 
+import re
+import textwrap
+import unicodedata
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import chain
 from typing import ClassVar, Protocol
 
 from ctc_align.errors import TranscriptError, UsageError
 from ctc_align.text.lexicon import Lexicon
-from ctc_align.text.phone_sets import is_ipa
-from ctc_align.tokens.alphabet import LetterTokenizer
+from ctc_align.text.phone_sets import arpabet_class, broad_phones, ipa_class, is_ipa, reads_ipa, strip_stress
+from ctc_align.tokens.alphabet import LetterTokenizer, alphabet_of, is_letter, is_marked, is_special
 from ctc_align.tokens.phones import IpaTokenizer, PhoneTokenizer, is_arpabet
-from ctc_align.types import Tokens, Words, WordTokens
+from ctc_align.types import Pronunciation, Tokens, Word, Words, WordTokens
 
 BETWEEN_WORDS = -1
 _NAMED = 5
@@ -28,10 +32,13 @@ SEPARATOR_LABEL = "|"
 class Tokenizer(Protocol):
     """The tokens of words in a vocabulary."""
 
-    token_kind: str
-    """"phones" or "tokens": the name of the token tier."""
-    separator: int | None
-    """Id of the token between words, if the vocabulary has one."""
+    @property
+    def token_kind(self) -> str:
+        """Return "phones" or "tokens": the name of the token tier."""
+
+    @property
+    def separator(self) -> int | None:
+        """Return the id of the token between words, if the vocabulary has one."""
 
     def prepare(self, spokens: Iterable[str]) -> None:
         """Prepare many calls of `word` with these spoken forms, in one batch."""
@@ -65,7 +72,7 @@ class PrepareWords:
 
 
 def tokenizer_for(vocab: Sequence[str], blank: int, lexicon: Lexicon | None = None) -> Tokenizer:
-    """Return the tokenizer of a vocabulary: phones for ARPAbet, for IPA or with a lexicon, else letters.
+    """Return the tokenizer of a vocabulary for words: phones for ARPAbet, for IPA or with a lexicon, else letters.
 
     Raises:
         UsageError: `blank` is no index into `vocab`.
@@ -78,7 +85,7 @@ def tokenizer_for(vocab: Sequence[str], blank: int, lexicon: Lexicon | None = No
         raise UsageError(f"expected a blank between 0 and {len(vocab) - 1}, got {blank}")
     if is_arpabet(vocab):
         return PhoneTokenizer(vocab, lexicon)
-    if is_ipa(vocab):
+    if is_ipa(vocab) or (lexicon is None and reads_ipa(vocab)):
         return IpaTokenizer(vocab, lexicon)
     letters = LetterTokenizer(vocab, blank)
     if lexicon is None:
@@ -90,6 +97,148 @@ def _spells(vocab: Sequence[str], letters: LetterTokenizer) -> bool:
     """Return whether a vocabulary is one of letters: it has a word separator or all of a-z, unlike phone sets."""
     have = {token.lower() for token in vocab}
     return letters.separator is not None or have.issuperset("abcdefghijklmnopqrstuvwxyz")
+
+
+# Transcripts that are tokens already: phones, syllables, units of any kind, or pieces of a tokenizer
+
+_NEARLY_ALL = 0.9
+_FEWEST_PHONES = 3
+_MANY_LETTERS = 8
+"""Letters of English may be names (R S V P): so few items of one letter each are no phones."""
+_FIRST_ITEMS = 100
+_SILENCES = frozenset(("sil", "SIL", "sp", "SP", "pau", "PAU", "h#"))
+"""Names of pauses among phones: not spoken, unless the vocabulary has them."""
+
+
+class UnitTokenizer:
+    """Transcripts whose written words are tokens of `vocab` already: each stands for itself.
+
+    A token may be written with other stress, length or case than the vocabulary has; where that has several (IH0, IH1
+    for IH), each is a pronunciation. Words that are no tokens are missing; the blank, special tokens and marks between
+    tokens are not spoken. No separator is added.
+
+    >>> units = UnitTokenizer(("<b>", "t_he2", "c_at1"), 0)
+    >>> units.reads("c_at1 t_he2"), units.reads("the cat"), units.word("t_he2").pronunciations[0].ids
+    (True, False, (1,))
+    """
+
+    separator: int | None = None
+
+    def __init__(self, vocab: Sequence[str], blank: int = 0) -> None:
+        self._vocab = tuple(vocab)
+        alphabet = alphabet_of(vocab, blank)
+        self._ids = {t: i for i, t in reversed(list(enumerate(vocab))) if i in alphabet.ids.values()}
+        self._ids |= {t: i for i, t in enumerate(vocab) if i == alphabet.separator}
+        self._unspoken = (_SILENCES | set(vocab)) - self._ids.keys()
+        self._arpabet = is_arpabet(vocab)
+        self._phones = self._arpabet or reads_ipa(vocab)
+        self._spells = alphabet.spells and not self._phones
+        self.token_kind = "phones" if self._phones else "tokens"
+        self._variants: dict[str, list[int]] = {}
+        for token, index in self._ids.items():
+            self._variants.setdefault(self._bare(token), []).append(index)
+
+    @property
+    def unreadable(self) -> bool:
+        """True if nothing is known that could turn words into these tokens."""
+        return not (self._spells or self._phones)
+
+    def reads(self, text: str) -> bool:
+        """Return whether nearly all written words of a transcript are tokens, and can be meant as such.
+
+        Letters and pieces are words, too: only pieces with their marks are meant as such. Phones are at least three
+        different ones with a consonant, and not few single letters, which may be initials.
+        """
+        items = text.split(maxsplit=_FIRST_ITEMS)
+        if len(items) > _FIRST_ITEMS and not self._are_tokens(items[:-1]):
+            return False
+        return self._are_tokens(text.split())
+
+    def _are_tokens(self, items: Sequence[str]) -> bool:
+        counts = Counter(items)
+        tokens = [item for item in counts if self._of(item)]
+        words = [item for item in counts if self._is_spoken(item)]
+        if not tokens or sum(counts[item] for item in tokens) < _NEARLY_ALL * sum(counts[item] for item in words):
+            return False
+        if self._phones:
+            return (
+                len(tokens) >= _FEWEST_PHONES
+                and not all(map(_is_vowel, tokens))
+                and (any(len(item) > 1 or not item.isascii() for item in tokens) or len(items) >= _MANY_LETTERS)
+            )
+        return not self._spells or any(map(is_marked, tokens))
+
+    def split(self, words: Words) -> Words:
+        """Return a transcript split at spaces only, each word as it is written."""
+        runs = re.finditer(r"\S+", words.text)
+        split = [Word(run[0], run[0] * self._is_spoken(run[0]), *run.span()) for run in runs]
+        return replace(words, words=tuple(split), optional=())
+
+    def prepare(self, spokens: Iterable[str]) -> None:
+        """Do nothing: tokens are looked up one by one."""
+
+    def word(self, said: str, written: str = "", spoken: str = "") -> WordTokens:
+        """Return the token that is written."""
+        ids = self._of(said)
+        if not ids:
+            return WordTokens((), tuple(filter(is_letter, said)) or (said,))
+        labels = [said if self._arpabet and said.isupper() else self._vocab[index] for index in ids]
+        return WordTokens(tuple(Pronunciation((index,), (label,)) for index, label in zip(ids, labels)))
+
+    def _is_spoken(self, item: str) -> bool:
+        return bool(self._of(item)) or (item not in self._unspoken and any(map(is_letter, item)))
+
+    def _of(self, item: str) -> list[int]:
+        """Return the ids of a written token: as it is, else those that differ in stress, length or case."""
+        for form in (item, unicodedata.normalize("NFC", item), unicodedata.normalize("NFD", item)):
+            if form in self._ids:
+                return [self._ids[form]]
+        return [] if item in self._unspoken else self._variants.get(self._bare(item), [])
+
+    def _bare(self, token: str) -> str:
+        if self._arpabet:
+            return strip_stress(token.upper())
+        return " ".join(broad_phones(token) if self._phones else ()) or unicodedata.normalize("NFC", token).casefold()
+
+
+def _is_vowel(phone: str) -> bool:
+    return "vowel" in (arpabet_class(phone.upper()), ipa_class(phone))
+
+
+@lru_cache(maxsize=8)
+def unit_tokenizer(vocab: tuple[str, ...], blank: int) -> UnitTokenizer:
+    """Return the `UnitTokenizer` of a vocabulary."""
+    return UnitTokenizer(vocab, blank)
+
+
+@dataclass(frozen=True, eq=False)
+class SpellingOrder:
+    """A tokenizer of letters, whose spellings of a word are in another order.
+
+    `heard` are the classes that are the best of any frame of a recording: spellings with fewer others come first. With
+    None only the first spelling of each word remains, as it is written.
+    """
+
+    tokenizer: LetterTokenizer
+    heard: frozenset[int] | None = None
+
+    @property
+    def token_kind(self) -> str:
+        return self.tokenizer.token_kind
+
+    @property
+    def separator(self) -> int | None:
+        return self.tokenizer.separator
+
+    def prepare(self, spokens: Iterable[str]) -> None:
+        self.tokenizer.prepare(spokens)
+
+    def word(self, said: str, written: str = "", spoken: str = "") -> WordTokens:
+        tokens, heard = self.tokenizer.word(said, written, spoken), self.heard
+        if heard is None:
+            return replace(tokens, pronunciations=tokens.pronunciations[:1])
+        ordered = sorted(tokens.pronunciations, key=lambda way: len(set(way.ids) - heard))
+        return replace(tokens, pronunciations=tuple(ordered))
 
 
 def with_phones(words: Words, tokenizer: Tokenizer, language: str) -> Words:
@@ -154,6 +303,20 @@ def refuse_missing(words: Words, word_tokens: Sequence[WordTokens]) -> None:
         raise TranscriptError(
             f"the model's vocabulary lacks {each}{more}; expected a transcript in its letters, for unknown is 'error': "
             "write them otherwise, romanize, or choose unknown = 'wildcard' or 'skip'"
+        )
+
+
+def refuse_unreadable(words: Words, tokenizer: LetterTokenizer, vocab: Sequence[str]) -> None:
+    """Raise TranscriptError if most letters of the words are in no token of a vocabulary of unknown units."""
+    letters = "".join(word.said for word in words.words if word.said)
+    lacking = sum(len(tokenizer.word(word.said).missing) for word in words.words if word.said)
+    if 2 * lacking > sum(map(is_letter, letters)):
+        tokens = " ".join(token for token in vocab if any(map(is_letter, token)) and not is_special(token))
+        raise TranscriptError(
+            f"expected words of the vocabulary's tokens, got {words.words[0].text!r} …: its tokens "
+            f"({textwrap.shorten(tokens, 60, placeholder=' …')}) are no letters and no phones that are known here; "
+            "give a dictionary of the words in these tokens (--lexicon FILE), or a transcript of tokens with spaces "
+            "between them"
         )
 
 
