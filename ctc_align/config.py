@@ -251,6 +251,29 @@ class Settings:
         panel=TIMES,
         commands=_TIME,
     )
+    separator: str = setting(
+        "",
+        "The token between words, in the vocabulary of log-probs or of another project's model.",
+        more='A token, or its index. "" finds |, ▁, a space, <space> and <wb>; of several, what the model emits.',
+        may_be_empty=True,
+        metavar="TOKEN",
+        shown="by its name",
+        panel=READING,
+        commands=_READ,
+        api=True,
+    )
+    silence: str = setting(
+        "",
+        "A token of silence (pau, SIL) in such a vocabulary: no word has it, and it may stand anywhere.",
+        more="A token, or its index. Its probability counts as the blank's, so that loss and score are of the words "
+        'alone. "" finds <sil>, <pau> and similar names in brackets; among ARPAbet or IPA sil, sp and pau too.',
+        may_be_empty=True,
+        metavar="TOKEN",
+        shown="by its name",
+        panel=READING,
+        commands=_READ,
+        api=True,
+    )
     language: str = setting(
         "",
         "Language of the transcript (en, deu). Decides how words and numbers are read, which built-in model is used "

@@ -10,6 +10,7 @@ CtcAlignError                 the base of all errors; catch this one
 │   ├── MissingTierError      an alignment without the requested tier (also a UsageError: exit 2)
 │   ├── LexiconError          a line of a dictionary that cannot be read, or phones that the model lacks
 │   ├── EmissionsError        log-probs of the wrong shape, with NaN or +inf, or a vocabulary that does not fit them
+│   │   └── WrongArrayError   not log-probs but probabilities, or another blank (also a UsageError: exit 2)
 │   └── TooShortError         the transcript needs more frames than the audio has
 ├── OutputError               a file that already exists, a folder that cannot be written, a full disk
 │   └── LostFolderError       the output folder of a run, or its journal, was removed or replaced while it worked
@@ -60,6 +61,10 @@ class LexiconError(InputError):
 
 class EmissionsError(InputError):
     """Log-probs that cannot be used."""
+
+
+class WrongArrayError(EmissionsError, UsageError):
+    """An array that is not what the call says: no log-probs, or with another blank."""
 
 
 class TooShortError(InputError):

@@ -246,11 +246,16 @@ class Tokens:
     words: tuple[int, ...]
 
 
+class DefaultBlank(int):
+    """The blank of emissions for which none is given: index 0, unless the numbers say that it is none."""
+
+
 @dataclass(frozen=True)
 class Emissions:
     """The output of a model: `log_probs` (T, C), natural log, one row per frame of `frame_shift_s` seconds.
 
-    `vocab` has C tokens, `blank` is an index into it. `offset_s` is the time of frame 0 in the recording.
+    `vocab` has C tokens, `blank` is an index into it; if none is given and index 0 does not do what a blank does, a
+    warning is logged. `offset_s` is the time of frame 0 in the recording.
     `states` is the optional second output, (T, K) float: scores of the segmentation states, which show *where* sounds
     begin and end (see `ctc_align.alignment.segmentation`). The loss and the score never use it. For long recordings
     it is a `TensorOnDisk`, which supports only `len` and slices of frames.
@@ -259,7 +264,7 @@ class Emissions:
     log_probs: torch.Tensor
     vocab: tuple[str, ...]
     frame_shift_s: float
-    blank: int = 0
+    blank: int = DefaultBlank(0)
     offset_s: float = 0.0
     states: torch.Tensor | TensorOnDisk | None = field(default=None, repr=False)
     duration_s: float | None = None

@@ -38,11 +38,12 @@ from ctc_align.files.json_files import is_fixed
 from ctc_align.kernels import backend_of, batching
 from ctc_align.kernels.batching import KernelSteps
 from ctc_align.models import AUTO
+from ctc_align.models.array_checks import with_named_classes
 from ctc_align.models.calibration import Calibration, file_in, read_calibration
 from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.edge_network import EdgeNetwork, load_edge_network
 from ctc_align.tokens.tokenizer import Tokenizer, tokenizer_for
-from ctc_align.types import AlignedWord, Audio, AudioLike, Emissions, Transcript, Words
+from ctc_align.types import AlignedWord, Audio, AudioLike, Emissions, Transcript, Words, aligned_words
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -312,8 +313,9 @@ class Aligner:
 
         settings_of = [self.settings.in_language(language) for language in languages or [""] * len(emissions)]
         steps = [
-            score_transcript(each, text, index, self._tokenizer(each), settings, self.backend)
+            score_transcript(named, text, index, tokenizer, settings, self.backend)
             for each, alternatives, settings in zip(emissions, texts, settings_of)
+            for named, tokenizer in [self._named(each)]
             for index, text in enumerate(alternatives)
         ]
         scored = iter(batching.run(steps, timings=timings))
@@ -360,12 +362,16 @@ class Aligner:
     ) -> KernelSteps[Alignment]:
         with error_context(name, source):
             emissions = yield from self._emit(loaded, report.of_model(seconds_of(loaded)))
+        given = emissions if isinstance(loaded, Emissions) else None
         del loaded  # three hours of samples are 700 MB; they stay only if an edge network needs them
         with error_context(name):
             inputs = self._inputs(emissions, words, name, source, report)
             if corrected is not None:
                 return (yield from realign_utterance(inputs, corrected))
-            return (yield from align_utterance(inputs))
+            alignment = yield from align_utterance(inputs)
+        if given is not None:
+            _check_rate(alignment, given)
+        return alignment
 
     def _listen(self, audio: AudioLike, progress: Progress | None = None) -> KernelSteps[Emissions]:
         return (yield from self._emit(self._load(audio), progress))
@@ -440,10 +446,9 @@ class Aligner:
     ) -> UtteranceInputs:
         has_model_vocab = self._has_model_vocab(emissions)
         calibration = self._calibration or (self._model_calibration if has_model_vocab else None) or Calibration()
+        emissions, tokenizer = self._named(emissions)
         settings = self.settings.in_language(words.language)
-        words, tokenizer = read_words(
-            words, emissions, self._tokenizer(emissions), settings.language, as_written=as_written
-        )
+        words, tokenizer = read_words(words, emissions, tokenizer, settings.language, as_written=as_written)
         return UtteranceInputs(
             name,
             source,
@@ -459,17 +464,27 @@ class Aligner:
             report or StepProgress(),
         )
 
-    def _tokenizer(self, emissions: Emissions) -> Tokenizer:
-        key = (emissions.vocab, emissions.blank)
+    def _named(self, emissions: Emissions) -> tuple[Emissions, Tokenizer]:
+        """Return emissions with named classes (`with_named_classes`), and the tokenizer of their vocabulary."""
+        uses_lexicon = self._has_model_vocab(emissions) or not self._has_model_lexicon
+        named = with_named_classes(emissions, self.settings)
+        key = (named.vocab, named.blank)
         if key not in self._tokenizers:
-            uses_lexicon = self._has_model_vocab(emissions) or not self._has_model_lexicon
-            lexicon = self._lexicon if uses_lexicon else None
-            self._tokenizers[key] = tokenizer_for(emissions.vocab, emissions.blank, lexicon)
-        return self._tokenizers[key]
+            self._tokenizers[key] = tokenizer_for(*key, self._lexicon if uses_lexicon else None)
+        return named, self._tokenizers[key]
 
     def _has_model_vocab(self, emissions: Emissions) -> bool:
         """Return whether the emissions may come from the model, because they have its vocabulary."""
         return self.model is not None and self.model.vocab == emissions.vocab
+
+
+def _check_rate(alignment: Alignment, emissions: Emissions) -> None:
+    """Log a warning if the frame shift that came with log-probs makes their speech faster or slower than speech is."""
+    from ctc_align.models.array_checks import warn_of_frame_shift
+
+    if words := aligned_words(alignment):
+        speech_s = (words[-1].end_s or 0.0) - (words[0].start_s or 0.0)
+        warn_of_frame_shift(emissions, [word.spoken for word in words], sum(len(w.tokens) for w in words), speech_s)
 
 
 def align(

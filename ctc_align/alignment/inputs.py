@@ -24,7 +24,7 @@ from ctc_align.text.markup import without_sample_numbers
 from ctc_align.tokens.alphabet import LetterTokenizer
 from ctc_align.tokens.phones import PhoneTokenizer
 from ctc_align.tokens.tokenizer import SpellingOrder, Tokenizer, refuse_unreadable, unit_tokenizer, with_phones
-from ctc_align.types import Audio, AudioLike, Emissions, Transcript, Words, utterance_name
+from ctc_align.types import Audio, AudioLike, DefaultBlank, Emissions, Transcript, Words, utterance_name
 
 _BOOK_CHARS = 20_000
 """Longer transcripts are cached."""
@@ -225,15 +225,12 @@ def checked_emissions(emissions: Emissions) -> Emissions:
     Raises:
         EmissionsError: log-probs or states that cannot be.
     """
+    from ctc_align.models.array_checks import warn_of_default_blank
     from ctc_align.models.log_probs import check_emissions
-    from ctc_align.models.vocabulary import called_blank
 
     checked = check_emissions(emissions)
-    called = called_blank(checked.vocab)
-    if called and not checked.blank:
-        logger.warning(
-            "the blank is token 0, %r, though token %d is called %r", checked.vocab[0], called, checked.vocab[called]
-        )
+    if isinstance(emissions.blank, DefaultBlank):
+        warn_of_default_blank(checked.log_probs, checked.vocab)
     name, frames, classes = checked.name or "log-probs", *checked.log_probs.shape
     last_s = units.frames_to_seconds(frames - 1, checked.frame_shift_s) + checked.first_frame_s
     if checked.duration_s is not None and checked.duration_s <= last_s:

@@ -14,9 +14,11 @@ import numpy as np
 
 from ctc_align import lattice
 from ctc_align.alignment.ctc_path import NEAR_FRAMES, Spans, best_word_path, spoken_indices, token_spans
+from ctc_align.alignment.wildcard import soundless
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, EmissionsError, InputError, TranscriptError
 from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, KernelSteps
+from ctc_align.models.array_checks import warn_of_unused
 from ctc_align.text.languages import script_of
 from ctc_align.text.speaker_labels import named_in_cues
 from ctc_align.tokens.tokenizer import PrepareWords, Tokenizer, join, refuse_missing, tokenize
@@ -51,6 +53,8 @@ def prepared_word_tokens(words: Words, tokenizer: Tokenizer, settings: Settings)
 def check_word_tokens(word_tokens: Sequence[WordTokens], emissions: Emissions, settings: Settings, name: str) -> None:
     """Check that a transcript can be aligned; `name` is its name in the message.
 
+    A warning is logged for a class that the model often emits and no word has: a separator or a silence.
+
     Raises:
         TranscriptError: the vocabulary has nothing for any of its words; the message names letters and script.
         InputError: the token that was given as the blank is a letter or phone of the transcript.
@@ -74,6 +78,11 @@ def check_word_tokens(word_tokens: Sequence[WordTokens], emissions: Emissions, s
             f"{name}: token {emissions.blank} of the vocabulary, {token!r}, is given as the blank, and the transcript "
             "needs it: which token is the blank (--blank)?"
         )
+    if emissions.states is None:  # what the classes of this project's models are is known
+        usual = [said.ids for word in word_tokens for said in word.pronunciations[:1]]
+        spoken = {index for word in word_tokens for said in word.pronunciations for index in said.ids}
+        used = {emissions.blank, *soundless(emissions), *spoken}
+        warn_of_unused(emissions, used, sum(map(len, usual)), len(usual))
 
 
 def choose_pronunciations(

@@ -17,11 +17,12 @@ import torch
 
 from ctc_align import units
 from ctc_align.alignment.ctc_path import Spans, ctc_loss
-from ctc_align.alignment.inputs import read_words
+from ctc_align.alignment.inputs import read_words, seconds_of
 from ctc_align.alignment.pronunciations import check_word_tokens, choose_pronunciations, prepared_word_tokens
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, InputError, UsageError
 from ctc_align.kernels.batching import KernelSteps
+from ctc_align.models.array_checks import warn_of_frame_shift
 from ctc_align.text import require_words, words_of
 from ctc_align.tokens.tokenizer import Tokenizer, count_missing
 from ctc_align.types import Emissions, Tokens
@@ -101,6 +102,9 @@ def score_transcript(
         tokens, spikes, score = yield from choose_pronunciations(emissions, word_tokens, tokenizer.separator, backend)
     except InputError as error:
         return replace(scored, loss=math.inf, error=error)
+    if emissions.duration_s is None:  # they are another program's
+        spoken = [word.spoken for word in words.words if word.spoken]
+        warn_of_frame_shift(emissions, spoken, len(tokens.ids), seconds_of(emissions))
     loss = yield from ctc_loss(emissions.log_probs, tokens.ids, emissions.blank, score, backend)
     local_loss = _local_loss(emissions, tokens, spikes)
     return replace(scored, tokens=len(tokens.ids), loss=loss, local_loss=local_loss)

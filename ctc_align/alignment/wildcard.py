@@ -23,7 +23,7 @@ from ctc_align.errors import InputError, KernelError
 from ctc_align.kernels.batching import KernelSteps
 from ctc_align.lattice import WILDCARD
 from ctc_align.reading.rows_on_disk import TensorOnDisk
-from ctc_align.tokens.alphabet import SEPARATORS, STAR
+from ctc_align.tokens.alphabet import SEPARATORS, SILENCES, STAR
 from ctc_align.types import Emissions, Tokens, WordTokens
 
 PENALTY = 2.0
@@ -81,8 +81,8 @@ def scores_of(emissions: Emissions) -> torch.Tensor:
 
 
 def soundless(emissions: Emissions) -> list[int]:
-    """Return the classes besides the blank that are not sounds: separators of words, and a star (MMS_FA has one)."""
-    return [index for index, token in enumerate(emissions.vocab) if token in (STAR, *SEPARATORS)]
+    """Return the classes besides the blank that are not sounds: separators of words, silences, a star (of MMS_FA)."""
+    return [index for index, token in enumerate(emissions.vocab) if token in (STAR, *SEPARATORS, *SILENCES)]
 
 
 def speech_scores(states: torch.Tensor | TensorOnDisk) -> torch.Tensor:

@@ -299,8 +299,12 @@ def _scored_source(
     """Yield the utterances of a source with their scores."""
     from ctc_align.corpus.corpus_scores import score_source
     from ctc_align.corpus.sources import open_source
+    from ctc_align.corpus.utterance import Utterance
 
     _refuse_audio(path)
+    if options.log_probs is not None:
+        first = (item for item in open_source(path, kind) if isinstance(item, Utterance))
+        options.log_probs.check_first((item.audio, item.offset_s, item.duration_s) for item in first)
     yield from score_source(open_source(path, kind), options, workers, batch_seconds)
 
 

@@ -2,44 +2,43 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import os
 import re
 import struct
 import warnings
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ctc_align import units
-from ctc_align.errors import EmissionsError, UsageError
+from ctc_align.errors import CtcAlignError, EmissionsError, UsageError, WrongArrayError
 from ctc_align.extras import install_line
-from ctc_align.models.vocabulary import default_blank, load_vocab, resolve_blank, without_disambiguation
+from ctc_align.models.array_checks import blank_of_array, check_values
+from ctc_align.models.vocabulary import default_blank, load_vocab, resolve_blank, surplus, without_disambiguation
 from ctc_align.reading import open_input, require_memory, require_regular
 from ctc_align.types import Emissions
 
 if TYPE_CHECKING:
     import torch
 
-_CELLS_AT_ONCE = 2**19
-"""Rows are checked in blocks: a mapped file is never copied whole."""
-_NORMALISED = 0.1
-"""A row whose log-sum-exp is further from 0 than this is not a distribution; float16 stays well below."""
+_FIRST = 3
+"""So many arrays of a corpus tell that its vocabulary or blank is wrong; one may be an exception."""
 _LONGEST_SHIFT_S = 1.0
 _SHORTEST_SHIFT_S = 1e-4
 _LIKELY_SHIFT_S, _LIKELY_FRAME_BYTES = 0.02, 128
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class LogProbsReader:
     """A reader of log-probs with one vocabulary, frame shift (seconds) and blank (token or index).
 
-    Without a blank it is index 0, unless another token is called so: then the reader asks for it.
+    Without a blank it is index 0, unless another token is called so, or does in the array what a blank does: then the
+    reader asks for it.
     """
 
     vocab_path: str
@@ -66,15 +65,37 @@ class LogProbsReader:
 
         Raises:
             UsageError: no such file, a wrong frame shift, a blank that the vocabulary does not have.
-            EmissionsError: a file that cannot be read, another shape or type, no frames, NaN, +inf, probabilities
-                instead of their logarithms, or a vocabulary of another size.
+            EmissionsError: a file that cannot be read, another shape or type, no frames, NaN, +inf, or a vocabulary of
+                another size.
+            WrongArrayError: probabilities instead of their logarithms, and the like; or no blank is given, and index 0
+                is none.
         """
         vocab, blank = self._vocab
         array = read_array(path, lambda shape: _check_classes(vocab, shape, os.fspath(path)))
         if offset_s or duration_s is not None:
             array = self._part(array, offset_s, duration_s, os.fspath(path))
         emissions = Emissions(array, vocab, float(self.frame_shift_s), blank, offset_s=offset_s, name=os.fspath(path))
-        return check_emissions(emissions, trim_vocab=True)
+        checked = check_emissions(emissions, trim_vocab=True)
+        if self.blank is not None:
+            return checked
+        return replace(checked, blank=blank_of_array(checked.log_probs, checked.vocab, checked.name))
+
+    def check_first(self, parts: Iterable[tuple[str, float, float | None]]) -> None:
+        """Raise WrongArrayError if the first arrays of a corpus are none for this reader: then the call is wrong.
+
+        `parts` are paths, offsets and durations, as for `read`. What else is wrong concerns one array, and waits.
+        """
+        errors: list[WrongArrayError] = []
+        for path, offset_s, duration_s in islice(parts, _FIRST):
+            try:
+                self.read(path, offset_s=offset_s, duration_s=duration_s)
+                return
+            except WrongArrayError as error:
+                errors.append(error)
+            except CtcAlignError:
+                continue
+        if errors:
+            raise errors[0]
 
     def _part(self, array: Any, offset_s: float, duration_s: float | None, name: str) -> Any:
         first = units.seconds_to_frames(offset_s, self.frame_shift_s)
@@ -122,7 +143,7 @@ def check_emissions(emissions: Emissions, *, trim_vocab: bool = False) -> Emissi
         vocab = without_disambiguation(vocab, array.shape[1])
     _check_classes(vocab, tuple(array.shape), name)
     matrix = _contiguous(array, name)
-    _check_values(matrix, name)
+    check_values(matrix, name)
     return replace(emissions, log_probs=matrix, vocab=vocab, blank=resolve_blank(emissions.blank, vocab))
 
 
@@ -138,6 +159,11 @@ def _check_classes(vocab: tuple[str, ...], shape: tuple[int, ...], name: str) ->
         hint = ": the blank needs its own line in the vocabulary" if len(vocab) + 1 == classes else ""
         if len(vocab) == frames:
             hint = f": are the axes swapped? expected (frames, classes), got {shape}"
+        elif len(vocab) > classes:
+            hint = (
+                f": no class for the tokens {surplus(vocab, classes)}; remove them from the vocabulary if the network "
+                "does not have them"
+            )
         raise EmissionsError(
             f"{name}: expected as many classes as the vocabulary has tokens, got {classes} classes"
             f" and {len(vocab)} tokens{hint}"
@@ -204,42 +230,6 @@ def _require(needed: int, shape: tuple[int, ...], name: str) -> None:
         require_memory(needed)
     except OSError as error:
         raise EmissionsError(f"{name}: log-probs of shape {shape}: {error.strerror}") from None
-
-
-def _check_values(matrix: torch.Tensor, name: str) -> None:
-    """Raise EmissionsError for rows that no path can pass; warn of rows that are not distributions."""
-    import torch
-
-    lowest, highest, farthest, probabilities = math.inf, -math.inf, 0.0, True
-    at_once = max(1, _CELLS_AT_ONCE // matrix.shape[1])
-    for start in range(0, len(matrix), at_once):
-        rows = matrix[start : start + at_once]
-        bad = torch.isnan(rows) | (rows == math.inf)
-        if bad.any():
-            frame, klass = (int(i) for i in bad.nonzero()[0])
-            raise EmissionsError(
-                f"{name}: value is {rows[frame, klass].item()} at frame {start + frame}, class {klass}:"
-                " expected log-probabilities (-inf is allowed, NaN and +inf are not)"
-            )
-        sums = torch.logsumexp(rows, dim=1)
-        empty = sums == -math.inf
-        if empty.any():
-            frame = start + int(empty.nonzero()[0])
-            raise EmissionsError(f"{name}: every class is -inf at frame {frame}: no path can pass it")
-        lowest, highest = min(lowest, rows.min().item()), max(highest, rows.max().item())
-        farthest = max(farthest, sums.abs().max().item())
-        probabilities = probabilities and lowest >= 0 and bool(((rows.sum(dim=1) - 1).abs() < 0.02).all())
-    if probabilities:
-        raise EmissionsError(f"{name}: these look like probabilities (rows sum to one): take the natural log")
-    if farthest > _NORMALISED:
-        logger.warning(
-            "%s: rows are no distributions (log-sum-exp up to %.3g from 0, values %.3g to %.3g): "
-            "taken as unnormalised scores; take log_softmax first if they are logits",
-            name,
-            farthest,
-            lowest,
-            highest,
-        )
 
 
 # Arrays in files: .npy (mapped into memory), .npz, .safetensors, .pt, and Kaldi's archives (FILE.ark:OFFSET). What a

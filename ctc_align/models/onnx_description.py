@@ -359,7 +359,7 @@ def vocabulary(description: OnnxDescription, file: Path, classes: int, name: str
 
 def _separated(vocab: tuple[str, ...], separator: str, name: str, path: Path) -> tuple[str, ...]:
     """Return the vocabulary with the token between words as this package writes it."""
-    if not separator or (separator in vocab and separator in SEPARATORS):
+    if not separator or separator == next((token for token in SEPARATORS if token in vocab), None):
         return vocab
     if separator not in vocab:
         raise UsageError(f"model {name}: word_separator {separator!r} is not a token of {path}")

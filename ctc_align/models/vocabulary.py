@@ -18,6 +18,8 @@ _LIKELY_BLANKS = ("<blk>", "<blank>", "<b>", "[blank]", "<pad>", "[PAD]", "<eps>
 _CALLED_BLANK = frozenset(("blank", "blk", *(token.casefold() for token in _LIKELY_BLANKS if len(token) > 1)))
 """Tokens that hardly mean anything but a blank, in any case; - and _ may be letters."""
 
+_NAMED = 6
+
 
 def load_vocab(path: str | os.PathLike[str]) -> tuple[str, ...]:
     """Read the tokens in the order of their ids.
@@ -47,8 +49,10 @@ def load_vocab(path: str | os.PathLike[str]) -> tuple[str, ...]:
     return tokens
 
 
-def resolve_blank(blank: int | str, vocab: tuple[str, ...]) -> int:
+def resolve_blank(blank: int | str, vocab: tuple[str, ...], role: str = "blank") -> int:
     """Return the index of the blank, given as a token of `vocab` or as an index; a token goes first.
+
+    `role` is what messages call it, for other tokens that are given so.
 
     >>> resolve_blank("<blk>", ("a", "<blk>")), resolve_blank("0", ("a", "<blk>")), resolve_blank(1, ("a", "0"))
     (1, 0, 1)
@@ -60,20 +64,22 @@ def resolve_blank(blank: int | str, vocab: tuple[str, ...]) -> int:
         if blank in vocab:
             return vocab.index(blank)
         if not re.fullmatch(r"[+-]?[0-9]{1,9}", blank):
-            likely = [token for token in _LIKELY_BLANKS if token in vocab]
+            likely = [token for token in _LIKELY_BLANKS if token in vocab and role == "blank"]
             hint = f"; {', '.join(likely)} would be one" if likely else ""
-            raise UsageError(f"blank: expected a token of the vocabulary or an index, got {shown(blank)}{hint}")
+            raise UsageError(f"{role}: expected a token of the vocabulary or an index, got {shown(blank)}{hint}")
     try:
         index = int(blank) if isinstance(blank, str) else operator.index(blank)
     except TypeError:
-        raise UsageError(f"blank: expected a token or an index, got {type(blank).__name__}") from None
+        raise UsageError(f"{role}: expected a token or an index, got {type(blank).__name__}") from None
     if not 0 <= index < len(vocab):
-        raise UsageError(f"blank: expected an index from 0 to {len(vocab) - 1}, got {shown(index)}")
+        raise UsageError(f"{role}: expected an index from 0 to {len(vocab) - 1}, got {shown(index)}")
     return index
 
 
 def default_blank(vocab: tuple[str, ...]) -> int:
     """Return the blank of a vocabulary for which none is given: token 0.
+
+    The numbers of an array may say otherwise: `ctc_align.models.array_checks.blank_of_array`.
 
     Raises:
         UsageError: another token is called a blank, and token 0 is not.
@@ -81,7 +87,7 @@ def default_blank(vocab: tuple[str, ...]) -> int:
     >>> default_blank(("<blk>", "a", "<pad>")), default_blank(("a", "-"))
     (0, 0)
     """
-    index = called_blank(vocab)
+    index = next(iter(called_blanks(vocab)), 0)
     if not index:
         return 0
     raise UsageError(
@@ -90,9 +96,9 @@ def default_blank(vocab: tuple[str, ...]) -> int:
     )
 
 
-def called_blank(vocab: tuple[str, ...]) -> int | None:
-    """Return the index of the first token that is called a blank, None without one."""
-    return next((index for index, token in enumerate(vocab) if token.casefold() in _CALLED_BLANK), None)
+def called_blanks(vocab: tuple[str, ...]) -> list[int]:
+    """Return the indices of the tokens that are called blanks."""
+    return [index for index, token in enumerate(vocab) if token.casefold() in _CALLED_BLANK]
 
 
 def without_disambiguation(vocab: tuple[str, ...], classes: int) -> tuple[str, ...]:
@@ -164,15 +170,34 @@ def _by_id(entries: list[tuple[str, int, str]], name: str) -> tuple[str, ...]:
     """Return the tokens ordered by their ids, which must be 0 … C-1, each once."""
     _unique([(token, where) for token, _, where in entries], name)
     seen: dict[int, str] = {}
-    for _, index, where in entries:
+    beyond: list[str] = []
+    for token, index, where in entries:
+        named = f"{shown(token)} ({where})"
         if index in seen:
-            raise EmissionsError(f"{name}: id {shown(index)} is given twice: {seen[index]} and {where}")
+            raise EmissionsError(f"{name}: id {shown(index)} is given twice: to {seen[index]} and {named}")
         if not 0 <= index < len(entries):
-            raise EmissionsError(
-                f"{name}: expected ids 0 to {len(entries) - 1}, each once, got {shown(index)} in {where}"
-            )
-        seen[index] = where
+            beyond.append(f"{shown(index)} of {named}")
+        seen[index] = named
+    if beyond:
+        gaps = [str(index) for index in range(len(entries)) if index not in seen]
+        raise EmissionsError(
+            f"{name}: expected ids 0 to {len(entries) - 1}, each once, for {len(entries)} tokens; got {_few(beyond)}, "
+            f"and no token for {_few(gaps)}: remove tokens for which the network has no class, and name all its classes"
+        )
     return tuple(token for token, _, _ in sorted(entries, key=lambda entry: entry[1]))
+
+
+def surplus(vocab: tuple[str, ...], classes: int) -> str:
+    """Return which tokens of a vocabulary have no class, for a message; "" if it is not too long.
+
+    >>> surplus(("-", "a", "<s>", "</s>"), 2)
+    "2 '<s>', 3 '</s>'"
+    """
+    return _few([f"{index} {shown(vocab[index])}" for index in range(classes, len(vocab))])
+
+
+def _few(names: list[str]) -> str:
+    return ", ".join(names[:_NAMED]) + (f" … ({len(names)} in all)" if len(names) > _NAMED else "")
 
 
 def _unique(entries: list[tuple[str, str]], name: str) -> tuple[str, ...]:

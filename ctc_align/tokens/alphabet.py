@@ -20,7 +20,12 @@ from ctc_align.text.characters import lower, plain
 from ctc_align.text.word_forms import outer_punctuation_stripped, without_markup
 from ctc_align.types import Pronunciation, WordTokens
 
-SEPARATORS = ("|", "▁", " ", "<space>", "[SPACE]", "<SPACE>")
+SEPARATORS = ("|", "▁", " ", "<space>", "[SPACE]", "<SPACE>", "<wb>", "<WB>", "[WB]")
+"""The names of the class between words; of several in a vocabulary the first goes before the others."""
+SILENCES = ("<sil>", "<SIL>", "[SIL]", "<silence>", "[SILENCE]", "<pau>", "<pause>", "[PAUSE]")
+"""The names of a class of silence that are nothing else in any vocabulary."""
+PHONE_SILENCES = (*SILENCES, "sil", "SIL", "pau", "PAU", "sp", "SP", "h#")
+"""Those in a vocabulary of phones."""
 BEGINS = "▁"
 STAR = "*"
 """The class of any speech in MMS_FA and similar models: no letter."""
@@ -187,7 +192,7 @@ def alphabet_of(vocab: Sequence[str], blank: int) -> Alphabet:
     ids: dict[str, int] = {}
     for index, piece in pieces.items():
         ids.setdefault(piece if by_bytes else unicodedata.normalize("NFC", piece), index)
-    separator = None if begins or ends else _separator(vocab, blank, by_bytes)
+    separator = None if begins or ends else separator_of(vocab, blank, by_bytes)
     characters = frozenset("".join(piece for piece, index in ids.items() if index != separator)) - {BEGINS}
     single = ((index, _BYTE.fullmatch(token)) for index, token in enumerate(vocab) if index != blank)
     return Alphabet(
@@ -220,7 +225,8 @@ def is_letter(character: str) -> bool:
     return unicodedata.category(character)[0] in "LMN" if character else False
 
 
-def _separator(vocab: Sequence[str], blank: int, by_bytes: bool) -> int | None:
+def separator_of(vocab: Sequence[str], blank: int, by_bytes: bool = False) -> int | None:
+    """Return the class between words by its name, None if no token has such a name."""
     # In a vocabulary of bytes | is a sign; in others Ġ is a letter (Maltese).
     known = (_BYTE_SPACE,) if by_bytes else SEPARATORS
     places = (vocab.index(token) for token in known if token in vocab)

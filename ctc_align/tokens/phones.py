@@ -54,14 +54,18 @@ class PhoneTokenizer:
     """
 
     def __init__(
-        self, vocab: Sequence[str], lexicon: Lexicon | None = None, spelling: LetterTokenizer | None = None
+        self,
+        vocab: Sequence[str],
+        lexicon: Lexicon | None = None,
+        spelling: LetterTokenizer | None = None,
+        separator: int | None = None,
     ) -> None:
         self._ids = {token: index for index, token in reversed(list(enumerate(vocab)))}
         self._arpabet = is_arpabet(vocab)
         self._lexicon = lexicon
         self._spelling = None if self._arpabet else spelling
         self.token_kind = "tokens" if self._spelling else "phones"
-        self.separator = self._spelling.separator if self._spelling else None
+        self.separator = self._spelling.separator if self._spelling else separator
         self._parts: dict[str, WordTokens] = {}
         self._words: dict[tuple[str, str], WordTokens] = {}
         if lexicon is not None:
@@ -251,8 +255,8 @@ class IpaTokenizer(PhoneTokenizer):
     ([('k', 'a')], ())
     """
 
-    def __init__(self, vocab: Sequence[str], lexicon: Lexicon | None = None) -> None:
-        super().__init__(vocab, lexicon)
+    def __init__(self, vocab: Sequence[str], lexicon: Lexicon | None = None, separator: int | None = None) -> None:
+        super().__init__(vocab, lexicon, separator=separator)
         self._said: dict[tuple[str, str, str], WordTokens] = {}
         self._vocab = tuple(vocab)
         self._symbols: dict[tuple[str, ...], list[tuple[int, ...]]] = {

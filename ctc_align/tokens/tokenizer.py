@@ -20,7 +20,15 @@ from typing import ClassVar, Protocol
 from ctc_align.errors import TranscriptError, UsageError
 from ctc_align.text.lexicon import Lexicon
 from ctc_align.text.phone_sets import arpabet_class, broad_phones, ipa_class, is_ipa, reads_ipa, strip_stress
-from ctc_align.tokens.alphabet import LetterTokenizer, alphabet_of, is_letter, is_marked, is_special
+from ctc_align.tokens.alphabet import (
+    PHONE_SILENCES,
+    LetterTokenizer,
+    alphabet_of,
+    is_letter,
+    is_marked,
+    is_special,
+    separator_of,
+)
 from ctc_align.tokens.phones import IpaTokenizer, PhoneTokenizer, is_arpabet
 from ctc_align.types import Pronunciation, Tokens, Word, Words, WordTokens
 
@@ -84,9 +92,9 @@ def tokenizer_for(vocab: Sequence[str], blank: int, lexicon: Lexicon | None = No
     if not 0 <= blank < len(vocab):
         raise UsageError(f"expected a blank between 0 and {len(vocab) - 1}, got {blank}")
     if is_arpabet(vocab):
-        return PhoneTokenizer(vocab, lexicon)
+        return PhoneTokenizer(vocab, lexicon, separator=separator_of(vocab, blank))
     if is_ipa(vocab) or (lexicon is None and reads_ipa(vocab)):
-        return IpaTokenizer(vocab, lexicon)
+        return IpaTokenizer(vocab, lexicon, separator=separator_of(vocab, blank))
     letters = LetterTokenizer(vocab, blank)
     if lexicon is None:
         return letters
@@ -106,8 +114,6 @@ _FEWEST_PHONES = 3
 _MANY_LETTERS = 8
 """Letters of English may be names (R S V P): so few items of one letter each are no phones."""
 _FIRST_ITEMS = 100
-_SILENCES = frozenset(("sil", "SIL", "sp", "SP", "pau", "PAU", "h#"))
-"""Names of pauses among phones: not spoken, unless the vocabulary has them."""
 
 
 class UnitTokenizer:
@@ -129,7 +135,7 @@ class UnitTokenizer:
         alphabet = alphabet_of(vocab, blank)
         self._ids = {t: i for i, t in reversed(list(enumerate(vocab))) if i in alphabet.ids.values()}
         self._ids |= {t: i for i, t in enumerate(vocab) if i == alphabet.separator}
-        self._unspoken = (_SILENCES | set(vocab)) - self._ids.keys()
+        self._unspoken = {*PHONE_SILENCES, *vocab} - self._ids.keys()
         self._arpabet = is_arpabet(vocab)
         self._phones = self._arpabet or reads_ipa(vocab)
         self._spells = alphabet.spells and not self._phones

@@ -22,7 +22,7 @@ from safetensors.torch import save_file
 from ctc_align import reading
 from ctc_align.errors import CtcAlignError, EmissionsError, UsageError
 from ctc_align.files.transcripts import read_transcript
-from ctc_align.models import log_probs
+from ctc_align.models import array_checks, log_probs
 from ctc_align.models.log_probs import (
     LogProbsReader,
     check_emissions,
@@ -137,7 +137,7 @@ def test_what_cannot_be_log_probs(tmp_path, vocab_path, array, message, suffix) 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 @pytest.mark.parametrize("rows_at_once", [4, 8192])
 def test_the_first_bad_value_is_placed(monkeypatch: pytest.MonkeyPatch, value: float, rows_at_once: int) -> None:
-    monkeypatch.setattr(log_probs, "_CELLS_AT_ONCE", 4 * rows_at_once)
+    monkeypatch.setattr(array_checks, "CELLS_AT_ONCE", 4 * rows_at_once)
     matrix = some_log_probs(11)
     matrix[9, 1] = value
     matrix[6, 3] = value
@@ -455,9 +455,9 @@ def test_the_forms(tmp_path: Path, name: str, content: str, expected: tuple[str,
         ("a\nb\na\n", "token 'a' is there twice: line 1 and line 3"),
         ("a 0\nb 1\na 2\n", "token 'a' is there twice: line 1 and line 3"),
         ("a\n\nb\n", r"v\.txt:2: expected a token, got an empty line"),
-        ("a 0\nb 0\n", "id 0 is given twice: line 1 and line 2"),
-        ("a 0\nb 2\n", "expected ids 0 to 1, each once, got 2 in line 2"),
-        ("a -1\nb 0\n", "got -1 in line 1"),
+        ("a 0\nb 0\n", r"id 0 is given twice: to 'a' \(line 1\) and 'b' \(line 2\)"),
+        ("a 0\nb 2\n", r"expected ids 0 to 1, .* got 2 of 'b' \(line 2\), and no token for 1: remove"),
+        ("a -1\nb 0\n", "got -1 of 'a'"),
         ("a 0\nb\n", r"v\.txt:1: expected one token per line, or a token and its id on every line, got 'a 0'"),
         ("a\nb c\n", r"v\.txt:2: .* got 'b c'"),
         ('["a", "a"]', "token 'a' is there twice: entry 1 and entry 2"),

@@ -88,8 +88,8 @@ def row(vocab, text: str, language: str = "", *, score: bool = False) -> Tokens:
         (FEW_IPA, "She", "ʃ i"),
         (FEW_IPA, "cheek", "t ʃ i k"),
         (FEW_IPA, "thing", "t ɪ ŋ"),
-        (HAMA, "She tiny jail", "ʃ i tʰ aɪ n i d͡ʒ ɪ ɪ ɫ"),
-        (HAMA, "bone her", "b oʊ n ɝ"),
+        (HAMA, "She tiny jail", "ʃ i | tʰ aɪ n i | d͡ʒ ɪ ɪ ɫ"),
+        (HAMA, "bone her", "b oʊ n | ɝ"),
     ],
 )
 def test_tokens(vocab, text: str, labels: str) -> None:

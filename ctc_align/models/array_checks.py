@@ -1,0 +1,412 @@
+"""Arrays of other programs by their numbers: whether they are log-probs, and what their classes stand for.
+
+Each check recognises a mistake by a property that log-probs of speech do not have; its message names the cure.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import shlex
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from ctc_align.errors import EmissionsError, UsageError, WrongArrayError
+from ctc_align.models.vocabulary import called_blanks, resolve_blank
+from ctc_align.reading import shown
+from ctc_align.text.phone_sets import is_ipa
+from ctc_align.tokens.alphabet import PHONE_SILENCES, SEPARATORS, SILENCES, alphabet_of, separator_of
+from ctc_align.tokens.phones import is_arpabet
+from ctc_align.types import Emissions
+
+if TYPE_CHECKING:
+    import numpy as np
+    import torch
+
+    from ctc_align.config import Settings
+
+CELLS_AT_ONCE = 2**19
+"""Rows are read in blocks: a mapped file is never copied whole."""
+_NORMALISED = 0.1
+"""A row whose log-sum-exp is further from 0 than this is not a distribution; float16 stays well below."""
+_SUM = 0.02
+"""Rounding (float16, thousands of classes) moves the sum of a row of probabilities by less."""
+_INVERSES = (
+    (math.log(10), "logarithms to base 10", "multiply them by ln 10 = 2.302585"),
+    (math.log(2), "logarithms to base 2", "multiply them by ln 2 = 0.693147"),
+    (-1.0, "negative log-probs", "change their sign"),
+)
+"""A factor that makes log-probs of what some programs write, its name, and the cure."""
+_LEAST_EXCESS, _ROUNDING, _ALIKE = 0.3, 0.004, 0.9
+"""`_is_twice`: the excess of no row is above 1 by more than the second for each class (a step of float16); its 90th
+percentile is at least the first, and the 10th at least the third of that: .97 and more of log_softmax of probabilities
+(of a softmax at temperature 2, too), .21 to .66 of log-probs at any temperature, .83 with much silence (80 clips)."""
+_FEWEST_FRAMES = 10
+_told: set[tuple[tuple[str, ...], str]] = set()
+"""The vocabularies (or frame shifts) that this process has warned of, and the check."""
+
+logger = logging.getLogger(__name__)
+
+
+def check_values(matrix: torch.Tensor, name: str) -> None:
+    """Check the values of an array (T, C) of log-probs; log a warning for rows that are no distributions.
+
+    Raises:
+        EmissionsError: a row that no path can pass.
+        WrongArrayError: an array of another kind, such as probabilities; the message says what to do with it.
+    """
+    import torch
+
+    lowest, highest, farthest = math.inf, -math.inf, 0.0
+    excesses = []
+    for start, rows in _blocks(matrix):
+        bad = torch.isnan(rows) | (rows == math.inf)
+        if bad.any():
+            frame, klass = (int(i) for i in bad.nonzero()[0])
+            raise EmissionsError(
+                f"{name}: value is {rows[frame, klass].item()} at frame {start + frame}, class {klass}:"
+                " expected log-probabilities (-inf is allowed, NaN and +inf are not)"
+            )
+        sums = torch.logsumexp(rows, dim=1)
+        empty = sums == -math.inf
+        if empty.any():
+            frame = start + int(empty.nonzero()[0])
+            raise EmissionsError(f"{name}: every class is -inf at frame {frame}: no path can pass it")
+        lowest, highest = min(lowest, rows.min().item()), max(highest, rows.max().item())
+        farthest = max(farthest, sums.abs().max().item())
+        excesses.append(_excess(rows))
+    excess = torch.cat(excesses)
+    if farthest <= _NORMALISED:
+        if _is_twice(excess, matrix.shape[1]):
+            raise WrongArrayError(
+                f"{name}: these look like log_softmax of probabilities: no class is ever likelier than "
+                f"{math.exp(highest):.2g}, as if a second softmax followed the network's own; take the natural log of "
+                "its probabilities instead"
+            )
+        return
+    if what := _other_kind(matrix, lowest, highest):
+        raise WrongArrayError(f"{name}: these look like {what}")
+    logger.warning(
+        "%s: rows are no distributions (log-sum-exp up to %.3g from 0, values %.3g to %.3g): "
+        "taken as unnormalised scores; take log_softmax first if they are logits",
+        name,
+        farthest,
+        lowest,
+        highest,
+    )
+
+
+def _blocks(matrix: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
+    at_once = max(1, CELLS_AT_ONCE // matrix.shape[1])
+    for start in range(0, len(matrix), at_once):
+        yield start, matrix[start : start + at_once]
+
+
+def _excess(rows: torch.Tensor) -> torch.Tensor:
+    """Return (T,) the sum of each row's differences from its lowest value; inf where a class is impossible."""
+    import torch
+
+    sums = rows.sum(1, dtype=torch.float64) - rows.shape[1] * rows.amin(1).double()
+    return sums.nan_to_num(nan=math.inf)
+
+
+def _is_twice(excess: torch.Tensor, classes: int) -> bool:
+    """Return whether normalised rows with this `excess` are log_softmax of probabilities, not of a network's scores.
+
+    Of probabilities p, log_softmax is x = p - log Σ exp(p). So Σ (x - min x) = 1 - C min p: at most 1 in each row, and
+    almost the same in most rows, as some class is all but excluded in each. (No class exceeds e / (e + C - 1).) Scores
+    of a network differ by nats in each of C classes, and not alike from row to row; a temperature divides these sums by
+    one factor, and leaves their spread.
+    """
+    if len(excess) < _FEWEST_FRAMES or classes < 3:
+        return False
+    low, high = excess.quantile(0.1), excess.quantile(0.9)
+    return bool(excess.max() <= 1.02 + _ROUNDING * classes and high >= _LEAST_EXCESS and low >= _ALIKE * high)
+
+
+def _other_kind(matrix: torch.Tensor, lowest: float, highest: float) -> str:
+    """Return what an array is whose rows are no distributions, with the cure; "" for scores of any kind."""
+    import torch
+
+    def in_all(test: Callable[[torch.Tensor], torch.Tensor]) -> bool:
+        return all(bool(test(rows).all()) for _, rows in _blocks(matrix))
+
+    if lowest >= 0 and 0 < highest <= 1 + _SUM:
+        if not in_all(lambda rows: (rows.sum(1) - 1).abs() < _SUM):
+            return (
+                "probabilities (all values are from 0 to 1): take the natural log (that of 0 is -inf, as it should be)"
+            )
+        if lowest > 0 and _is_twice(torch.cat([_excess(rows.log()) for _, rows in _blocks(matrix)]), matrix.shape[1]):
+            return (
+                "softmax of probabilities (rows sum to one, and no class stands out): take the natural log of the "
+                "network's probabilities, without another softmax"
+            )
+        return "probabilities (rows sum to one): take the natural log"
+    for factor, kind, cure in _INVERSES:
+        if in_all(lambda rows, factor=factor: (rows * factor).logsumexp(1).abs() < _NORMALISED):  # type: ignore[misc]
+            return f"{kind}: {cure}"
+    if len(matrix) > 1 and bool((matrix.logsumexp(0).abs() < _NORMALISED).all()):
+        return "log-probs over the frames (each class sums to one): take log_softmax over the classes, the last axis"
+    return ""
+
+
+# The blank of an array, and classes that no transcript uses, by the greedy labels of its frames.
+
+_LEAST_SHARE, _LEAST_RUNS, _RARELY = 0.3, 0.5, 0.2
+"""`likelier_blank`: another class wins at least this share of the frames, this many times for each label, and the class
+that was taken for the blank at most this share of that."""
+_LABELS, _KINDS = 8, 5
+"""Fewer labels, or fewer different ones, say nothing of the blank."""
+
+
+@dataclass(frozen=True, eq=False)
+class GreedyLabels:
+    """The likeliest class of each frame, `best` (T,); how many `frames` (C,) and `runs` (C,) each class has."""
+
+    best: np.ndarray
+    frames: np.ndarray
+    runs: np.ndarray
+
+    def gap_frames(self, blank: int) -> float:
+        """Return the median distance from one label to the next, in frames; inf for fewer than two labels."""
+        import numpy as np
+
+        begins = np.flatnonzero((np.diff(self.best, prepend=-1) != 0) & (self.best != blank))
+        return float(np.median(np.diff(begins))) if len(begins) > 1 else math.inf
+
+
+def greedy_labels(log_probs: torch.Tensor) -> GreedyLabels:
+    """Return the likeliest class of each frame of (T, C), of equal ones the first."""
+    import numpy as np
+
+    classes = log_probs.shape[1]
+    best = np.concatenate([rows.argmax(1).cpu().numpy() for _, rows in _blocks(log_probs)])
+    begins = best[np.diff(best, prepend=-1) != 0]
+    return GreedyLabels(best, np.bincount(best, minlength=classes), np.bincount(begins, minlength=classes))
+
+
+def likelier_blank(labels: GreedyLabels, vocab: tuple[str, ...], blank: int = 0) -> int | None:
+    """Return the class that does what a blank does, where `blank` does not; None if `blank` may be the blank.
+
+    A blank wins many frames, and stands between most labels. A separator or a silence stands between words only, and
+    hardly any letter is every second one of a text (but in "banana").
+    """
+    frames, runs = labels.frames, labels.runs
+    index = int(frames.argmax())
+    others = runs.sum() - runs[index]
+    kinds = (runs > 0).sum() - 1
+    if index == blank or vocab[index] in (*SEPARATORS, *SILENCES) or others < _LABELS or kinds < _KINDS:
+        return None
+    if blank in called_blanks(vocab) and len(vocab[index]) == 1 and vocab[index].isalpha():
+        return None
+    dominates = frames[index] >= _LEAST_SHARE * len(labels.best) and runs[index] >= _LEAST_RUNS * others
+    rarely = frames[blank] <= _RARELY * frames[index] or vocab[blank] in SEPARATORS
+    return index if dominates and rarely else None
+
+
+def blank_of_array(log_probs: torch.Tensor, vocab: tuple[str, ...], name: str) -> int:
+    """Return the blank of an array (T, C) for which none was given: token 0, or of several called so the one that wins.
+
+    Raises:
+        WrongArrayError: another class is the blank by all signs, or several are called so and none is.
+    """
+    labels, called = greedy_labels(log_probs), called_blanks(vocab)
+    blank = 0 if len(called) < 2 else _winner(labels, called)
+    if blank is None:
+        names = " and ".join(f"{index} {shown(vocab[index])}" for index in called)
+        raise WrongArrayError(
+            f"{name}: the tokens {names} are called blanks, and the frames do not tell which one is: say so "
+            f"(--blank {called[0]})"
+        )
+    if (index := likelier_blank(labels, vocab, blank)) is not None:
+        token = _argument(index, vocab[index])
+        raise WrongArrayError(f"{name}: {_not_the_blank(labels, vocab, blank, index)} (--blank {token})")
+    return blank
+
+
+def warn_of_default_blank(log_probs: torch.Tensor, vocab: tuple[str, ...]) -> None:
+    """Log a warning, once for each vocabulary, where token 0 was taken for the blank and another is likelier to be."""
+    if (vocab, "blank") in _told:
+        return
+    labels, called = greedy_labels(log_probs), called_blanks(vocab)
+    index = likelier_blank(labels, vocab)
+    if index is not None:
+        message = _not_the_blank(labels, vocab, 0, index)
+    elif (called and 0 not in called) or (len(called) > 1 and _winner(labels, called)):
+        index = _winner(labels, called) or called[0]
+        message = f"the blank is token 0, {shown(vocab[0])}, though token {index} is called {shown(vocab[index])}"
+    else:
+        return
+    _told.add((vocab, "blank"))
+    logger.warning("%s (Emissions(…, blank=%d))", message, index)
+
+
+def _winner(labels: GreedyLabels, indices: list[int]) -> int | None:
+    """Return the one of several classes that wins, while the others hardly do; None if there is none."""
+    winner = max(indices, key=lambda index: labels.frames[index])
+    rest = sum(int(labels.frames[index]) for index in indices if index != winner)
+    return winner if labels.frames[winner] and rest <= _RARELY * labels.frames[winner] else None
+
+
+def _not_the_blank(labels: GreedyLabels, vocab: tuple[str, ...], blank: int, index: int) -> str:
+    """Return a message: the class `index` is the blank, not `blank`, which was taken as none was given."""
+    share, of_blank = (labels.frames[i] / len(labels.best) for i in (index, blank))
+    return (
+        f"token {blank}, {shown(vocab[blank])}, would be the blank, but wins {of_blank:.0%} of the frames, and token "
+        f"{index}, {shown(vocab[index])}, wins {share:.0%}, between most labels: say which is the blank"
+    )
+
+
+def _argument(index: int, token: str) -> str:
+    """Return a token as the command line takes it; by its index if it looks like an option."""
+    return shlex.quote(token) if token[:1] != "-" else str(index)
+
+
+# Separators of words and silences: those that are given or called so, and classes that may be one
+
+_OTHER_SEPARATOR = "<space>"
+"""The name of the other separators, later in `SEPARATORS` than that of the one between words."""
+
+
+def with_named_classes(emissions: Emissions, settings: Settings) -> Emissions:
+    """Return emissions whose word separator has the first of the names of one, and whose silences count as the blank.
+
+    Which tokens they are is in the settings `separator` and `silence`, else in their names. With p(silence) added to
+    p(blank), the loss is that of all label sequences that are the transcript's when silences are taken out.
+
+    Raises:
+        UsageError: a separator or silence that is no token, or is the blank, or both.
+    """
+    vocab, blank = emissions.vocab, emissions.blank
+    separator, silences = _separator(emissions, settings), _silences(emissions, settings)
+    for role, index in (("separator", separator), ("silence", silences[0] if settings.silence else None)):
+        if index == blank or (role == "silence" and index is not None and index == separator):
+            other = "blank" if index == blank else "separator"
+            raise UsageError(f"{role}: expected another token than the {other}, got {vocab[index]!r}")
+    silences = [index for index in silences if index != separator]
+    names = dict.fromkeys(silences, SILENCES[0])
+    if separator is not None and separator != separator_of(vocab, blank):
+        names |= {index: _OTHER_SEPARATOR for index, token in enumerate(vocab) if token in SEPARATORS}
+        names[separator] = SEPARATORS[0]
+    if not names:
+        return emissions
+    log_probs = emissions.log_probs
+    if silences:
+        log_probs = log_probs.clone()
+        log_probs[:, blank] = log_probs[:, [blank, *silences]].logsumexp(1)
+        log_probs[:, silences] = -math.inf
+    named = tuple(names.get(index, token) for index, token in enumerate(vocab))
+    return replace(emissions, log_probs=log_probs, vocab=named)
+
+
+def _separator(emissions: Emissions, settings: Settings) -> int | None:
+    """Return the class between words that is given, or of several called so the one emitted; None: by its name."""
+    vocab, blank = emissions.vocab, emissions.blank
+    if settings.separator:
+        return resolve_blank(settings.separator, vocab, "separator")
+    called = [vocab.index(name) for name in SEPARATORS if name in vocab and vocab.index(name) != blank]
+    if len(called) < 2 or alphabet_of(vocab, blank).separator is None:
+        return None
+    frames = greedy_labels(emissions.log_probs).frames
+    return max(called, key=lambda index: frames[index])
+
+
+def _silences(emissions: Emissions, settings: Settings) -> list[int]:
+    vocab = emissions.vocab
+    if settings.silence:
+        return [resolve_blank(settings.silence, vocab, "silence")]
+    called = [name for name in PHONE_SILENCES if name in vocab and vocab.index(name) != emissions.blank]
+    of_phones = bool(called) and (is_arpabet(vocab) or is_ipa(vocab))
+    return [vocab.index(name) for name in called if of_phones or name in SILENCES]
+
+
+_LEAST_WORDS, _LONG = 3, 0.15
+_NO_LETTERS = frozenset("_#%+$^~=|\\ ")
+"""Characters of tokens that are no letters, phones (X-SAMPA has @ and {) or marks of a text."""
+_WHOLE = 0.5
+"""The transcript has at least this share of the labels that are heard: it is not of a part of the recording."""
+
+
+def warn_of_unused(emissions: Emissions, used: Collection[int], tokens: int, words: int) -> None:
+    """Log a warning, once for each vocabulary, for a class that a model often emits and a transcript never uses.
+
+    Args:
+        used: the classes of its words, the blank, and those that are no sounds.
+        tokens, words: how many the transcript has.
+    """
+    vocab, blank = emissions.vocab, emissions.blank
+    if (vocab, "unused") in _told or words < _LEAST_WORDS:
+        return
+    labels = greedy_labels(emissions.log_probs)
+    if tokens < _WHOLE * (labels.runs.sum() - labels.runs[blank]):
+        return
+    often = [
+        index for index in range(len(vocab)) if index not in used and _is_often(labels, index, vocab[index], words)
+    ]
+    if not often:
+        return
+    _told.add((vocab, "unused"))
+    index = max(often, key=lambda index: labels.frames[index])
+    token, share = _argument(index, vocab[index]), labels.frames[index] / len(labels.best)
+    logger.warning(
+        "%s: the model emits %s %d times (in %.0f%% of the frames), and no word of the transcript has it: --separator "
+        "%s if it stands between words, --silence %s if it is silence%s",
+        *(emissions.name or "log-probs", shown(vocab[index]), labels.runs[index], 100 * share, token, token),
+        f", --blank {token} if it is the blank" if not labels.runs[blank] else "",
+    )
+
+
+def _is_often(labels: GreedyLabels, index: int, token: str, words: int) -> bool:
+    """Return whether a class that no word has wins as often as a separator or a silence does.
+
+    By their names these can be rare. Of phones, one that a transcript's dialect lacks may be heard in each word of a
+    short text, in half of the words of a long one (Persian, universal model), and in 12 % of the frames.
+    """
+    runs = int(labels.runs[index])
+    bracketed = (token[0] + token[-1]) in ("<>", "[]") and "unk" not in token.casefold()
+    if token in PHONE_SILENCES:
+        often = runs >= 2
+    elif bracketed or _NO_LETTERS.issuperset(token):
+        often = runs >= max(3, 0.1 * words)
+    else:
+        often = runs >= max(10, 0.6 * words)
+    return often or (runs >= 2 and bool(labels.frames[index] >= _LONG * len(labels.best)))
+
+
+_FASTEST, _SLOWEST = 10.0, 0.5
+"""Words a second; speech has two to five, and of a fast speaker of Japanese each kana is half a word here."""
+_SLOW_WORD_S = 1.5
+"""A word whose labels follow each other so slowly is not long by pauses."""
+_FEW_WORDS = 5
+
+
+def warn_of_frame_shift(emissions: Emissions, spoken: Sequence[str], tokens: int, speech_s: float) -> None:
+    """Log a warning, once for each frame shift, where it makes speech faster or slower than anybody speaks.
+
+    Args:
+        spoken: the words that are in the recording; a word of one letter that is not ASCII (漢, か) counts half.
+        tokens: how many they have; if the words are the tokens (phones, syllables), each counts a third.
+        speech_s: seconds from the first to the last of them.
+    """
+    shift_s = emissions.frame_shift_s
+    key = (f"{shift_s:g}",), "frame shift"
+    if key in _told or len(spoken) < _FEW_WORDS:
+        return
+    words = sum(0.5 if len(word) == 1 and not word.isascii() else 1.0 for word in spoken)
+    words = words if tokens > len(spoken) else len(spoken) / 3
+    rate = words / max(speech_s, shift_s)
+    if rate < _FASTEST:
+        if rate >= _SLOWEST:
+            return
+        gap_s = greedy_labels(emissions.log_probs).gap_frames(emissions.blank) * shift_s
+        if gap_s * tokens / words < _SLOW_WORD_S:
+            return  # there are pauses between words, and the words are no longer than usual
+    _told.add(key)
+    logger.warning(
+        "%s: speech of %.3g words a second, by a frame shift of %g s; people say two to five: is the frame shift right "
+        "(--frame-shift SECONDS)?",
+        emissions.name or "log-probs",
+        rate,
+        shift_s,
+    )
