@@ -23,7 +23,14 @@ from ctc_align.models.edge_network import EdgeNetwork
 from ctc_align.text.markup import without_sample_numbers
 from ctc_align.tokens.alphabet import LetterTokenizer
 from ctc_align.tokens.phones import PhoneTokenizer
-from ctc_align.tokens.tokenizer import SpellingOrder, Tokenizer, refuse_unreadable, unit_tokenizer, with_phones
+from ctc_align.tokens.tokenizer import (
+    SpellingOrder,
+    Tokenizer,
+    refuse_unreadable,
+    runs_as_written,
+    unit_tokenizer,
+    with_phones,
+)
 from ctc_align.types import Audio, AudioLike, DefaultBlank, Emissions, Transcript, Words, utterance_name
 
 _BOOK_CHARS = 20_000
@@ -326,8 +333,9 @@ def read_words(
         refuse_unreadable(words, tokenizer, emissions.vocab)
     if not tokenizer.writes:
         return words, tokenizer
-    heard = None if as_written else frozenset(emissions.log_probs.argmax(1).unique().tolist())
-    return words, SpellingOrder(tokenizer, heard)
+    if as_written:
+        return runs_as_written(words), SpellingOrder(tokenizer)
+    return words, SpellingOrder(tokenizer, frozenset(emissions.log_probs.argmax(1).unique().tolist()))
 
 
 def seconds_of(loaded: Audio | Emissions) -> float:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ctc_align.errors import UsageError
+from ctc_align.text.phone_sets import phone_set_of
 from ctc_align.text.tables import text_table, word_list
 
 if TYPE_CHECKING:
@@ -247,7 +248,8 @@ def likely_other_language(text: str, weights: Path = NGRAM_WEIGHTS) -> str:
     """Return the code of a text's language, `UNKNOWN` if that is unclear; "" for a text that is English, or may be.
 
     The script of most letters decides, then function words, then a logistic regression on the letter n-grams of each
-    word. A text of fewer than five different words in Latin letters may always be English.
+    word. A text of fewer than five different words in Latin letters may always be English. Phones of ARPAbet are
+    English, those of IPA any language's.
 
     Args:
         text: the transcript.
@@ -263,6 +265,8 @@ def likely_other_language(text: str, weights: Path = NGRAM_WEIGHTS) -> str:
 
 @lru_cache(maxsize=64)
 def _likely_other(text: str, weights: Path) -> str:
+    if phones := phone_set_of(text):
+        return "" if "AA" in phones else UNKNOWN
     script = script_of(text)
     if script not in ("", "Latin"):
         return _language_in(script, text.lower())

@@ -118,6 +118,9 @@ NEAREST_IPA: dict[str, str] = {
 _CERTAIN = frozenset("ʃɪʊɹɾʌɑɒɜɐɡʁɯʂʐɕʑɻʎʝʕɚɝːˈˤ")
 """Symbols of IPA that hardly any orthography has: of ə ɛ ɔ ŋ ɣ ɖ ð θ æ ø there are Azerbaijani, Ewe, Akan, Greek …"""
 _FEWEST_CERTAIN = 2
+FEWEST_PHONES = 3
+NEARLY_ALL = 0.9
+"""The least share of a transcript's written words that are tokens where each stands for itself."""
 _UNWRITTEN = "ːˑˈˌ͜͡"
 """Length, stress and ties, which are not distinguished."""
 
@@ -173,3 +176,18 @@ def ipa_class(phone: str) -> str | None:
     ('nasal', None)
     """
     return next((name for name, phones in IPA_CLASSES.items() if phone in phones), None)
+
+
+def phone_set_of(text: str) -> frozenset[str]:
+    """Return all phones, ARPAbet or IPA, if nearly all written words of a text are such; else an empty set.
+
+    >>> len(phone_set_of("K AE1 T sil DH AH0 D AO1 G S AH0 N")), len(phone_set_of("ʃ i s æ t")), len(phone_set_of("ø"))
+    (39, 52, 0)
+    """
+    words = text.split()
+    for known in (frozenset(ARPABET_PHONES), _ALL_IPA):
+        phones = [word for word in words if strip_stress(word) in known]
+        enough = len(phones) >= max(FEWEST_PHONES, NEARLY_ALL * len(words))
+        if enough and any(len(word) > 1 or not word.isascii() for word in phones):
+            return known
+    return frozenset()

@@ -19,7 +19,16 @@ from typing import ClassVar, Protocol
 
 from ctc_align.errors import TranscriptError, UsageError
 from ctc_align.text.lexicon import Lexicon
-from ctc_align.text.phone_sets import arpabet_class, broad_phones, ipa_class, is_ipa, reads_ipa, strip_stress
+from ctc_align.text.phone_sets import (
+    FEWEST_PHONES,
+    NEARLY_ALL,
+    arpabet_class,
+    broad_phones,
+    ipa_class,
+    is_ipa,
+    reads_ipa,
+    strip_stress,
+)
 from ctc_align.tokens.alphabet import (
     PHONE_SILENCES,
     LetterTokenizer,
@@ -109,11 +118,11 @@ def _spells(vocab: Sequence[str], letters: LetterTokenizer) -> bool:
 
 # Transcripts that are tokens already: phones, syllables, units of any kind, or pieces of a tokenizer
 
-_NEARLY_ALL = 0.9
-_FEWEST_PHONES = 3
 _MANY_LETTERS = 8
 """Letters of English may be names (R S V P): so few items of one letter each are no phones."""
 _FIRST_ITEMS = 100
+_MOST_LACKING = 0.25
+"""More letters are lacking where words are spelled in phones; romanised Japanese lacks none in its phones."""
 
 
 class UnitTokenizer:
@@ -164,11 +173,11 @@ class UnitTokenizer:
         counts = Counter(items)
         tokens = [item for item in counts if self._of(item)]
         words = [item for item in counts if self._is_spoken(item)]
-        if not tokens or sum(counts[item] for item in tokens) < _NEARLY_ALL * sum(counts[item] for item in words):
+        if not tokens or sum(counts[item] for item in tokens) < NEARLY_ALL * sum(counts[item] for item in words):
             return False
         if self._phones:
             return (
-                len(tokens) >= _FEWEST_PHONES
+                len(tokens) >= FEWEST_PHONES
                 and not all(map(_is_vowel, tokens))
                 and (any(len(item) > 1 or not item.isascii() for item in tokens) or len(items) >= _MANY_LETTERS)
             )
@@ -247,6 +256,26 @@ class SpellingOrder:
         return replace(tokens, pronunciations=tuple(ordered))
 
 
+def runs_as_written(words: Words) -> Words:
+    """Return words without the cuts inside runs of characters, so that no separator stands there; marks are spoken.
+
+    >>> from ctc_align.text import split
+    >>> [(word.text, word.spoken) for word in runs_as_written(split("Yes—and/or no !")).words]
+    [('Yes—and/or', 'yes and or'), ('no', 'no'), ('!', '!')]
+    """
+    runs: list[Word] = []
+    for word in words.words:
+        said = word if word.said or word.kind else replace(word, spoken=word.text)
+        before = runs[-1] if runs else None
+        if before and before.char_end == word.char_start and not (before.kind or word.kind):
+            spoken, roman = f"{before.spoken} {said.spoken}", f"{before.said} {said.said}" if said.roman else None
+            text = before.text + word.text
+            runs[-1] = replace(before, text=text, spoken=spoken, roman=roman, char_end=word.char_end)
+        else:
+            runs.append(said)
+    return replace(words, words=tuple(runs), optional=())
+
+
 def with_phones(words: Words, tokenizer: Tokenizer, language: str) -> Words:
     """Return words with what `tokenizer` reads: for one of IPA the phones of each, as `language` spells them."""
     if not isinstance(tokenizer, IpaTokenizer):
@@ -313,10 +342,10 @@ def refuse_missing(words: Words, word_tokens: Sequence[WordTokens]) -> None:
 
 
 def refuse_unreadable(words: Words, tokenizer: LetterTokenizer, vocab: Sequence[str]) -> None:
-    """Raise TranscriptError if most letters of the words are in no token of a vocabulary of unknown units."""
+    """Raise TranscriptError if many letters of the words are in no token of a vocabulary of unknown units."""
     letters = "".join(word.said for word in words.words if word.said)
     lacking = sum(len(tokenizer.word(word.said).missing) for word in words.words if word.said)
-    if 2 * lacking > sum(map(is_letter, letters)):
+    if lacking > _MOST_LACKING * sum(map(is_letter, letters)):
         tokens = " ".join(token for token in vocab if any(map(is_letter, token)) and not is_special(token))
         raise TranscriptError(
             f"expected words of the vocabulary's tokens, got {words.words[0].text!r} …: its tokens "

@@ -10,6 +10,7 @@ from ctc_align import Aligner, Emissions
 from ctc_align.alignment.inputs import read_words
 from ctc_align.config import Settings
 from ctc_align.errors import TranscriptError
+from ctc_align.text.languages import likely_other_language
 from ctc_align.text.phone_sets import ARPABET_PHONES, IPA_PHONES, reads_ipa
 from ctc_align.text.transcript import words_of
 from ctc_align.tokens.tokenizer import join, tokenize, tokenizer_for
@@ -90,10 +91,32 @@ def row(vocab, text: str, language: str = "", *, score: bool = False) -> Tokens:
         (FEW_IPA, "thing", "t ɪ ŋ"),
         (HAMA, "She tiny jail", "ʃ i | tʰ aɪ n i | d͡ʒ ɪ ɪ ɫ"),
         (HAMA, "bone her", "b oʊ n | ɝ"),
+        # A separator stands between words that are pronounced, and between no phones that are written.
+        ((*ENGLISH, "|"), "a-hat the", "AH | HH AE T | DH AH"),
+        ((*ENGLISH, "|"), "HH AE T | DH IY", "HH AE T | DH IY"),
+        ((*FEW_IPA, "|"), "She tiny", "ʃ i | t a ɪ n i"),
     ],
 )
 def test_tokens(vocab, text: str, labels: str) -> None:
     assert " ".join(row(vocab, text).labels) == labels
+
+
+@over_rows(
+    ("vocab", "text", "labels"),
+    [
+        ((*CASED, "/", "—"), "and/or Yes—“No”", "and/or|Yes—No"),
+        ((*CASED, "("), "Go ! (Aside) McX", "Go|!|(Aside|McX"),
+        (DIGITS, "In 1984 or 5%", "in|1984|or|five|percent"),
+        (PLAIN, "and/or Yes—No", "and|or|yes|no"),
+    ],
+)
+def test_a_score_is_of_the_runs_as_they_are_written(vocab, text: str, labels: str) -> None:
+    assert "".join(row(vocab, text, score=True).labels) == labels
+
+
+def test_a_transcript_of_phones_chooses_the_model_of_these_phones() -> None:
+    assert likely_other_language("P R IH1 N T IH0 NG IH N DH IY OW N L IY") == ""
+    assert likely_other_language("p ɹ ɪ n t ɪ ŋ ɪ n ð i") == "und"
 
 
 def test_case_is_the_languages() -> None:
