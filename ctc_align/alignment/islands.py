@@ -11,21 +11,21 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
+import torch
 
 from ctc_align import units
 from ctc_align.alignment.found_words import (
     FoundWords,
     Gaps,
-    HeardSpeech,
     find_words,
     gaps_of,
-    present_words,
     room_frames,
     text_tokens,
 )
 from ctc_align.alignment.inputs import UtteranceInputs
+from ctc_align.alignment.spoken_words import MOST_ROUNDS, OTHER_SPEECH_NATS, HeardSpeech, spoken_words
 from ctc_align.alignment.token_search import HeardTokens, greedy_decode
-from ctc_align.alignment.wildcard import scores_of, soundless
+from ctc_align.alignment.wildcard import PENALTY, scores_of, soundless
 from ctc_align.kernels.batching import KernelSteps
 from ctc_align.types import WordTokens
 
@@ -57,22 +57,27 @@ def find_islands(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens]) -> 
     in_time = found.in_time()
     if not len(in_time):
         return None
+    blank = emissions.log_probs[:, emissions.blank]
     speech = HeardSpeech(
         emissions.log_probs,
-        scores_of(emissions),
+        torch.maximum(blank, scores_of(emissions) - (OTHER_SPEECH_NATS - PENALTY)),
         emissions.blank,
         inputs.tokenizer.separator,
-        word_tokens,
+        [word_tokens[word] for word in found.words.tolist()],
         emissions.frame_shift_s,
         inputs.backend,
     )
-    gaps = gaps_of(found, heard, in_time, emissions.frame_shift_s)
-    present = yield from present_words(speech, found, gaps, loose=inputs.settings.match == "loose")
-    if not gaps.cuts.any() and not gaps.foreign.any() and _all_but_optional(inputs, found, in_time[present]):
-        return None
-    if not present.all():
-        in_time = in_time[present]
+    optional = [np.arange(passage.first, passage.last) for passage in inputs.words.optional]
+    fixed = np.isin(found.words, np.concatenate([np.zeros(0, np.int64), *optional]))
+    gaps, more = gaps_of(found, heard, in_time, emissions.frame_shift_s), True
+    for _ in range(MOST_ROUNDS):
+        found, more = yield from spoken_words(speech, found, heard, gaps, fixed, inputs.settings.match == "loose")
+        in_time = found.in_time()
         gaps = gaps_of(found, heard, in_time, emissions.frame_shift_s)
+        if not more:
+            break
+    if not gaps.cuts.any() and not gaps.foreign.any() and _all_but_optional(inputs, found, in_time):
+        return None
     with_labels = _with_labels(found, in_time, gaps)
     if not with_labels.all():
         in_time = in_time[with_labels]

@@ -11,7 +11,7 @@ import pytest
 import torch
 from alignment_checks import check
 from inexact_scores import MUSIC, SPEECH, Case, Scores, Stretch, TrueWord, score
-from made_models import planted, spelt
+from made_models import among_noise, planted, spelt
 from sample_alignments import make_alignment
 
 from ctc_align.alignment import islands
@@ -28,6 +28,7 @@ from ctc_align.alignment.token_search import (
     match_block,
     search,
 )
+from ctc_align.config import Settings
 from ctc_align.kernels.batching import KernelSteps
 from ctc_align.types import UNEXPLAINED, AlignedWord, Pronunciation, Region, WordTokens
 
@@ -195,14 +196,43 @@ def test_words_and_islands_in_one_piece() -> None:
 
 
 def test_where_every_word_is_absent_all_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    def nothing(speech: object, found: FoundWords, *_: object, **__: object) -> KernelSteps[np.ndarray]:
-        return np.zeros(len(found.in_time()), np.bool_)
+    def nothing(speech: object, found: FoundWords, *_: object) -> KernelSteps[tuple[FoundWords, bool]]:
+        return replace(found, order=np.full(len(found.words), -1)), False
         yield
 
-    monkeypatch.setattr(islands, "present_words", nothing)
+    monkeypatch.setattr(islands, "spoken_words", nothing)
     alignment = Aligner(None).align(planted(spelt("cab abe")), "cab abe")
     check(alignment)
     assert [word.status for word in alignment.words] == ["skipped", "skipped"]
+
+
+# A word is skipped only where leaving it out explains the sound better.
+
+SAID = "he should make inquiries as to symptoms and time at which food or medicine was last taken"
+
+
+@pytest.mark.parametrize("text", ["hello big world", SAID])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_word_that_is_heard_among_noise_is_never_skipped(text: str, seed: int) -> None:
+    emissions = among_noise(text, np.random.default_rng(seed))
+    alignment = Aligner(None).align(emissions, text)
+    assert [word.status for word in alignment.words] == ["aligned"] * len(text.split())
+    assert alignment.loss == Aligner(None, settings=Settings(match="exact")).align(emissions, text).loss
+
+
+def test_absent_words_are_found_and_words_beside_unwritten_ones_stay() -> None:
+    words = SAID.split()
+    absent, beside = [], []
+    for seed in range(6):
+        emissions = among_noise(SAID, np.random.default_rng(seed))
+        longer = [*words[:4], "elephant", *words[4:9], "yellow", *words[9:13], "bicycle", *words[13:]]
+        status = [word.status for word in Aligner(None).align(emissions, " ".join(longer)).words]
+        absent += [status[at] for at in (4, 10, 15)]
+        beside += [now for at, now in enumerate(status) if at not in (4, 10, 15)]
+        shorter = [word for at, word in enumerate(words) if at not in (3, 8, 12)]
+        beside += [word.status for word in Aligner(None).align(emissions, " ".join(shorter)).words]
+    assert 3 * absent.count("skipped") >= 2 * len(absent)
+    assert beside.count("skipped") <= 0.02 * len(beside)
 
 
 # The scorer of recordings and transcripts that are not exact: right on what is right, and seen to count each fault.

@@ -86,7 +86,10 @@ class Runner:
             return Emissions(**torch.load(path))
         emissions = self.aligner.emissions((case.samples, 16000))
         path.parent.mkdir(parents=True, exist_ok=True)
-        torch.save({name: getattr(emissions, name) for name in emissions.__dataclass_fields__}, path)
+        # torch.load reads tensors and plain values only
+        fields = {name: getattr(emissions, name) for name in emissions.__dataclass_fields__}
+        plain = (torch.Tensor, int, float, str, tuple)
+        torch.save({name: value for name, value in fields.items() if isinstance(value, plain)}, path)
         return emissions
 
     def align(self, case: Case) -> tuple[Alignment, float]:

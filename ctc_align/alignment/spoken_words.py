@@ -1,0 +1,543 @@
+"""Which words of a transcript are spoken: the search proposes, the likelihood of the sound decides.
+
+The gain of leaving out a word w is
+
+    gain(w) = log p(words around w, other speech) - log p(these words and w, other speech on either side of w)
+
+over all CTC paths, from the word before w to the word after it. A word that was found is
+skipped if its gain is large, and a word that was not found is added unless its gain is. How large is measured in the
+recording: gains of words that are surely absent, and of words that are surely spoken, are each model's scale. In a
+transcript that is exact, words that are hardly heard must stay; where others are surely absent, less is enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import torch
+
+from ctc_align import lattice, units
+from ctc_align.alignment.ctc_path import token_spans
+from ctc_align.alignment.found_words import FoundWords, Gaps, room_frames
+from ctc_align.alignment.token_search import HeardTokens
+from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, KernelSteps
+from ctc_align.types import WordTokens
+
+OTHER_SPEECH_NATS = 3.5
+"""Cost of a label of other speech beside words: about the log of the number of phones."""
+SKIP_SHARE = 0.4
+"""A word may be skipped if its gain per token is more than this share of the mean gain of absent words. With three
+models, with and without noise of 2 and 3 nats, 1 % of spoken words are above 0.25 to 0.5 of the median of absent."""
+SKIP_SDS = 8.0
+"""Or if it is this many standard deviations above the mean of words that are surely spoken, and above 0."""
+SURE_TOKENS, SURE_LABEL, SURE_SDS = 2.0, 2.0, 12.0
+"""A word is surely absent if its gain is enough for so many tokens more and for this many nats per label that is heard
+there; or this many standard deviations above the mean of words that are surely spoken, and above 0."""
+ABSENT_NATS, PRIOR_SAMPLES = 11.0, 4
+"""The mean gain per token of absent words with the English model, which counts as so many samples."""
+SPOKEN_SD, PRIOR_SPOKEN = 1.9, 2
+"""The standard deviation of gain / sqrt(tokens) of spoken words with the English model, which counts as so many."""
+SAMPLES, FEWEST_SPOKEN = 24, 4
+"""The most words of which gains are measured, and the fewest spoken ones that have a standard deviation."""
+INEXACT_SHARE = 0.005
+"""A transcript is not exact if more than this share of its words is surely absent."""
+MOST_LABELS = 4
+"""More labels where a word would be count as this many."""
+SHORT_FRAME_S = 0.0125
+"""With shorter frames there is always a frame for other speech between two words. With longer ones, or with separators
+between words, there may be none, and other speech is optional."""
+CONTEXT_S = 0.03
+"""Words are scored from this long before their first label until this long after their last."""
+LONGEST_RUN, WINDOWS_AT_ONCE = 12, 256
+"""The most words of a run, and the most windows scored together: the paths of each take memory."""
+MOST_ROUNDS = 50
+"""Added words are neighbours of others, which are tried in the next round."""
+
+
+@dataclass
+class _Window:
+    """Words in the order of time, some of which may be absent.
+
+    Attributes:
+        words: indices into K, with the kept words around the others.
+        kept: the words that are spoken, and which of their pronunciations.
+        doubtful: kept words that may be absent.
+        missing: words that are not kept and may be spoken.
+        joined: missing words at a cut: 1 if they must follow the word before them with no other speech between them,
+            -1 if they must so precede the word after them.
+        first_frame, last_frame: where they are, the last exclusive.
+        more: whether further words may be spoken if the missing ones are.
+        gains: of words that were left out or tried, in nats.
+        added: missing words that became kept.
+    """
+
+    words: list[int]
+    kept: dict[int, int]
+    doubtful: list[int]
+    missing: list[int]
+    joined: dict[int, int]
+    first_frame: int
+    last_frame: int
+    more: bool = False
+    gains: dict[int, float] = field(default_factory=dict)
+    added: list[int] = field(default_factory=list)
+
+    def additions(self) -> list[list[int]]:
+        """Return the sets of missing words to try: each, or all; at a cut those nearest to the kept words."""
+        inner = [word for word in self.missing if word not in self.joined]
+        after = [word for word in self.missing if self.joined.get(word) == 1]
+        before = [word for word in self.missing if self.joined.get(word) == -1]
+        sets = [[word] for word in inner] + ([inner] if len(inner) > 1 else [])
+        sets += [after[: count + 1] for count in range(len(after))]
+        return sets + [before[count:] for count in range(len(before))]
+
+    def take_back(self, words: list[int]) -> None:
+        """Keep words that were left out."""
+        self.kept |= dict.fromkeys(words, 0)
+        self.missing = [word for word in self.missing if word not in words]
+
+
+@dataclass(frozen=True)
+class HeardSpeech:
+    """The speech in which words may be absent.
+
+    Attributes:
+        log_probs: (T, C).
+        other: (T,) the score of other speech, a label of which costs `OTHER_SPEECH_NATS`.
+        blank, separator: classes; the separator None for none.
+        word_tokens: of the K words.
+        frame_shift_s: of the frames.
+        backend: of the kernels.
+    """
+
+    log_probs: torch.Tensor
+    other: torch.Tensor
+    blank: int
+    separator: int | None
+    word_tokens: Sequence[WordTokens]
+    frame_shift_s: float
+    backend: str
+
+    @property
+    def context_frames(self) -> int:
+        return max(1, units.seconds_to_frames(CONTEXT_S, self.frame_shift_s))
+
+    def likelihood(self, window: _Window, kept: dict[int, int]) -> Forward:
+        """Return the request for the likelihood of words (index into K: pronunciation) with optional other speech."""
+        frames = slice(window.first_frame, window.last_frame)
+        return Forward(self.log_probs[frames], self._paths(window, kept)[0], self.other[frames], self.backend)
+
+    def best_path(self, window: _Window) -> tuple[BestPath, dict[int, tuple[int, int]]]:
+        """Return the request for the best path of the kept words, and the range of tokens of each."""
+        frames = slice(window.first_frame, window.last_frame)
+        paths, tokens = self._paths(window, window.kept)
+        return BestPath(self.log_probs[frames], paths, self.other[frames], self.backend), tokens
+
+    def _paths(
+        self, window: _Window, kept: dict[int, int]
+    ) -> tuple[CtcTargets | lattice.Topology, dict[int, tuple[int, int]]]:
+        ids: list[int] = [lattice.WILDCARD]
+        tokens: dict[int, tuple[int, int]] = {}
+        for word in window.words:
+            if word not in kept:
+                continue
+            if window.joined.get(word) == 1 and ids[-1] == lattice.WILDCARD:
+                ids.pop()
+            if tokens and self.separator is not None:
+                ids.append(self.separator)
+            said = self.word_tokens[word].pronunciations[kept[word]].ids
+            tokens[word] = len(ids), len(ids) + len(said)
+            ids += said
+            if window.joined.get(word) != -1:
+                ids.append(lattice.WILDCARD)
+        row = np.array(ids, np.int64)
+        if self.separator is None and self.frame_shift_s <= SHORT_FRAME_S:
+            return CtcTargets(ids, self.blank), tokens
+        return lattice.ctc([row], self.blank, [row == lattice.WILDCARD]), tokens
+
+
+def spoken_words(
+    speech: HeardSpeech, found: FoundWords, heard: HeardTokens, gaps: Gaps, fixed: np.ndarray, loose: bool = False
+) -> KernelSteps[tuple[FoundWords, bool]]:
+    """Return the words with those that are spoken as the found ones, and whether another round may add more.
+
+    Args:
+        speech: of the recording.
+        found: K words, as a search found them.
+        heard: H labels.
+        gaps: between the found words.
+        fixed: (K,) bool, words of optional passages, which are not added here.
+        loose: the transcript is known not to be exact.
+    """
+    sequence = _Sequence(found, gaps, fixed)
+    windows: list[_Window] = []
+    for some in _chunks(list(sequence.windows(speech))):
+        yield from _choose_pronunciations(speech, some)
+        windows += yield from _with_doubt(speech, some)
+    if not windows:
+        return found, False
+    enough, surely = yield from _thresholds(speech, found, gaps)
+    for some in _chunks(windows):
+        yield from _leave_out(speech, some, enough)
+        yield from _add(speech, some, None)
+        yield from _leave_out(speech, [window for window in some if window.added], enough)
+    if not loose and sequence.surely_absent(windows, surely) <= INEXACT_SHARE * len(found.in_time()):
+        for window in windows:
+            window.take_back(
+                [word for word in window.missing if found.found[word] and window.gains[word] <= surely[word]]
+            )
+    if not loose and sequence.absent(windows, surely) <= INEXACT_SHARE * len(found.words):
+        for some in _chunks(windows):
+            yield from _add(speech, some, surely)
+    first, last = yield from _labels_of_added(speech, found, heard, windows)
+    more = any(window.added and (window.more or window.missing) for window in windows)
+    return replace(found, first=first, last=last, order=sequence.order(windows)), more
+
+
+def _chunks(windows: Sequence[_Window]) -> Iterator[Sequence[_Window]]:
+    for low in range(0, len(windows), WINDOWS_AT_ONCE):
+        yield windows[low : low + WINDOWS_AT_ONCE]
+
+
+class _Sequence:
+    """The found words in the order of time, and where the words that are missing would be."""
+
+    def __init__(self, found: FoundWords, gaps: Gaps, fixed: np.ndarray) -> None:
+        self.found, self.gaps, self.fixed = found, gaps, fixed
+        self.in_time = found.in_time()
+        self.sure = found.sure
+        self.segments = list(self._segments())
+
+    def order(self, windows: Sequence[_Window]) -> np.ndarray:
+        """Return (K,) the ranks in time of the words that windows keep, -1 for the others."""
+        kept = set(self.in_time.tolist())
+        for window in windows:
+            kept -= set(window.missing)
+            kept |= set(window.added)
+        in_time = [
+            word for word in dict.fromkeys(word for words, *_ in self.segments for word in words) if word in kept
+        ]
+        order = np.full(len(self.found.words), -1, np.int64)
+        order[in_time] = np.arange(len(in_time))
+        return order
+
+    def surely_absent(self, windows: Sequence[_Window], surely: np.ndarray) -> int:
+        """Return how many of the found words are surely absent."""
+        return sum(
+            self.found.found[word] and window.gains[word] > surely[word]
+            for window in windows
+            for word in window.missing
+        )
+
+    def absent(self, windows: Sequence[_Window], surely: np.ndarray) -> int:
+        """Return how many of all words are surely absent, those that no window has among them."""
+        absent = sum(window.gains.get(word, 0.0) > surely[word] for window in windows for word in window.missing)
+        tried = np.zeros(len(self.found.words), np.bool_)
+        for window in windows:
+            tried[window.words] = True
+        return absent + int(np.count_nonzero(~tried & ~self.found.found & ~self.fixed))
+
+    def _missing(self, first: int, last: int) -> list[int]:
+        """Return the words that are missing between two indices, both exclusive."""
+        between = np.arange(first + 1, last)
+        return between[~self.found.found[between] & ~self.fixed[between]].tolist()
+
+    def _segments(self) -> Iterator[tuple[list[int], dict[int, int], bool]]:
+        """Yield what a window has of each stretch between two cuts: `words`, `joined`, `more`."""
+        words: list[int] = []
+        joined: dict[int, int] = {}
+        more = False
+        places = np.flatnonzero(self.found.found)
+        for rank in range(len(self.in_time) + 1):
+            left = int(self.in_time[rank - 1]) if rank else None
+            right = int(self.in_time[rank]) if rank < len(self.in_time) else None
+            if left is not None and right is not None and not self.gaps.cuts[rank]:
+                between = self._missing(left, right)
+                if len(between) > 2 * LONGEST_RUN:
+                    between, more = between[:LONGEST_RUN] + between[-LONGEST_RUN:], True
+                words += [*between, right]
+                continue
+            if left is not None:
+                later = places[np.searchsorted(places, left, "right") :]
+                after = self._missing(left, int(later[0]) if len(later) else len(self.found.words))
+                words += after[:LONGEST_RUN]
+                joined |= dict.fromkeys(after[:LONGEST_RUN], 1) if self.gaps.cuts[rank] else {}
+                yield words, joined, more or len(after) > LONGEST_RUN
+            if right is not None:
+                earlier = places[: np.searchsorted(places, right)]
+                before = self._missing(int(earlier[-1]) if len(earlier) else -1, right)
+                more = len(before) > LONGEST_RUN
+                words = [*before[-LONGEST_RUN:], right]
+                joined = dict.fromkeys(before[-LONGEST_RUN:], -1) if self.gaps.cuts[rank] else {}
+
+    def windows(self, speech: HeardSpeech) -> Iterator[_Window]:
+        """Yield the words that are doubtful or missing, with the words around them."""
+        for words, joined, more in self.segments:
+            is_sure = self.sure[words]
+            start = 0
+            while start < len(words):
+                if is_sure[start]:
+                    start += 1
+                    continue
+                end = start + 1
+                while end < len(words) and not is_sure[end]:
+                    if end - start >= LONGEST_RUN and self.found.found[words[end]]:
+                        break
+                    end += 1
+                left = next((word for word in reversed(words[:start]) if self.found.found[word]), None)
+                right = words[end] if end < len(words) else None
+                window = self._window(left, words[start:end], right, speech)
+                window.more = more
+                window.joined = {word: joined[word] for word in window.missing if word in joined}
+                yield window
+                start = end
+
+    def _window(self, left: int | None, run: list[int], right: int | None, speech: HeardSpeech) -> _Window:
+        """Return the window of a run of words between two kept ones, None at a cut or an end of the recording."""
+        inside = [word for word in run if self.found.found[word]]
+        around = [*([] if left is None else [left]), *run, *([] if right is None else [right])]
+        return _Window(
+            around,
+            {word: 0 for word in around if self.found.found[word]},
+            inside,
+            [word for word in run if not self.found.found[word]],
+            {},
+            max(self._first_frame(left, run, inside, right, speech), 0),
+            min(self._last_frame(left, run, inside, right, speech), len(speech.log_probs)),
+        )
+
+    # Beside a cut there is room for the tokens that were not heard. Labels of words that are not sure may be wrong, so
+    # that there is as much as the whole run takes from the kept word on its other side.
+
+    def _first_frame(
+        self, left: int | None, run: list[int], inside: list[int], right: int | None, speech: HeardSpeech
+    ) -> int:
+        gaps, ranks, lengths, shift_s = self.gaps, self.found.order, self.found.lengths, speech.frame_shift_s
+        if left is not None:
+            return int(gaps.after[ranks[left]]) - speech.context_frames
+        lead = run[: run.index(inside[0])] if inside else run
+        gap = int(ranks[inside[0] if inside else right])
+        first = int(gaps.after[gap]) - room_frames(int(gaps.unheard[gap, 1] + lengths[lead].sum()), shift_s)
+        if right is not None:
+            first = min(first, int(gaps.after[ranks[right]]) - room_frames(int(lengths[run].sum()), shift_s))
+        return max(int(gaps.before[gap]) + 1, first)
+
+    def _last_frame(
+        self, left: int | None, run: list[int], inside: list[int], right: int | None, speech: HeardSpeech
+    ) -> int:
+        gaps, ranks, lengths, shift_s = self.gaps, self.found.order, self.found.lengths, speech.frame_shift_s
+        if right is not None:
+            return int(gaps.before[ranks[right] + 1]) + speech.context_frames + 1
+        trail = run[run.index(inside[-1]) + 1 :] if inside else run
+        gap = int(ranks[inside[-1] if inside else left]) + 1
+        last = int(gaps.before[gap]) + 1 + room_frames(int(gaps.unheard[gap, 0] + lengths[trail].sum()), shift_s)
+        if left is not None:
+            last = max(last, int(gaps.before[ranks[left] + 1]) + 1 + room_frames(int(lengths[run].sum()), shift_s))
+        return min(int(gaps.after[gap]), last)
+
+
+def _thresholds(speech: HeardSpeech, found: FoundWords, gaps: Gaps) -> KernelSteps[tuple[np.ndarray, np.ndarray]]:
+    """Return (K,) the gains above which each word is absent in a transcript that is not exact, and in any."""
+    absent, spoken = _samples(speech, found, gaps)
+    scores = iter((yield [request for _, *pair in (*absent, *spoken) for request in pair]) if absent else [])
+    gains = [(length, next(scores) - next(scores)) for length, *_ in (*absent, *spoken)]
+    per_token = [gain / length for length, gain in gains[: len(absent)] if np.isfinite(gain)]
+    nats = SKIP_SHARE * (sum(per_token) + PRIOR_SAMPLES * ABSENT_NATS) / (len(per_token) + PRIOR_SAMPLES)
+    enough = nats * found.lengths
+    surely = enough + SURE_TOKENS * nats + SURE_LABEL * _labels_between(found)
+    table = np.array([row for row in gains[len(absent) :] if np.isfinite(row[1])])
+    if len(table) < FEWEST_SPOKEN:
+        return enough, surely
+    # The gain of a spoken word grows with its tokens, and so does its variance: least squares of gain / sqrt(tokens).
+    root = np.sqrt(table[:, 0])
+    columns = np.stack((1 / root, root), 1)
+    line, *_ = np.linalg.lstsq(columns, table[:, 1] / root, rcond=None)
+    residuals = table[:, 1] / root - columns @ line
+    squares, freedom = np.sum(residuals**2) + PRIOR_SPOKEN * SPOKEN_SD**2, len(table) - 2 + PRIOR_SPOKEN
+    sd = float(np.sqrt(squares / freedom))
+    mean, root = line[0] + line[1] * found.lengths, np.sqrt(found.lengths)
+    enough = np.minimum(enough, np.maximum(mean + SKIP_SDS * sd * root, 0.0))
+    return enough, np.minimum(surely, np.maximum(mean + SURE_SDS * sd * root, 0.0))
+
+
+_Sample = tuple[int, Forward, Forward]
+"""The tokens of a word, and the requests for the likelihood without it and with it."""
+
+
+def _samples(speech: HeardSpeech, found: FoundWords, gaps: Gaps) -> tuple[list[_Sample], list[_Sample]]:
+    """Return samples of absent words, which stand elsewhere in the text, between sure ones; and of sure words."""
+    in_time = found.in_time()
+    sure = found.sure[in_time]
+    adjacent = (np.diff(in_time) == 1) & ~gaps.foreign[1:-1] & ~gaps.cuts[1:-1] & sure[1:] & sure[:-1]
+
+    def sample(words: list[int], rank: int, last_rank: int) -> _Sample:
+        first, last = int(gaps.after[rank]) - speech.context_frames, int(gaps.before[last_rank + 1]) + 1
+        last = min(last + speech.context_frames, len(speech.log_probs))
+        window = _Window(words, {}, [], [], {}, max(first, 0), last)
+        without = speech.likelihood(window, {words[0]: 0, words[2]: 0})
+        return int(found.lengths[words[1]]), without, speech.likelihood(window, dict.fromkeys(words, 0))
+
+    absent = []
+    for rank in _spread(np.flatnonzero(adjacent)):
+        left, right = in_time[rank : rank + 2].tolist()
+        other = (left + max(2, len(found.words) // 2)) % len(found.words)
+        if other not in (left, right):
+            absent.append(sample([left, other, right], rank, rank + 1))
+    triples = _spread(np.flatnonzero(adjacent[1:] & adjacent[:-1]))
+    return absent, [sample(in_time[rank : rank + 3].tolist(), rank, rank + 2) for rank in triples]
+
+
+def _spread(ranks: np.ndarray) -> list[int]:
+    """Return at most `SAMPLES` of some ranks, evenly spread."""
+    if len(ranks) > SAMPLES:
+        ranks = ranks[np.linspace(0, len(ranks) - 1, SAMPLES).astype(np.int64)]
+    return ranks.tolist()
+
+
+def _labels_between(found: FoundWords) -> np.ndarray:
+    """Return (K,) how many labels are heard between those of the words around each word, at most `MOST_LABELS`."""
+    beyond = np.iinfo(np.int64).max
+    heard = found.found & (found.last >= found.first)
+    first, last = np.where(heard, found.first, beyond), np.where(heard, found.last, -1)
+    before = np.append(-1, np.maximum.accumulate(last)[:-1])
+    after = np.append(np.minimum.accumulate(first[::-1])[::-1][1:], beyond)
+    return np.clip(after - before - 1, 0, MOST_LABELS)
+
+
+def _choose_pronunciations(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[None]:
+    """Give each doubtful word the pronunciation that is likeliest beside the first ones of the others."""
+    tried, requests = [], []
+    for window in windows:
+        for word in window.doubtful:
+            count = len(speech.word_tokens[word].pronunciations)
+            for way in range(count) if count > 1 else ():
+                tried.append((window, word, way))
+                requests.append(speech.likelihood(window, {**dict.fromkeys(window.kept, 0), word: way}))
+    best: dict[tuple[int, int], float] = {}
+    for (window, word, way), score in zip(tried, (yield requests) if requests else []):
+        key = (id(window), word)
+        if key not in best or score > best[key]:
+            best[key] = score
+            window.kept[word] = way
+
+
+def _with_doubt(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[list[_Window]]:
+    """Return the windows with missing words, or with a word of a positive gain: no threshold is below 0."""
+    gains = yield from _gains(speech, windows)
+    return [window for window, own in zip(windows, gains) if window.missing or (own > 0).any()]
+
+
+def _gains(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[list[np.ndarray]]:
+    """Return the gains of leaving out each doubtful word of each window; none where all of them have no path."""
+    scores = iter(
+        (
+            yield [
+                speech.likelihood(window, {word: way for word, way in window.kept.items() if word != left_out})
+                for window in windows
+                for left_out in (-1, *window.doubtful)
+            ]
+        )
+        if windows
+        else []
+    )
+    gains = []
+    for window in windows:
+        whole = next(scores)
+        own = np.array([next(scores) for _ in window.doubtful])
+        # Without a path for all of them there is too little time to decide.
+        gains.append(own - whole if whole > float("-inf") else np.full(len(own), -np.inf))
+    return gains
+
+
+def _leave_out(speech: HeardSpeech, windows: Sequence[_Window], enough: np.ndarray) -> KernelSteps[None]:
+    """Leave out of each window the doubtful word of most gain, then that of the rest, while the gain is `enough`."""
+    windows = [window for window in windows if window.doubtful]
+    while windows:
+        shrunk = []
+        for window, gains in zip(windows, (yield from _gains(speech, windows))):
+            worst = int(np.argmax(gains - enough[window.doubtful]))
+            word = window.doubtful[worst]
+            if not gains[worst] > enough[word]:
+                continue
+            window.doubtful.remove(word)
+            window.missing = sorted([*window.missing, word], key=window.words.index)
+            window.gains[word] = float(gains[worst])
+            del window.kept[word]
+            if word in window.added:
+                window.added.remove(word)
+            if window.doubtful:
+                shrunk.append(window)
+        windows = shrunk
+
+
+def _add(speech: HeardSpeech, windows: Sequence[_Window], most: np.ndarray | None) -> KernelSteps[None]:
+    """Add to each window the missing words of least gain, then those of the rest, while it is at most `most`.
+
+    Args:
+        speech: of the recording.
+        windows: which are changed.
+        most: (K,) nats; None: the gain must be below 0, and the further the more words may be there by chance.
+    """
+    windows = [window for window in windows if window.missing]
+    while windows:
+        tried = [list(_variants(speech, window)) for window in windows]
+        scores = iter(
+            (
+                yield [
+                    speech.likelihood(window, window.kept | added)
+                    for window, variants in zip(windows, tried)
+                    for added in ({}, *variants)
+                ]
+            )
+        )
+        grown = []
+        for window, variants in zip(windows, tried):
+            without = next(scores)
+            gains = np.array([without - next(scores) for _ in variants])
+            for added, gain in zip(variants, gains.tolist()):
+                for word in added if len(added) == 1 else ():
+                    window.gains[word] = min(gain, window.gains.get(word, np.inf))
+            if most is None:
+                limits = np.full(len(variants), -np.log(len(window.missing)))
+            else:
+                limits = np.array([most[list(added)].sum() for added in variants])
+            best = int(np.argmin(gains - limits))
+            if not gains[best] <= limits[best]:
+                continue
+            window.kept |= variants[best]
+            window.added += variants[best]
+            window.doubtful += variants[best]
+            window.missing = [word for word in window.missing if word not in variants[best]]
+            if window.missing:
+                grown.append(window)
+        windows = grown
+
+
+def _variants(speech: HeardSpeech, window: _Window) -> Iterator[dict[int, int]]:
+    """Yield the sets of words to add, single ones in each of their pronunciations."""
+    for words in window.additions():
+        ways = len(speech.word_tokens[words[0]].pronunciations) if len(words) == 1 else 1
+        for way in range(ways):
+            yield dict.fromkeys(words, way)
+
+
+def _labels_of_added(
+    speech: HeardSpeech, found: FoundWords, heard: HeardTokens, windows: Sequence[_Window]
+) -> KernelSteps[tuple[np.ndarray, np.ndarray]]:
+    """Return the first and the last label of each word; those of added words are at their frames on the best path."""
+    first, last = found.first.copy(), found.last.copy()
+    for some in _chunks([window for window in windows if window.added]):
+        plans = [speech.best_path(window) for window in some]
+        paths = yield [request for request, _ in plans]
+        for window, (_, tokens), (states, *_) in zip(some, plans, paths):
+            # The states of CTC are blank, token 0, blank, token 1, … blank, whether tokens are optional or not.
+            token_of_state = np.full(int(states.max(initial=0)) + 2, -1, np.int64)
+            token_of_state[1::2] = np.arange(len(token_of_state) // 2)
+            spans = token_spans(states, token_of_state, len(token_of_state) // 2).shifted(window.first_frame)
+            for word in window.added:
+                begin, end = tokens[word]
+                frames = spans.start[begin] - 1, spans.end[end - 1] + 1
+                first[word], last[word] = np.searchsorted(heard.frames, frames) - np.array([0, 1])
+    return first, last
