@@ -21,7 +21,7 @@ from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, KernelStep
 from ctc_align.models.array_checks import warn_of_unused
 from ctc_align.text.languages import script_of
 from ctc_align.text.speaker_labels import named_in_cues
-from ctc_align.tokens.tokenizer import PrepareWords, Tokenizer, join, refuse_missing, tokenize
+from ctc_align.tokens.tokenizer import PrepareWords, Tokenizer, join, refuse_missing, tokenize, unit_tokenizer
 from ctc_align.types import SPEAKER, Emissions, OptionalWords, Tokens, Word, Words, WordTokens
 
 BESIDE_FRAMES = 60
@@ -65,9 +65,11 @@ def check_word_tokens(word_tokens: Sequence[WordTokens], emissions: Emissions, s
         script = script_of(missing)
         written = f", which is written in {script} letters" if script not in ("", "Latin", "Unknown") else ""
         remedy = "" if settings.romanize else ", or --romanize (romanize = true) with a model that reads Latin letters"
+        remedy = f"use a model for its language: --model universal covers all (see ctc-align models){remedy}"
+        if unit_tokenizer(emissions.vocab, emissions.blank).unreadable:
+            remedy = "give a dictionary of its words in the vocabulary's tokens (--lexicon FILE)"
         raise TranscriptError(
-            f"the model cannot spell any word of the transcript{written} (it lacks {lacking[:40]!r}); use a model for "
-            f"its language: --model universal covers all (see ctc-align models){remedy}"
+            f"the model cannot spell any word of the transcript{written} (it lacks {lacking[:40]!r}); {remedy}"
         )
     token = emissions.vocab[emissions.blank]
     needed = any(emissions.blank in said.ids for word in word_tokens for said in word.pronunciations)

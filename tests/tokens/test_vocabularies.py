@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from rows import over_rows
@@ -196,10 +198,14 @@ def test_each_written_token_is_a_word_of_the_output() -> None:
     assert alignment.loss == pytest.approx(pytorch_loss(emissions, ["t_he2", "c_at3", "s_at0", "a1"]), abs=1e-5)
 
 
-def test_where_nothing_is_known_the_cure_is_a_dictionary() -> None:
+def test_where_nothing_is_known_the_cure_is_a_dictionary(tmp_path: Path) -> None:
     emissions = heard(SYLLABLES, [["t_he2"], ["c_at3"]], separator="")
     for call in (Aligner(model=None).align, Aligner(model=None).score):
         with pytest.raises(
             TranscriptError, match=r"\(a1 t_he2 .*\) are no letters .* dictionary .* \(--lexicon FILE\)"
         ):
             call(emissions, "the cat sat on it")
+
+    (tmp_path / "words.dict").write_text("dog\tt_he2 c_at3\n", encoding="utf-8")
+    with pytest.raises(TranscriptError, match=r"a dictionary of its words .* \(--lexicon FILE\)$"):
+        Aligner(model=None, lexicon=tmp_path / "words.dict").align(emissions, "the cat")
