@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import numpy as np
 from ctc_align.config import checked_values, read_toml, setting
 from ctc_align.errors import ConfigError
 from ctc_align.reading import MOST_NUMBER, shown
-from ctc_align.text.phone_sets import ARPABET_CLASSES, arpabet_class, ipa_class, is_ipa
+from ctc_align.text.phone_sets import ARPABET_CLASSES, arpabet_class, broad_phones, ipa_class, is_ipa, reads_ipa
 
 FILE = "calibration.toml"
 FORMAT = "ctc-align-calibration/1"
@@ -47,6 +48,22 @@ def kind_of(label: str, *, ipa: bool = False) -> str:
     return (ipa_class(label) if ipa else arpabet_class(label)) or SOUND
 
 
+@lru_cache(maxsize=2**12)
+def kind_of_symbol(label: str) -> str:
+    """Return the broad class of a token of IPA: that of its vowel if it has one, else of its first sound.
+
+    >>> kind_of_symbol("tʰ"), kind_of_symbol("aʊ"), kind_of_symbol("ɫ"), kind_of_symbol("<wb>")
+    ('stop', 'vowel', 'liquid', 'sound')
+    """
+    kinds = [kind_of(phone, ipa=True) for phone in broad_phones(label)]
+    return "vowel" if "vowel" in kinds else next(iter(kinds), SOUND)
+
+
+@lru_cache(maxsize=8)
+def _has_symbols(vocab: tuple[str, ...]) -> bool:
+    return is_ipa(vocab) or reads_ipa(vocab)
+
+
 _SET_APART = {"is_setting": False}
 """Fields that are not lines of `calibration.toml`: its table of offsets, and what is known of the model at hand."""
 
@@ -69,7 +86,7 @@ class Calibration:
         word_presence: likewise for "this word, and no other, is spoken here".
         offsets_ms: what is added to an edge between two kinds of sounds, by (before, after).
         frame_shift_s: of the frames that `offset_frames` counts.
-        ipa: the model's tokens are the phones of `ctc_align.text.phone_sets`.
+        ipa: the model's tokens are symbols of IPA.
     """
 
     model: str = setting("", may_be_empty=True)
@@ -92,19 +109,25 @@ class Calibration:
 
     def at(self, frame_shift_s: float, vocab: Sequence[str] = ()) -> Calibration:
         """Return the same for frames of `frame_shift_s` seconds and the tokens of `vocab`."""
-        return replace(self, frame_shift_s=frame_shift_s, ipa=is_ipa(vocab))
+        return replace(self, frame_shift_s=frame_shift_s, ipa=_has_symbols(tuple(vocab)))
 
     def kinds(self, labels: Sequence[str]) -> list[str]:
         """Return the kind of each token."""
-        return [kind_of(label, ipa=self.ipa) for label in labels]
+        return [kind_of_symbol(label) if self.ipa else kind_of(label) for label in labels]
 
     def offset_frames(self, before: str, after: str) -> float:
         """Return the offset of an edge in frames; 0 for a pair without one.
 
+        Files of version 0.4.0 know only sounds and silence where a vocabulary has symbols of IPA beside the package's.
+
         >>> Calibration(offsets_ms={("stop", "vowel"): -5.0}).offset_frames("stop", "vowel")
         -0.5
         """
-        return self.offsets_ms.get((before, after), 0.0) / (1000 * self.frame_shift_s)
+        offset_ms = self.offsets_ms.get((before, after))
+        if offset_ms is None and self.ipa:
+            before, after = (kind if kind == SILENCE else SOUND for kind in (before, after))
+            offset_ms = self.offsets_ms.get((before, after))
+        return (offset_ms or 0.0) / (1000 * self.frame_shift_s)
 
 
 def fit_offsets(

@@ -146,6 +146,16 @@ def test_offsets_by_kind_are_added_to_shared_edges_once() -> None:
     assert half.start[1] == pytest.approx(11)
 
 
+def test_symbols_of_ipa_have_kinds_in_any_vocabulary_of_them() -> None:
+    labels = ["aʊ", "t͡ʃ", "ɫ", "kʰ", "<wb>", "ʁ"]
+    known = Calibration(offsets_ms={("vowel", "affricate"): 4.0, ("sound", "sound"): 2.0})
+    foreign, letters = known.at(0.01, ("<blank>", *labels)), known.at(0.01, ("<blank>", *"abcdefgh"))
+    assert foreign.kinds(labels) == ["vowel", "affricate", "liquid", "stop", "sound", "fricative"]
+    assert letters.kinds(["a", "b"]) == ["sound", "sound"]
+    assert foreign.offset_frames("vowel", "affricate") == 0.4
+    assert foreign.offset_frames("stop", "liquid") == 0.2, "as files know it that have no kinds for them"
+
+
 numbers = st.floats(-30, 120, allow_nan=False)
 
 
