@@ -367,7 +367,7 @@ def _sides(text: str, start: int, end: int) -> tuple[str, str] | None:
     opened = False
     while right < len(text) and right - end < _MOST_BETWEEN and text[right] in _BEFORE_WORDS:
         opened = opened or text[right] in _OPENING
-        if text[right] in _MARKS and not opened:
+        if not opened and _CLUSTER.match(text, right):
             return None  # of several marks in a row only the last one separates words
         right += 1
     if not left or right == len(text) or not _is_word(text[left - 1]) or not _is_word(text[right]):

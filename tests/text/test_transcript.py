@@ -60,6 +60,7 @@ def test_the_checkers_see_a_wrong_split_and_a_wrong_spoken_form() -> None:
 
 @settings(max_examples=300)
 @given(st.text(st.characters(max_codepoint=0x2FF)) | st.text("aB1'\"-–—.…,/:!?) "))
+@example("0,*--A")  # two marks with a sign between them, the second of which is two characters
 def test_spaced_scripts_split_at_spaces_and_after_marks(text: str) -> None:
     words = split(text, by_character=None).words
     assume(not any(word.kind for word in words))
