@@ -70,6 +70,10 @@ class Disk:
         self.numbers = numbers
         return found
 
+    def has(self, path: Any) -> bool:
+        """Return whether a path is `root` or below it."""
+        return isinstance(path, (str, os.PathLike)) and self.root in [Path(path), *Path(path).parents]
+
     def sync(self, path: Path) -> None:
         """Have a file, or the names of a folder, on the disk."""
         now = self.look()
@@ -123,13 +127,48 @@ class Disk:
         made(self.root, folder)
 
 
+def watch_syncs(monkeypatch: pytest.MonkeyPatch, disk: Disk) -> None:
+    """Watch the calls that have data on the disk: of a file or folder, of a file system, of SQLite."""
+    fsync = os.fsync
+
+    def synced(file: int) -> None:
+        path = Path(os.readlink(f"/proc/self/fd/{file}"))
+        fsync(file)
+        if disk.has(path):
+            disk.sync(path)
+            disk.note(f"after fsync {path}")
+        elif stat.S_ISDIR(os.fstat(file).st_mode) and path == disk.root.parent:
+            disk.names.setdefault(disk.root, {})
+
+    def all_synced(path: Path) -> bool:
+        disk.sync_all()
+        disk.note("after syncfs")
+        return True
+
+    def with_rows(method: Callable[..., None]) -> Callable[..., None]:
+        def kept(self: PendingParts, *arguments: Any) -> None:
+            method(self, *arguments)
+            if (
+                disk.has(self.path)
+                and self._open is not None
+                and self._open.execute("PRAGMA synchronous").fetchone() == (3,)
+            ):
+                disk.sync(self.path)
+                disk.names[disk.root][self.path.name] = disk.look()[disk.root][self.path.name]
+                disk.note("after a transaction")
+
+        return kept
+
+    monkeypatch.setattr(os, "fsync", synced)
+    monkeypatch.setattr(whole_files, "sync_file_system", all_synced)
+    for name in ("put", "drop"):
+        monkeypatch.setattr(PendingParts, name, with_rows(getattr(PendingParts, name)))
+
+
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Disk:
     """Watch the calls that change files in `tmp_path/out`."""
     disk = Disk(tmp_path / "out")
-
-    def is_ours(path: Any) -> bool:
-        return isinstance(path, (str, os.PathLike)) and disk.root in [Path(path), *Path(path).parents]
 
     def watch(owner: Any, name: str, changes: Callable[..., bool]) -> None:
         function = getattr(owner, name)
@@ -147,52 +186,19 @@ def disk(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Disk:
         monkeypatch.setattr(owner, name, watched)
 
     def writes(path: Any, mode: str = "r", *_: Any, **__: Any) -> bool:
-        return is_ours(path) and bool(set(mode) & set("wax+"))
+        return disk.has(path) and bool(set(mode) & set("wax+"))
 
     def is_file_of_ours(file: Any, *_: Any) -> bool:
-        return is_ours(os.readlink(f"/proc/self/fd/{file}"))
+        return disk.has(os.readlink(f"/proc/self/fd/{file}"))
 
     for name in ("replace", "mkdir", "unlink", "rmdir"):
-        watch(os, name, lambda path, *_, **__: is_ours(path))
-    watch(os, "open", lambda path, flags, *_, **__: is_ours(path) and bool(flags & (os.O_CREAT | os.O_TRUNC)))
+        watch(os, name, lambda path, *_, **__: disk.has(path))
+    watch(os, "open", lambda path, flags, *_, **__: disk.has(path) and bool(flags & (os.O_CREAT | os.O_TRUNC)))
     watch(os, "write", is_file_of_ours)
     watch(os, "ftruncate", is_file_of_ours)
     watch(builtins, "open", writes)
     watch(io, "open", writes)
-    fsync = os.fsync
-
-    def synced(file: int) -> None:
-        path = Path(os.readlink(f"/proc/self/fd/{file}"))
-        fsync(file)
-        if is_ours(path):
-            disk.sync(path)
-            disk.note(f"after fsync {path}")
-        elif stat.S_ISDIR(os.fstat(file).st_mode) and path == disk.root.parent:
-            disk.names.setdefault(disk.root, {})
-
-    def all_synced(path: Path) -> bool:
-        disk.sync_all()
-        disk.note("after syncfs")
-        return True
-
-    def with_rows(method: Callable[..., None]) -> Callable[..., None]:
-        def kept(self: PendingParts, *arguments: Any) -> None:
-            method(self, *arguments)
-            if (
-                is_ours(self.path)
-                and self._open is not None
-                and self._open.execute("PRAGMA synchronous").fetchone() == (3,)
-            ):
-                disk.sync(self.path)
-                disk.names[disk.root][self.path.name] = disk.look()[disk.root][self.path.name]
-                disk.note("after a transaction")
-
-        return kept
-
-    monkeypatch.setattr(os, "fsync", synced)
-    monkeypatch.setattr(whole_files, "sync_file_system", all_synced)
-    for name in ("put", "drop"):
-        monkeypatch.setattr(PendingParts, name, with_rows(getattr(PendingParts, name)))
+    watch_syncs(monkeypatch, disk)
     return disk
 
 
