@@ -247,7 +247,7 @@ class Tokens:
 
 
 class DefaultBlank(int):
-    """The blank of emissions for which none is given: index 0, unless the numbers say that it is none."""
+    """The default blank of emissions, index 0; the log-probs may show that it is another class."""
 
 
 @dataclass(frozen=True)

@@ -38,7 +38,7 @@ from ctc_align.files.json_files import is_fixed
 from ctc_align.kernels import backend_of, batching
 from ctc_align.kernels.batching import KernelSteps
 from ctc_align.models import AUTO
-from ctc_align.models.array_checks import with_named_classes
+from ctc_align.models.array_checks import warn_of_frame_shift, with_named_classes
 from ctc_align.models.calibration import Calibration, file_in, read_calibration
 from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.edge_network import EdgeNetwork, load_edge_network
@@ -342,7 +342,7 @@ class Aligner:
 
     @property
     def edge_network(self) -> EdgeNetwork | None:
-        """The edge network of the calibration, otherwise of the model; None if there is none."""
+        """The edge network of the calibration, otherwise of the model, or None."""
         return self._edge_network
 
     @property
@@ -480,8 +480,6 @@ class Aligner:
 
 def _check_rate(alignment: Alignment, emissions: Emissions) -> None:
     """Log a warning if the frame shift that came with log-probs makes their speech faster or slower than speech is."""
-    from ctc_align.models.array_checks import warn_of_frame_shift
-
     if words := aligned_words(alignment):
         speech_s = (words[-1].end_s or 0.0) - (words[0].start_s or 0.0)
         warn_of_frame_shift(emissions, [word.spoken for word in words], sum(len(w.tokens) for w in words), speech_s)

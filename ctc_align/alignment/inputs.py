@@ -17,6 +17,7 @@ from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, EmissionsError, LexiconError, UsageError
 from ctc_align.kernels.batching import KernelSteps
 from ctc_align.models.acoustic_model import AcousticModel, check_coverage
+from ctc_align.models.array_checks import greedy_labels, warn_of_default_blank
 from ctc_align.models.calibration import Calibration
 from ctc_align.models.confidence_network import ConfidenceNetwork
 from ctc_align.models.edge_network import EdgeNetwork
@@ -232,7 +233,6 @@ def checked_emissions(emissions: Emissions) -> Emissions:
     Raises:
         EmissionsError: log-probs or states that cannot be.
     """
-    from ctc_align.models.array_checks import warn_of_default_blank
     from ctc_align.models.log_probs import check_emissions
 
     checked = check_emissions(emissions)
@@ -335,7 +335,8 @@ def read_words(
         return words, tokenizer
     if as_written:
         return runs_as_written(words), SpellingOrder(tokenizer)
-    return words, SpellingOrder(tokenizer, frozenset(emissions.log_probs.argmax(1).unique().tolist()))
+    heard = greedy_labels(emissions.log_probs).frames.nonzero()[0]
+    return words, SpellingOrder(tokenizer, frozenset(heard.tolist()))
 
 
 def seconds_of(loaded: Audio | Emissions) -> float:

@@ -4,10 +4,10 @@ The gain of leaving out a word w is
 
     gain(w) = log p(words around w, other speech) - log p(these words and w, other speech on either side of w)
 
-over all CTC paths, from the word before w to the word after it. A word that was found is
-skipped if its gain is large, and a word that was not found is added unless its gain is. How large is measured in the
-recording: gains of words that are surely absent, and of words that are surely spoken, are each model's scale. In a
-transcript that is exact, words that are hardly heard must stay; where others are surely absent, less is enough.
+over all CTC paths, from the word before w to the word after it. A word that was found is skipped if its gain is large;
+a word that was not found is added if its gain is below 0. The scale is measured in each recording: the gains of words
+that are surely absent, and of words that are surely spoken. In an exact transcript, barely audible words must stay; if
+others are surely absent, a smaller gain is enough.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ models, with and without noise of 2 and 3 nats, 1 % of spoken words are above 0.
 SKIP_SDS = 8.0
 """Or if it is this many standard deviations above the mean of words that are surely spoken, and above 0."""
 SURE_TOKENS, SURE_LABEL, SURE_SDS = 2.0, 2.0, 12.0
-"""A word is surely absent if its gain is enough for so many tokens more and for this many nats per label that is heard
-there; or this many standard deviations above the mean of words that are surely spoken, and above 0."""
+"""A word is surely absent if its gain would be enough with this many more tokens, and exceeds that by this many nats
+per label heard there; or if it is this many standard deviations above the mean of surely spoken words, and above 0."""
 ABSENT_NATS, PRIOR_SAMPLES = 11.0, 4
-"""The mean gain per token of absent words with the English model, which counts as so many samples."""
+"""The mean gain per token of absent words with the English model, and its weight in samples."""
 SPOKEN_SD, PRIOR_SPOKEN = 1.9, 2
-"""The standard deviation of gain / sqrt(tokens) of spoken words with the English model, which counts as so many."""
+"""The standard deviation of gain / sqrt(tokens) of spoken words with the English model, and its weight in samples."""
 SAMPLES, FEWEST_SPOKEN = 24, 4
-"""The most words of which gains are measured, and the fewest spoken ones that have a standard deviation."""
+"""The most words sampled of each kind, and the fewest spoken ones from which a standard deviation is estimated."""
 INEXACT_SHARE = 0.005
 """A transcript is not exact if more than this share of its words is surely absent."""
 MOST_LABELS = 4
@@ -105,7 +105,7 @@ class HeardSpeech:
 
     Attributes:
         log_probs: (T, C).
-        other: (T,) the score of other speech, a label of which costs `OTHER_SPEECH_NATS`.
+        other: (T,) the score of other speech, whose labels cost `OTHER_SPEECH_NATS` each.
         blank, separator: classes; the separator None for none.
         word_tokens: of the K words.
         frame_shift_s: of the frames.
@@ -120,9 +120,10 @@ class HeardSpeech:
     frame_shift_s: float
     backend: str
 
-    @property
-    def context_frames(self) -> int:
-        return max(1, units.seconds_to_frames(CONTEXT_S, self.frame_shift_s))
+    def frames_from_to(self, gaps: Gaps, first_rank: int, last_rank: int) -> tuple[int, int]:
+        """Return the frames from the found word of one rank to that of another, with context; the end is exclusive."""
+        context = max(1, units.seconds_to_frames(CONTEXT_S, self.frame_shift_s))
+        return int(gaps.after[first_rank]) - context, int(gaps.before[last_rank + 1]) + context + 1
 
     def likelihood(self, window: _Window, kept: dict[int, int]) -> Forward:
         """Return the request for the likelihood of words (index into K: pronunciation) with optional other speech."""
@@ -152,9 +153,9 @@ class HeardSpeech:
             ids += said
             if window.joined.get(word) != -1:
                 ids.append(lattice.WILDCARD)
-        row = np.array(ids, np.int64)
         if self.separator is None and self.frame_shift_s <= SHORT_FRAME_S:
             return CtcTargets(ids, self.blank), tokens
+        row = np.array(ids, np.int64)
         return lattice.ctc([row], self.blank, [row == lattice.WILDCARD]), tokens
 
 
@@ -316,7 +317,7 @@ class _Sequence:
     ) -> int:
         gaps, ranks, lengths, shift_s = self.gaps, self.found.order, self.found.lengths, speech.frame_shift_s
         if left is not None:
-            return int(gaps.after[ranks[left]]) - speech.context_frames
+            return speech.frames_from_to(gaps, ranks[left], ranks[left])[0]
         lead = run[: run.index(inside[0])] if inside else run
         gap = int(ranks[inside[0] if inside else right])
         first = int(gaps.after[gap]) - room_frames(int(gaps.unheard[gap, 1] + lengths[lead].sum()), shift_s)
@@ -329,7 +330,7 @@ class _Sequence:
     ) -> int:
         gaps, ranks, lengths, shift_s = self.gaps, self.found.order, self.found.lengths, speech.frame_shift_s
         if right is not None:
-            return int(gaps.before[ranks[right] + 1]) + speech.context_frames + 1
+            return speech.frames_from_to(gaps, ranks[right], ranks[right])[1]
         trail = run[run.index(inside[-1]) + 1 :] if inside else run
         gap = int(ranks[inside[-1] if inside else left]) + 1
         last = int(gaps.before[gap]) + 1 + room_frames(int(gaps.unheard[gap, 0] + lengths[trail].sum()), shift_s)
@@ -373,9 +374,8 @@ def _samples(speech: HeardSpeech, found: FoundWords, gaps: Gaps) -> tuple[list[_
     adjacent = (np.diff(in_time) == 1) & ~gaps.foreign[1:-1] & ~gaps.cuts[1:-1] & sure[1:] & sure[:-1]
 
     def sample(words: list[int], rank: int, last_rank: int) -> _Sample:
-        first, last = int(gaps.after[rank]) - speech.context_frames, int(gaps.before[last_rank + 1]) + 1
-        last = min(last + speech.context_frames, len(speech.log_probs))
-        window = _Window(words, {}, [], [], {}, max(first, 0), last)
+        first, last = speech.frames_from_to(gaps, rank, last_rank)
+        window = _Window(words, {}, [], [], {}, max(first, 0), min(last, len(speech.log_probs)))
         without = speech.likelihood(window, {words[0]: 0, words[2]: 0})
         return int(found.lengths[words[1]]), without, speech.likelihood(window, dict.fromkeys(words, 0))
 

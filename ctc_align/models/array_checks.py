@@ -1,4 +1,4 @@
-"""Arrays of other programs by their numbers: whether they are log-probs, and what their classes stand for.
+"""Checks of log-probs made by other programs: what their values are, and which class is which.
 
 Each check recognises a mistake by a property that log-probs of speech do not have; its message names the cure.
 """
@@ -43,7 +43,7 @@ _LEAST_EXCESS, _ROUNDING, _ALIKE = 0.3, 0.004, 0.9
 percentile is at least the first, and the 10th at least the third of that: .97 and more of log_softmax of probabilities
 (of a softmax at temperature 2, too), .21 to .66 of log-probs at any temperature, .83 with much silence (80 clips)."""
 _FEWEST_FRAMES = 10
-_told: set[tuple[tuple[str, ...], str]] = set()
+_warned: set[tuple[tuple[str, ...], str]] = set()
 """The vocabularies (or frame shifts) that this process has warned of, and the check."""
 
 logger = logging.getLogger(__name__)
@@ -209,7 +209,7 @@ def blank_of_array(log_probs: torch.Tensor, vocab: tuple[str, ...], name: str) -
     """Return the blank of an array (T, C) for which none was given: token 0, or of several called so the one that wins.
 
     Raises:
-        WrongArrayError: another class is the blank by all signs, or several are called so and none is.
+        WrongArrayError: another class behaves like the blank, or several are named so and none of them does.
     """
     labels, called = greedy_labels(log_probs), called_blanks(vocab)
     blank = 0 if len(called) < 2 else _winner(labels, called)
@@ -227,7 +227,7 @@ def blank_of_array(log_probs: torch.Tensor, vocab: tuple[str, ...], name: str) -
 
 def warn_of_default_blank(log_probs: torch.Tensor, vocab: tuple[str, ...]) -> None:
     """Log a warning, once for each vocabulary, where token 0 was taken for the blank and another is likelier to be."""
-    if (vocab, "blank") in _told:
+    if (vocab, "blank") in _warned:
         return
     labels, called = greedy_labels(log_probs), called_blanks(vocab)
     index = likelier_blank(labels, vocab)
@@ -238,12 +238,12 @@ def warn_of_default_blank(log_probs: torch.Tensor, vocab: tuple[str, ...]) -> No
         message = f"the blank is token 0, {shown(vocab[0])}, though token {index} is called {shown(vocab[index])}"
     else:
         return
-    _told.add((vocab, "blank"))
+    _warned.add((vocab, "blank"))
     logger.warning("%s (Emissions(…, blank=%d))", message, index)
 
 
 def _winner(labels: GreedyLabels, indices: list[int]) -> int | None:
-    """Return the one of several classes that wins, while the others hardly do; None if there is none."""
+    """Return the only one of several classes that wins many frames, otherwise None."""
     winner = max(indices, key=lambda index: labels.frames[index])
     rest = sum(int(labels.frames[index]) for index in indices if index != winner)
     return winner if labels.frames[winner] and rest <= _RARELY * labels.frames[winner] else None
@@ -336,7 +336,7 @@ def warn_of_unused(emissions: Emissions, used: Collection[int], tokens: int, wor
         tokens, words: how many the transcript has.
     """
     vocab, blank = emissions.vocab, emissions.blank
-    if (vocab, "unused") in _told or words < _LEAST_WORDS:
+    if (vocab, "unused") in _warned or words < _LEAST_WORDS:
         return
     labels = greedy_labels(emissions.log_probs)
     if tokens < _WHOLE * (labels.runs.sum() - labels.runs[blank]):
@@ -346,7 +346,7 @@ def warn_of_unused(emissions: Emissions, used: Collection[int], tokens: int, wor
     ]
     if not often:
         return
-    _told.add((vocab, "unused"))
+    _warned.add((vocab, "unused"))
     index = max(often, key=lambda index: labels.frames[index])
     token, share = _argument(index, vocab[index]), labels.frames[index] / len(labels.best)
     logger.warning(
@@ -391,7 +391,7 @@ def warn_of_frame_shift(emissions: Emissions, spoken: Sequence[str], tokens: int
     """
     shift_s = emissions.frame_shift_s
     key = (f"{shift_s:g}",), "frame shift"
-    if key in _told or len(spoken) < _FEW_WORDS:
+    if key in _warned or len(spoken) < _FEW_WORDS:
         return
     words = sum(0.5 if len(word) == 1 and not word.isascii() else 1.0 for word in spoken)
     words = words if tokens > len(spoken) else len(spoken) / 3
@@ -402,7 +402,7 @@ def warn_of_frame_shift(emissions: Emissions, spoken: Sequence[str], tokens: int
         gap_s = greedy_labels(emissions.log_probs).gap_frames(emissions.blank) * shift_s
         if gap_s * tokens / words < _SLOW_WORD_S:
             return  # there are pauses between words, and the words are no longer than usual
-    _told.add(key)
+    _warned.add(key)
     logger.warning(
         "%s: speech of %.3g words a second, by a frame shift of %g s; people say two to five: is the frame shift right "
         "(--frame-shift SECONDS)?",

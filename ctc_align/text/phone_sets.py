@@ -120,13 +120,13 @@ _CERTAIN = frozenset("ʃɪʊɹɾʌɑɒɜɐɡʁɯʂʐɕʑɻʎʝʕɚɝːˈˤ")
 _FEWEST_CERTAIN = 2
 FEWEST_PHONES = 3
 NEARLY_ALL = 0.9
-"""The least share of a transcript's written words that are tokens where each stands for itself."""
+"""The least share of written words that are tokens in a transcript of tokens."""
 _UNWRITTEN = "ːˑˈˌ͜͡"
 """Length, stress and ties, which are not distinguished."""
 
 
 def broad_phones(token: str) -> tuple[str, ...]:
-    """Return a symbol of IPA, or several in one token, as phones of `IPA_PHONES`; () if it is none.
+    """Return a symbol of IPA, or several in one token, as phones of `IPA_PHONES`; () if it is not one.
 
     >>> broad_phones("ɑː"), broad_phones("t͡ʃʰ"), broad_phones("oʊ"), broad_phones("ɝ"), broad_phones("SIL")
     (('a',), ('tʃ',), ('o', 'ʊ'), ('ə', 'ɹ'), ())
@@ -150,7 +150,7 @@ def broad_phones(token: str) -> tuple[str, ...]:
 
 
 def reads_ipa(vocab: Iterable[str]) -> bool:
-    """Return whether most tokens are symbols of IPA, of which some are in no orthography; phones may be lacking.
+    """Return whether most tokens are symbols of IPA, some of them in no orthography; phones may be missing.
 
     >>> reads_ipa(IPA_PHONES[::2]), reads_ipa("abcçdeəfgğhxıijkqlm"), reads_ipa("abdɖeɛfgɣhiklmnŋoɔprstuvʋwyz")
     (True, False, False)

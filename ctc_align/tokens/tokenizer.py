@@ -126,7 +126,7 @@ _MOST_LACKING = 0.25
 
 
 class UnitTokenizer:
-    """Transcripts whose written words are tokens of `vocab` already: each stands for itself.
+    """Tokens of transcripts whose written words are tokens of `vocab` already.
 
     A token may be written with other stress, length or case than the vocabulary has; where that has several (IH0, IH1
     for IH), each is a pronunciation. Words that are no tokens are missing; the blank, special tokens and marks between

@@ -26,7 +26,7 @@ VOCAB = ("<blk>", "|", *LETTERS)
 @pytest.fixture(autouse=True)
 def nothing_told(monkeypatch) -> None:
     """Each test is a process in which nothing was warned of."""
-    monkeypatch.setattr(array_checks, "_told", set())
+    monkeypatch.setattr(array_checks, "_warned", set())
 
 
 def heard(text=TEXT, every=4):
