@@ -326,15 +326,16 @@ def _refuse_unknown_command(arguments: Sequence[str]) -> None:
 def _refuse_option_as_value(arguments: Sequence[str]) -> None:
     """Raise UsageError if an option follows one that needs a value: the parser would take it for the value."""
     command = getattr(typer.main.get_command(app), "commands", {}).get(arguments[0])
-    parameters = {} if command is None else {name: one for one in command.params for name in one.opts}
+    # An argument has a name without hyphens, which may be that of a file or folder in the call: `reference`.
+    options = {name: each for each in getattr(command, "params", ()) for name in each.opts if name.startswith("-")}
     for index, name in enumerate(arguments[1:-1], start=1):
         if name == "--":
             return
-        option, value = parameters.get(name), arguments[index + 1]
-        if option is None or getattr(option, "is_flag", False) or not value.startswith("--") or value not in parameters:
+        option, value = options.get(name), arguments[index + 1]
+        if option is None or getattr(option, "is_flag", False) or not value.startswith("--") or value not in options:
             continue
         wanted, *after = option.metavar or "its value", *arguments[index + 2 : index + 3]
-        is_meant = after and parameters[value].metavar == wanted and not after[0].startswith("-")
+        is_meant = after and options[value].metavar == wanted and not after[0].startswith("-")
         hint = f"; did you mean {name} {after[0]}?" if is_meant else f"; see {PROGRAM} {arguments[0]} --help"
         raise UsageError(f"{name}: expected {wanted}, got the option {value}{hint}")
 

@@ -16,7 +16,7 @@ import soundfile
 import typer
 from made_sounds import babble
 
-from ctc_align.cli import app
+from ctc_align.cli import _refuse_option_as_value, app
 from ctc_align.cli.options import PANELS, formats_option, settings_options, source_option
 from ctc_align.config import SUBTITLES, Settings, load_config, setting
 from ctc_align.corpus.sources import KINDS
@@ -71,6 +71,21 @@ def test_each_setting_is_an_option_of_the_commands_that_it_names() -> None:
     for field in dataclasses.fields(Settings):
         for name in field.metadata["commands"]:
             assert field.name in made[name], f"{name} --{field.name}"
+
+
+def test_a_file_or_folder_may_have_the_name_of_an_argument() -> None:
+    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    calls = [
+        [name, argument.name, option]
+        for name, command in commands.items()
+        for argument in command.params
+        for option in [option for each in command.params for option in each.opts if option.startswith("--")]
+        if argument.param_type_name == "argument"
+    ]
+    assert ["evaluate", "reference", "--worst"] in calls
+    assert ["serve", "folder", "--port"] in calls
+    for call in calls:
+        _refuse_option_as_value([*call, "1"])
 
 
 def test_requests_have_the_settings_of_the_api_and_no_other() -> None:
