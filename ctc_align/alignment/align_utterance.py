@@ -63,10 +63,10 @@ class TokenizedWords:
     Attributes:
         words: in their order.
         word_tokens: all pronunciations of each word.
-        tokens: of those that fit best; a separator inside a word belongs to no word.
+        tokens: of the best-fitting pronunciations; a separator inside a word belongs to no word.
         spikes: their frames on CTC's best path.
         score: the log-probability of that path.
-        loss: CTC's, over all paths; nan where it was not asked for.
+        loss: the CTC loss over all paths; nan if it was not requested.
     """
 
     words: Words
@@ -83,9 +83,9 @@ class PlacedWords:
 
     Attributes:
         words: of the transcript.
-        loss, score: CTC's, of all aligned tokens in the order of time, over the whole recording; infinite where they
-            have no path through all of it.
-        ids: of these tokens, with separators between words.
+        loss, score: CTC's, of all aligned tokens in order of time, over the whole recording; infinite if they have no
+            path through it.
+        ids: the ids of these tokens, with separators between words.
         assessed: whether a confidence network has assessed the words.
     """
 
@@ -180,7 +180,7 @@ def place_tokens(inputs: UtteranceInputs, tokenized: TokenizedWords) -> KernelSt
 
 
 def adjust_edges(inputs: UtteranceInputs, tokens: Tokens, edges: Spans) -> KernelSteps[Spans]:
-    """Return the edges of all tokens as the network of edges draws them from the sound; as they are without one."""
+    """Return the edges of all tokens, refined by the edge network if there is one."""
     if inputs.edge_network is None or not inputs.refines_edges:
         return edges
     fine = yield from refine_edges(inputs.emissions, tokens, edges, inputs.edge_network)
@@ -189,7 +189,7 @@ def adjust_edges(inputs: UtteranceInputs, tokens: Tokens, edges: Spans) -> Kerne
 
 
 def build_alignment(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], placed: PlacedWords) -> Alignment:
-    """Return the alignment of words that are placed, with its fit and the regions where text and recording disagree."""
+    """Return the alignment of placed words, with its fit and the regions where text and recording disagree."""
     inputs.warn_of_edges()
     loss_per_token = placed.loss / max(len(placed.ids), 1)
     fit, words, unexplained, regions = assess_fit(inputs, placed.words, loss_per_token, placed.assessed)
@@ -264,7 +264,7 @@ def aligned_words(
 
 
 def word_without_times(word: Word, tokens: WordTokens | None = None) -> AlignedWord:
-    """Return a word that has no times: it is unspoken or unknown, or skipped where it has `tokens`."""
+    """Return a word without times: skipped if it has `tokens`, otherwise unspoken or unknown."""
     skipped = tokens is not None and tokens.pronunciations and word.said
     status = SKIPPED if skipped else UNKNOWN if word.said else UNSPOKEN
     written = (word.text, word.spoken, word.char_start, word.char_end)
@@ -287,7 +287,7 @@ def _timed_tokens(
 
 
 def _one_by_one(numbers: np.ndarray) -> Iterator[float]:
-    """Yield the numbers of an array, converting few at a time: objects of Python take four times the memory."""
+    """Yield the numbers of an array, converting a few at a time: Python objects take four times the memory."""
     return chain.from_iterable(numbers[low : low + 2**16].tolist() for low in range(0, len(numbers), 2**16))
 
 
@@ -363,9 +363,9 @@ def losses(inputs: UtteranceInputs, ids: Sequence[int]) -> KernelSteps[tuple[flo
 def _in_text_order(
     words: Words, word_tokens: Sequence[WordTokens], found: dict[int, AlignedWord]
 ) -> tuple[AlignedWord, ...]:
-    """Return every word of the transcript: those that could be spoken and were not found are skipped.
+    """Return every word of the transcript; pronounceable words that were not found are skipped.
 
-    An optional passage without any word found is unspoken, of its kind.
+    If no word of an optional passage was found, its words are unspoken, with the kind of the passage.
     """
     absent = [passage for passage in words.optional if not found.keys() & set(range(passage.first, passage.last))]
     placed = []

@@ -479,7 +479,7 @@ class Aligner:
 
 
 def _check_rate(alignment: Alignment, emissions: Emissions) -> None:
-    """Log a warning if the frame shift that came with log-probs makes their speech faster or slower than speech is."""
+    """Log a warning if the frame shift given with log-probs makes the speech implausibly fast or slow."""
     if words := aligned_words(alignment):
         speech_s = (words[-1].end_s or 0.0) - (words[0].start_s or 0.0)
         warn_of_frame_shift(emissions, [word.spoken for word in words], sum(len(w.tokens) for w in words), speech_s)

@@ -26,9 +26,9 @@ from ctc_align.reading.rows_on_disk import TensorOnDisk
 from ctc_align.types import Emissions, Tokens
 
 TOO_DENSE = 0.05
-"""Factor of confidence where the text has more sounds than can be spoken in the time of the recording."""
+"""Factor of confidence if the text has more sounds than can be spoken in the time of the recording."""
 RIGHT_MS = 50
-"""To a calibration an edge is right within this distance from the hand label."""
+"""A calibration counts an edge as right within this distance from the hand label."""
 FEATURES = ("constant", "log of the wider edge's spread", "mean fit", "worst fit", "log of the length")
 """The columns of `SoundFits.features`. Spread and length in frames; fit in nats per frame, 0 if nothing fits better
 than the sound itself."""
@@ -39,15 +39,16 @@ NAMES = (
     *("frames of the first sound", "of the last", "of the longest", "start to its spike", "spike to the end"),
     *("share of likely spikes", "share of likely fits"),
 )
-"""The columns of `word_features`, which a model's confidence network sees of each word and of the words around it."""
+"""The columns of `word_features`: a confidence network gets them for each word and for the words around it."""
 MOST_NATS = 12.0
-"""A frame cannot be worse than the best class by more."""
+"""Upper limit of how much worse than the best class a frame can be."""
 LIKELY_SPIKE_NATS, LIKELY_FIT_NATS = -1.2, -1.5
-"""A sound is likely there with a greater log-probability of its spike, and a greater fit."""
+"""A sound is probably there if the log-probability of its spike and its fit exceed these."""
 SUMMED_FRAMES = 2**15
-"""Frames that are summed at once: the copies of long recordings stay small beside six numbers a frame."""
+"""Frames that are summed at once, so that copies of long recordings stay small beside six numbers per frame."""
 SPEECH_NATS, SILENCE_NATS = 2.0, -1.0
-"""A frame is surely speech, or silence, where the best sound is better than silence by more, or by less."""
+"""A frame is surely speech if the best sound beats silence by more than the one, surely silence if by less than the
+other."""
 
 
 def confidences(
@@ -63,14 +64,14 @@ def confidences(
     Args:
         emissions: of the utterance.
         tokens: what is said, wildcards and separators included.
-        spikes: where CTC's best path has them.
-        edges: where they begin and end.
+        spikes: their frames on CTC's best path.
+        edges: their starts and ends.
         calibration: the model's.
         network: the model's, if it has one.
 
     Returns:
         Confidences in [0, 1] of each token (L,), and of each word that has tokens, in order; and whether the words are
-        assessed: a confidence network has said whether they are there at all, or there is no time for them.
+        assessed: a confidence network has judged whether they are there at all, or the recording is too short for them.
     """
     spoken, begins = word_begins(tokens)
     lacking = np.asarray(tokens.ids) == WILDCARD
@@ -141,7 +142,7 @@ class SoundFits:
     fits: np.ndarray
 
     def features(self, begins: np.ndarray) -> np.ndarray:
-        """Return `FEATURES` (U, F), float64, of units that have the sounds from begins[u] to begins[u + 1], u < U."""
+        """Return `FEATURES` (U, F), float64, of U units; unit u has the sounds from begins[u] to begins[u + 1]."""
         begin, final = begins[:-1], begins[1:] - 1
         assert self.edges.start_sd is not None
         assert self.edges.end_sd is not None
@@ -189,7 +190,7 @@ def fit_of_sounds(
 
     Args:
         states: (T, K) scores.
-        sounds: (L,) its states are sounds * parts … + parts - 1.
+        sounds: (L,) index of each sound, whose states are sounds * parts … + parts - 1.
         first, last: (L,) frames of each, `last` exclusive, one or more.
         parts: states of a sound.
     """
@@ -229,7 +230,7 @@ def spike_confidence(log_probs: torch.Tensor, ids: Sequence[int] | np.ndarray, s
 
 
 def _frames_in(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return where each span's frames begin among those of all spans (L,), and all these frames in a row."""
+    """Return all frames of all spans in one row, and where each span's frames begin in it (L,)."""
     lengths = last - first
     begins = np.concatenate(([0], np.cumsum(lengths)[:-1]))
     return begins, np.repeat(first - begins, lengths) + np.arange(lengths.sum())
@@ -246,9 +247,9 @@ def word_features(
     Args:
         emissions: of the utterance, with segmentation states.
         tokens: what is said, wildcards and separators included.
-        spikes: where CTC's best path has them.
+        spikes: their frames on CTC's best path.
         fits: `sound_fits` of the tokens.
-        at_spikes: (sounds,) their `spike_confidence`.
+        at_spikes: (sounds,) `spike_confidence` of each.
     """
     spoken, begins = word_begins(tokens)
     begin, final, lengths = begins[:-1], begins[1:] - 1, np.diff(begins)
@@ -294,8 +295,9 @@ def word_features(
 def _sums_before(emissions: Emissions, ids: np.ndarray, spikes: Spans) -> np.ndarray:
     """Return (6, T + 1) sums over the frames before each frame, so that any stretch is one difference.
 
-    They are: nats by which the path is worse than the best class; nats by which a blank is; frames where a label is
-    likelier than a blank; the entropy of the classes in nats; frames that are surely speech; frames surely silent.
+    They are: nats by which the path is worse than the best class; nats by which a blank is worse; frames where a label
+    is likelier than a blank; the entropy of the classes in nats; frames that are surely speech; frames that are surely
+    silent.
     """
     assert emissions.states is not None
     classes = torch.full((len(emissions.log_probs),), emissions.blank, dtype=torch.int64)

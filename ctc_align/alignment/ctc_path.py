@@ -17,14 +17,14 @@ from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, KernelStep
 from ctc_align.types import Emissions, Tokens
 
 GAP_FRAMES = 50
-"""A longer gap between the spikes of two sounds of a word tears the word apart."""
+"""A longer gap between the spikes of two sounds of a word means that the path has torn the word apart."""
 GAP_COST = 0.1
-"""Cost in nats of each frame of blank inside a word, once a word was torn apart: 5 nats over `GAP_FRAMES`."""
+"""Cost in nats of each blank frame inside a word, if the first path tore a word apart: 5 nats over `GAP_FRAMES`."""
 MOST_CELLS = 2**35
-"""With more frames times tokens the second search runs in windows, which bounds its time and memory."""
+"""With more frames times tokens than this, the second search runs in windows, which bounds its time and memory."""
 WINDOW_FRAMES, NEAR_FRAMES = 10_000, 3000
-"""A window advances by the first number and reaches beyond it by the second (half a minute of the English model): so
-far away the end of a window no longer changes the path."""
+"""A window advances by the first number and extends beyond it by the second (half a minute with the English model): at
+that distance, the end of a window no longer changes the path."""
 PIECE_FRAMES = 2**16
 """Frames whose scores are copied at once: the copies of a recording of hours stay small."""
 
@@ -34,8 +34,8 @@ class Spans:
     """The frames of the tokens of an utterance, counted from frame 0: ascending, never overlapping.
 
     Attributes:
-        start, end: (L,) the end exclusive; int64 on a path, float64 between frames. A separator between words may be
-            empty.
+        start, end: (L,) end exclusive; int64 on a path, float64 if edges lie between frames. A separator between words
+            may be empty.
         start_sd, end_sd: (L,) float64, standard deviations of both; None if they are not known.
     """
 
@@ -83,11 +83,11 @@ def best_ctc_path(
         log_probs: (T, C).
         ids: (L,) token ids.
         blank: the class of the blank.
-        wildcard: (T,) scores of `lattice.WILDCARD`, needed where it is among the ids.
+        wildcard: (T,) scores of `lattice.WILDCARD`, required if it is among the ids.
         backend: see `ctc_align.kernels`.
 
     Raises:
-        TooShortError: the tokens, and the blanks between equal ones, are more than T.
+        TooShortError: the tokens and the blanks between equal tokens need more than T frames.
         EmissionsError: every path has probability zero.
     """
     states, score, _ = yield BestPath(log_probs, CtcTargets(ids, blank), wildcard, backend=backend)
@@ -113,13 +113,13 @@ def best_word_path(
 ) -> KernelSteps[tuple[Spans, float]]:
     """Find the best CTC path; for a model with segmentation states, one that does not tear words apart.
 
-    To CTC a second of blanks is as likely inside a word as outside. In long pauses with noise, and where something is
-    said that is not in the transcript, the best path leaves single sounds far from the rest of their word, and the
-    segmentation looks for them there. So where a gap inside a word is longer than `GAP_FRAMES`, the frames are those of
-    the best path on which blanks inside words cost `GAP_COST` each; the score stays that of the best path.
+    CTC finds a second of blanks as likely inside a word as outside. In long pauses with noise, and in speech that is
+    not in the transcript, the best path leaves single sounds far from the rest of their word, and the segmentation
+    would look for them there. So if a gap inside a word is longer than `GAP_FRAMES`, a second search charges `GAP_COST`
+    for each blank inside words, and its path gives the frames; the score stays that of the first path.
 
     Args:
-        emissions: without states the spikes are what is written: they are those of the best path.
+        emissions: without states the spikes are output as they are, so they are those of the best path.
         tokens: what is said.
         wildcard, backend: as for `best_ctc_path`.
 
@@ -170,7 +170,7 @@ def _in_windows(
 
     Args:
         part: finds the spans of the tokens [token, stop) in the frames [first, last).
-        spikes: of the best path, by which the windows are cut.
+        spikes: of the best path; the windows are cut by them.
         word_starts: the first token of each word.
         frames: of the recording.
     """
@@ -190,17 +190,17 @@ def _in_windows(
 def window_from(
     first: int, token: int, spikes: Spans, word_starts: np.ndarray, frames: int, lengths: tuple[int, int]
 ) -> tuple[int, int, int | None]:
-    """Return where the window from a frame and a token on ends, and the token with which the next window begins.
+    """Return where a window ends, and the token with which the next window begins.
 
     Args:
-        first, token: the frame and the token with which it begins.
+        first, token: the frame and the token with which the window begins.
         spikes: (L,) of all tokens.
         word_starts: the first token of each word.
         frames: of the recording.
-        lengths: the frames by which windows advance, and by which each reaches into the next.
+        lengths: by how many frames a window advances, and by how many it overlaps the next.
 
     Returns:
-        The frame and the token after its last; the next window's first token, None if this one is the last.
+        The frame and the token after the window's last; the next window's first token, or None if this one is the last.
     """
     advance, overlap = lengths
     later = word_starts[word_starts > token]
@@ -216,12 +216,12 @@ def window_from(
 def token_spans(states: np.ndarray, token_of_state: np.ndarray, tokens: int) -> Spans:
     """Return the frames of each token along a path of states; -1 for a token that is not on it.
 
-    A path that has left a token never comes back to it.
+    A path never returns to a token that it has left.
 
     Args:
         states: (T,) -1 if there is no state.
         token_of_state: (S,) the token of each state, -1 for blanks and silence.
-        tokens: how many there are.
+        tokens: the number of tokens.
 
     >>> token_spans(np.array([0, 1, 1, 2, 3]), np.array([-1, 0, -1, 1, -1]), 2)
     Spans(start=array([1, 4]), end=array([3, 5]), start_sd=None, end_sd=None)
@@ -237,7 +237,7 @@ def token_spans(states: np.ndarray, token_of_state: np.ndarray, tokens: int) -> 
 def ctc_loss(
     log_probs: torch.Tensor, ids: Sequence[int], blank: int, best_score: float, backend: str
 ) -> KernelSteps[float]:
-    """Return the exact CTC loss -log p(ids | audio), natural log, over all paths; the best has `best_score`."""
+    """Return the exact CTC loss -log p(ids | audio), natural log, over all paths; `best_score` is the best path's."""
     score = yield Forward(log_probs, CtcTargets(ids, blank), backend=backend)
     # One path is never likelier than all together; where it is the only one, rounding may say so.
     return min(-score, -best_score)

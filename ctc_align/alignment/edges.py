@@ -92,9 +92,9 @@ def place_edges(
     Args:
         emissions: of the utterance.
         tokens: what is said, wildcards and separators included.
-        spikes: where CTC's best path has them.
+        spikes: their frames on CTC's best path.
         calibration: the model's.
-        settings: of the caller: `edges`, `band_s` and `shortest_pause_s`.
+        settings: the caller's; uses `edges`, `band_s` and `shortest_pause_s`.
         backend: see `ctc_align.kernels`.
     """
     segmented = emissions.states is not None
@@ -121,7 +121,7 @@ def place_edges(
 
 
 def _medians(emissions: Emissions, tokens: Tokens, spans: Spans, scale: float, backend: str) -> KernelSteps[Spans]:
-    """Return medians over all paths, of the tokens that belong to words; `scale` is a factor of the states' scores."""
+    """Return medians over all paths for the tokens that belong to words; `scale` multiplies the states' scores."""
     if emissions.states is not None:
         _, sounds = segmented_sounds(emissions, tokens, spans)
         return (yield from soft_edges(sounds, scale, backend))
@@ -160,9 +160,9 @@ def correct_edges(
 
     Args:
         spans: frames of the best path, of all tokens.
-        medians: where the edges are between frames, of the tokens that belong to words; None: as in `spans`.
+        medians: edges between frames, of the tokens that belong to words; None means those of `spans`.
         tokens: as in `spans`.
-        calibration: what is added to edges, and the factor of spreads.
+        calibration: its offsets are added to edges, and its factor scales the spreads.
         frames: length of the audio, in frames.
         pauses: which gaps between the spans are pauses.
     """
@@ -206,7 +206,7 @@ def kinds_around(kinds: Sequence[str], pause_after: np.ndarray) -> tuple[list[tu
 
 
 def shortest_pause(before: str, after: str) -> float:
-    """Return how long a silence between two kinds of sounds must be to be a pause, in usual shortest pauses.
+    """Return the shortest pause between two kinds of sounds, as a multiple of the usual shortest pause.
 
     >>> shortest_pause("nasal", "stop"), shortest_pause("nasal", "vowel"), shortest_pause("vowel", "vowel")
     (1.5, 2.25, 0.5)
@@ -219,7 +219,7 @@ def shortest_pause(before: str, after: str) -> float:
 
 
 def belongs_to_next(before: str, after: str) -> bool:
-    """Return whether a silence too short to be a pause is the closure that the sound after it begins with.
+    """Return whether a silence too short for a pause is the closure of the sound after it.
 
     >>> belongs_to_next("nasal", "stop"), belongs_to_next("stop", "vowel"), belongs_to_next("stop", "fricative")
     (True, True, False)
@@ -236,7 +236,8 @@ class PauseRule:
     """Which gaps between sounds are pauses: `shortest_frames` is the usual shortest one.
 
     Between CTC's `spikes` there is nearly always a gap, and a spike says little about where its sound ends: a gap that
-    is not a pause is closed in its middle, and inside a word none is a pause; with `shortest_frames` 0 every gap stays.
+    is not a pause is closed at its middle, and no gap inside a word is a pause; with `shortest_frames` 0 every gap
+    stays.
     """
 
     shortest_frames: float
@@ -253,7 +254,7 @@ class PauseRule:
             kinds, words: (L,) of the sounds.
 
         Returns:
-            Starts and ends (L,), and after which sounds (L,) there is a pause; after the last one there is.
+            Starts and ends (L,), and after which sounds (L,) there is a pause; always after the last one.
         """
         if self.spikes:
             pause = gap & (start[1:] - end[:-1] >= self.shortest_frames)
@@ -328,7 +329,7 @@ def among_all_tokens(spans: Spans, spoken: np.ndarray, sounds: Spans) -> Spans:
 
 
 def share_out_wildcards(edges: Spans, tokens: Tokens) -> Spans:
-    """Return the edges with the time of each run of wildcards, which no path can divide, divided by their letters."""
+    """Return the edges; divide the time of each run of wildcards by their letters, because no path can divide it."""
     spoken = spoken_indices(tokens)
     lacking = np.asarray(tokens.ids)[spoken] == WILDCARD
     if not (lacking[1:] & lacking[:-1]).any():
@@ -364,7 +365,7 @@ def duration_of(emissions: Emissions) -> float:
 
 @lru_cache(maxsize=2**16)
 def seconds_at(frames: float, frame_shift_s: float, first_frame_s: float) -> float:
-    """Return when frame `frames` begins, to 10 µs; cached, for rounding is slow and short utterances share edges."""
+    """Return when frame `frames` begins, to 10 µs; cached: rounding is slow and short utterances share edges."""
     if frames.is_integer():
         begin_s = units.frames_to_seconds(int(frames), frame_shift_s)
         return begin_s if not first_frame_s else round(begin_s + first_frame_s, 6)

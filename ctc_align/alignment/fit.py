@@ -1,7 +1,7 @@
 """How well a transcript fits its recording, where the two disagree, and the part of a long text that it reads.
 
     good       the words are at their aligned positions
-    doubtful   some are not, or more is said than is written, or the sound is unlike the speech that the model knows
+    doubtful   some words are not, or more is said than written, or the sound is unlike the speech that the model knows
     poor       many words are not at their positions
     none       nothing of the transcript is in the recording
 
@@ -46,19 +46,19 @@ SPEECH, MUSIC, SILENCE = "speech", "music", "silence"
 """The kinds of sound."""
 
 UNLIKELY = 0.5
-"""A word with less confidence is probably not where it was put."""
+"""A word with less confidence is probably not at its aligned position."""
 HIGHEST_WITHOUT_FIT = 0.09
-"""The greatest confidence of a word where nothing of the transcript is in the recording."""
+"""The greatest confidence of a word if nothing of the transcript is in the recording."""
 MOST_UNEXPLAINED = 0.05
 """If a greater share of the speech has no words, the fit is not good."""
 FEWEST_TOKENS = 10
-"""Fewer sounds are not enough to say that they are nowhere in a recording."""
+"""Fewer sounds than this do not prove that they are absent from a recording."""
 FEWEST_WORDS = 2
-"""Fewer unlikely words in a row are not a region."""
+"""Fewer unlikely words in a row than this are not a region."""
 ISLAND_WORDS = 1
-"""Likely words between unlikely ones that do not part a region, at most."""
+"""The most likely words between unlikely ones that still leave them in one region."""
 HEARD, FEWEST_HEARD_TOKENS = 0.02, 20
-"""Without a confidence network: the least confidence of words that are heard, and the fewest tokens to decide by."""
+"""Without a confidence network: the least confidence of words that are heard, and the fewest tokens for a decision."""
 SHORTEST_TOKEN_S = 0.045
 """Tokens that are shorter on average cannot be spoken (a phone of fast speech lasts 60 ms)."""
 REASONS = {
@@ -76,9 +76,9 @@ def assess_fit(
 ) -> tuple[str | None, tuple[AlignedWord, ...], tuple[tuple[float, float], ...], tuple[Region, ...]]:
     """Return how well the transcript fits, the words, speech without words, and the regions of disagreement.
 
-    Where nothing of the transcript is in the recording, its words have no times, or with the setting `match` "exact"
-    hardly any confidence. Unless a confidence network has `assessed` the words there is no fit, and no word is called a
-    misfit: the posteriors of a CTC network alone are low where words are right, too.
+    If nothing of the transcript is in the recording, its words have no times, or with the setting `match` "exact"
+    hardly any confidence. Unless a confidence network has `assessed` the words, there is no fit, and no word is called
+    a misfit: the posteriors of a CTC network alone are also low for some correct words.
     """
     sounds = unexplained_sounds(inputs.emissions, words)
     unexplained = tuple((start_s, end_s) for start_s, end_s, kind in sounds if kind == SPEECH)
@@ -108,7 +108,7 @@ def fit_of(
     Args:
         words: of the alignment; hand-corrected words are certain.
         unexplained: speech that no word explains, in seconds.
-        loss_per_token: the CTC loss a token.
+        loss_per_token: the CTC loss per token.
         limits: of the model.
     """
     chances = np.array([1.0 if word.by else word.confidence for word in words if word.confidence is not None])
@@ -131,8 +131,8 @@ def fit_of(
 def hardly_heard(words: Sequence[AlignedWord]) -> bool:
     """Return whether half of the words have next to no posterior; for models without a confidence network.
 
-    The limit was set on log-probs of the English model alone: it holds none of 183 clips with their own text, and four
-    in five of 174 with another's.
+    The limit was set on log-probs of the English model alone: it flags none of 183 clips with their own text, and four
+    in five of 174 with the text of another clip.
     """
     confidences = [word.confidence for word in words if word.confidence is not None]
     if sum(len(word.tokens) for word in words) < FEWEST_HEARD_TOKENS:
@@ -159,7 +159,7 @@ def without_times(words: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
 
 
 def with_little_confidence(words: Sequence[AlignedWord]) -> tuple[AlignedWord, ...]:
-    """Return the words with their times, with the confidence of a transcript that is not in the recording."""
+    """Return the words with their times, and with the low confidence of a transcript that is not in the recording."""
 
     def least(confidence: float) -> float:
         return round(min(confidence, HIGHEST_WITHOUT_FIT), 4)
@@ -258,9 +258,9 @@ CLEARLY = 2.0
 STATES_WINDOW_S, SHARE = 0.2, 0.6
 """Speech is where at least this share of a window's frames are."""
 SURE = 0.5
-"""Words with less confidence are no samples of how speech sounds."""
+"""Words with less confidence do not serve as samples of speech."""
 SHORT_GAP_S = 4.0
-"""In a shorter gap between words the segmentation states alone find speech, and music is not looked for."""
+"""In a shorter gap between words, only the segmentation states find speech, and there is no search for music."""
 LEAST_S = {SPEECH: 0.4, MUSIC: 5.0, SILENCE: 5.0}
 """Shorter stretches of each kind are not reported."""
 
@@ -268,8 +268,8 @@ LEAST_S = {SPEECH: 0.4, MUSIC: 5.0, SILENCE: 5.0}
 def unexplained_sounds(emissions: Emissions, words: Sequence[AlignedWord]) -> tuple[tuple[float, float, str], ...]:
     """Return stretches (start_s, end_s, kind) without words, for any model: speech, music and silence; ascending.
 
-    Words of `SURE` or more confidence are the samples of this recording's speech. Where the model is not sure enough of
-    these to tell speech from music, the segmentation states alone find speech, and music may be among it.
+    Words of `SURE` or more confidence are the samples of this recording's speech. If the model is not sure enough of
+    these to distinguish speech from music, only the segmentation states find speech, which may then include music.
     """
     shift_s, origin_s, frames = emissions.frame_shift_s, emissions.first_frame_s, len(emissions.log_probs)
 
@@ -300,7 +300,7 @@ def unexplained_sounds(emissions: Emissions, words: Sequence[AlignedWord]) -> tu
 
 
 def _gaps(words: Sequence[AlignedWord], origin_s: float, shift_s: float, frames: int) -> list[tuple[int, int]]:
-    """Return the stretches of frames that are wholly outside of words, ascending."""
+    """Return the stretches of frames that lie wholly outside words, ascending."""
     gaps, first = [], 0
     times = sorted((word.start_s, word.end_s) for word in words if word.start_s is not None and word.end_s is not None)
     for start_s, end_s in times:
@@ -352,28 +352,29 @@ Stretch = tuple[int, int]
 """Frames [first, last)."""
 
 CLEAR_FROM, CLEAR_AT = 0.5, 0.9
-"""A token is not clear up to the first probability of its peak, and fully clear from the second on."""
+"""A token whose peak has at most the first probability is not clear; from the second on it is fully clear."""
 ANY_TOKEN, SURE_BLANK = 0.3, 1.5
-"""Weights beside how clear a token is: of any token, and of the sure blank."""
+"""Weights relative to a clear token: of any token, and of the sure blank."""
 WINDOW_S, LEAST, SURELY = 2.0, 0.3, 0.7
-"""Speech is where the mean over the window, 1 in words, reaches the first number, and in some window the second …"""
+"""A stretch is speech if the mean over the window (1 in words) reaches the first number, and the second in some window
+…"""
 LONG_WINDOW_S, LONG_LEAST = 8.0, 0.43
-"""… or in some long window, without silence, this one."""
+"""… or this number in some long window without silence."""
 FEWEST_CLEAR = 2.5
-"""Fewer clear tokens are not speech."""
+"""Fewer clear tokens than this are not speech."""
 PAUSE_S = 1.0
-"""A shorter pause does not part speech."""
+"""A shorter pause does not divide speech."""
 BESIDE_S = 0.08
-"""A sound begins and ends this far from where its token is heard."""
+"""A sound extends this far on either side of the frame where its token is heard."""
 QUIET, QUIET_SHARE, QUIET_WINDOW_S = 0.99, 0.95, 1.0
-"""The blank is sure with this probability; silence is where it is sure in this share of a window's frames."""
+"""The blank is sure from this probability on; a window is silent if the blank is sure in this share of its frames."""
 LEAST_WORDS_S = 5.0
-"""Fewer seconds of words are not enough to say how speech sounds here."""
+"""Fewer seconds of words are not enough to know how speech sounds here."""
 USUAL = 0.8
-"""Then the frames in windows with at least as many clear tokens as this quantile of windows count as words."""
+"""In that case, the windows above this quantile of clear tokens count as words."""
 LEAST_CLEAR_PER_S = 1.5
-"""Speech has at least this many clear tokens per second. A model that hears fewer in words cannot tell it from
-music."""
+"""Speech has at least this many clear tokens per second. A model that hears fewer in words cannot distinguish speech
+from music."""
 
 
 @dataclass(frozen=True)
@@ -381,7 +382,7 @@ class SoundKinds:
     """The tokens and the silence that are heard in a recording, which determine the kind of sound of a stretch.
 
     Attributes:
-        frame_shift_s: of a frame.
+        frame_shift_s: seconds from frame to frame.
         at: (H,) int64, the frames where tokens are heard, ascending.
         clear: (H,) float64 in [0, 1], how clear each token is.
         silent: (T,) bool, frames in silence.
@@ -397,7 +398,7 @@ class SoundKinds:
     tells: bool = True
 
     def kind(self, first: int, last: int) -> str:
-        """Return what most of the stretch [first, last) of frames is: `SPEECH`, `MUSIC` (or noise) or `SILENCE`.
+        """Return what most of the frames [first, last) are: `SPEECH`, `MUSIC` (or noise) or `SILENCE`.
 
         >>> silent = np.repeat((False, True), 500)
         >>> kinds = SoundKinds(0.01, np.arange(5, 500, 10), np.ones(50), silent, 1.0 - silent)
@@ -465,8 +466,8 @@ def sound_kinds(emissions: Emissions, spoken: Sequence[Stretch] = ()) -> SoundKi
 
     Args:
         emissions: of any model; segmentation states are not used.
-        spoken: frames of words that are surely where they are. With less than `LEAST_WORDS_S` of them the parts of the
-            recording that are most like speech count as words: in a recording of music alone, music.
+        spoken: frames of words whose positions are sure. With less than `LEAST_WORDS_S` of them, the parts of the
+            recording that are most like speech count as words; in a recording with nothing but music, these are music.
     """
     at, peaks, quiet = _heard(emissions)
     clear = np.clip((peaks - CLEAR_FROM) / (CLEAR_AT - CLEAR_FROM), 0.0, 1.0)
@@ -491,7 +492,7 @@ def sound_kinds(emissions: Emissions, spoken: Sequence[Stretch] = ()) -> SoundKi
 
 
 def _heard(emissions: Emissions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the frames (H,) and peaks (H,) of the tokens of greedy decoding, and whether each frame (T,) is quiet."""
+    """Return the frames (H,) and peaks (H,) of greedily decoded tokens, and whether each frame (T,) is quiet."""
     silent = np.array([index == emissions.blank or not _is_sound(token) for index, token in enumerate(emissions.vocab)])
     soundless = torch.from_numpy(np.flatnonzero(silent)).to(emissions.log_probs.device)
     best, peak, quiet = [], [], []
@@ -521,9 +522,9 @@ def _is_sound(token: str) -> bool:
 
 
 def _windowed(values: np.ndarray, window: int) -> np.ndarray:
-    """Return (T,) means of (T,) values over windows around each frame; at the ends over the first or last whole window.
+    """Return (T,) means of values (T,) in windows around each frame; at the ends, in the first or last whole window.
 
-    Where the recording is shorter than a window the means are over all of it.
+    If the recording is shorter than a window, each mean is over all of it.
 
     >>> _windowed(np.array([1.0, 1.0, 0.0, 0.0]), 2).tolist()
     [1.0, 1.0, 0.5, 0.0]
@@ -543,19 +544,19 @@ def _windowed(values: np.ndarray, window: int) -> np.ndarray:
 
 _NAMED = 5
 WEIGHT = 10
-"""A word that is likely where it was put outweighs this many skipped ones between it and the others of the part."""
+"""A word that is likely at its position outweighs this many skipped words between it and the rest of the part."""
 _NUMBERED = re.compile(r"(words? )(\d+)(?:–(\d+))?")
 
 
 def part_of_text(alignment: Alignment, limits: FitLimits | None = None) -> Alignment:
     """Return the alignment of the part of its text that is read.
 
-    The part goes from one likely word (any that has times, if none is likely) to another, and has the greatest sum
-    of such words, each `WEIGHT`, less words that are skipped. Words with times before and after it are left out and
+    The part goes from one likely word (any that has times, if none is likely) to another, and maximises the number of
+    such words, times `WEIGHT`, minus the number of skipped words. Words with times before and after it are left out and
     reported as regions; they stay in the loss. Unspoken words at either end (the name of a speaker) belong to the part
     if they are on the same line. Words before and after it do not count as `skipped` words of the part.
 
-    `text` is the part, in which all characters are counted, and `text_offset` says how many code points of the whole
+    `text` is the part, from whose start all characters count, and `text_offset` says how many code points of the whole
     text come before it. `fit` is that of the part, by the `limits` of the model; where it is "none", or no word has
     times, all of the text remains, every word skipped.
 
@@ -629,7 +630,7 @@ def _stretches_away(words: Sequence[AlignedWord], first: int, last: int) -> list
 
 
 def _with_those_away(regions: Sequence[Region], away: Sequence[Region]) -> tuple[Region, ...]:
-    """Return the regions by time; in their order where nothing is added."""
+    """Return the regions by time; unchanged if nothing is added."""
     if not away:
         return tuple(regions)
     return tuple(sorted((*regions, *away), key=lambda region: region.start_s or 0.0))
@@ -668,13 +669,13 @@ class _Cut:
         return replace(place, char_start=self._at(place.char_start), char_end=self._at(place.char_end))
 
     def cue(self, cue: SourceCue) -> SourceCue:
-        """Return a cue with its characters in the stretch; the file's text of a cue that is cut is dropped."""
+        """Return a cue limited to the stretch; if that cuts the cue, drop its text as in the file."""
         is_cut = cue.char_start < self.start or cue.char_end > self.end
         start, end = self._at(cue.char_start), self._at(cue.char_end)
         return replace(cue, char_start=start, char_end=end, payload=None if is_cut else cue.payload)
 
     def region(self, region: Region) -> Region:
-        """Return a region with its characters in the stretch, and the words that its reason names renumbered."""
+        """Return a region limited to the stretch, and renumber the words that its reason names."""
         if region.char_start is None or region.char_end is None:
             return region
         start, end = self._at(region.char_start), self._at(region.char_end)

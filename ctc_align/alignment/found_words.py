@@ -1,7 +1,7 @@
-"""The words of a transcript that are heard in a recording, roughly where, and which of them are surely not there.
+"""Which words of a transcript are heard in a recording, roughly where, and which words are surely absent.
 
-The text is searched among what was heard; then the rest of the text among the rest of the recording, as long as that
-finds anything: this finds passages in another order.
+The search looks for the text among the labels that were heard, then for the rest of the text in the rest of the
+recording, until it finds nothing more. So it finds passages in a different order.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from ctc_align.alignment.token_search import UNHEARD_NATS, HeardTokens, TextToke
 from ctc_align.types import Words, WordTokens
 
 PAUSE_S = 0.25
-"""A pause is at least this long without a label."""
+"""A pause has no label for at least this long."""
 FEWEST_TOKENS, FEWEST_WORDS = 20, 5
-"""The least tokens and words of a passage that was moved away from its neighbours."""
+"""The fewest tokens and words of a passage that was moved away from its neighbours."""
 SURE_NATS, SURE_SCORE = 1.2, 3.0
-"""A word is surely there if its labels support it by this many nats per token, and in all."""
+"""A word is surely there if its labels support it by at least the first number of nats per token, and the second in
+total."""
 LABELS_A_LETTER = 3
-"""The most labels that a letter which the vocabulary lacks is heard as."""
+"""The most labels that may be heard for one letter that the vocabulary lacks."""
 SENTENCE_MARKS = frozenset(".?!…:;。？！")
 _CLOSING = "\"'”’»)]}"
 
@@ -38,9 +39,9 @@ class FoundWords:
         first, last: (K,) labels, the first and the last of each; of words without labels `first` is the label after the
             word, and `last` the one before it.
         score: (K,) nats by which the labels support each word.
-        unheard: (K, 2) tokens before the first and after the last label of each.
-        lacking: (K + 1,) labels that may be of letters which the vocabulary lacks, in the words before each word and in
-            itself, and after the last.
+        unheard: (K, 2) numbers of tokens before the first and after the last label of each.
+        lacking: (K + 1,) numbers of labels that may come from letters that the vocabulary lacks: in each word and in
+            the words before it, and after the last word.
     """
 
     words: np.ndarray
@@ -54,7 +55,7 @@ class FoundWords:
 
     @property
     def sure(self) -> np.ndarray:
-        """(K,) bool, the words whose labels leave no doubt."""
+        """(K,) bool, whether a word's labels leave no doubt."""
         return self.found & (self.score >= SURE_NATS * self.lengths) & (self.score >= SURE_SCORE)
 
     @property
@@ -124,12 +125,12 @@ def find_words(
 
 
 def _of_words(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Return which tokens belong to words with a chosen token: no word is in two passages."""
+    """Return which tokens belong to words with a chosen token, because no word may be in two passages."""
     return np.isin(words, words[chosen])
 
 
 def _in_one_piece(labels: np.ndarray, words: np.ndarray, spare: np.ndarray) -> np.ndarray:
-    """Return the labels of tokens, -1 for those of a word that are not with most of its labels.
+    """Return the labels of tokens; -1 for tokens whose labels lie apart from most labels of the word.
 
     Args:
         labels: (L,), -1 for none.
@@ -148,7 +149,7 @@ def _in_one_piece(labels: np.ndarray, words: np.ndarray, spare: np.ndarray) -> n
 
 
 def _skips(places: np.ndarray) -> np.ndarray:
-    """Return before which of some labels others are left out."""
+    """Return which labels have omitted labels directly before them."""
     return np.diff(places, prepend=-1) > 1
 
 
@@ -163,7 +164,7 @@ def _long_runs(chosen: np.ndarray, words: np.ndarray) -> np.ndarray:
 
 
 def _covered(labels: np.ndarray, words: np.ndarray, passage: np.ndarray) -> np.ndarray:
-    """Return the labels of the tokens, and those between neighbours in one passage, or word, that are near."""
+    """Return the labels of the tokens, and the nearby labels between neighbours in a passage or word."""
     met = np.flatnonzero(labels >= 0)
     near = (np.diff(labels[met]) <= FEWEST_TOKENS) | (np.diff(words[met]) == 0)
     near &= (np.diff(labels[met]) > 0) & (np.diff(passage[met]) == 0)
@@ -216,23 +217,23 @@ def _words_of(
 # Gaps between words that were found: where they are, and whether other words are said there.
 
 FOREIGN_LABELS = 4
-"""This many labels more than expected between two words are speech that is not in the transcript."""
+"""If there are this many labels more than expected between two words, they are speech that is not in the transcript."""
 LONG_S = 2.5
-"""Such speech parts islands if it is at least this long."""
+"""Such speech separates islands if it is at least this long."""
 ROOM_S, TOKEN_S = 1.0, 0.15
-"""A passage may continue this long beyond its last label, and longer for each of its tokens that was not heard."""
+"""A passage may continue this long beyond its last label, plus a time for each of its tokens that was not heard."""
 
 
 @dataclass(frozen=True)
 class Gaps:
-    """The N + 1 gaps between N words in the order of time, before the first and after the last included.
+    """The N + 1 gaps between N words in order of time, including those before the first and after the last word.
 
     Attributes:
         before, after: the frames of the labels on either side, -1 and T at the ends.
         unheard: (N + 1, 2) tokens not heard before and behind.
-        ordered: whether the word after it is later in the transcript than the one before.
-        foreign: whether something is said there that is not in the transcript.
-        cuts: whether islands part there.
+        ordered: whether the word after the gap is later in the transcript than the word before it.
+        foreign: whether the gap has speech that is not in the transcript.
+        cuts: whether one island ends and the next begins in the gap.
     """
 
     before: np.ndarray

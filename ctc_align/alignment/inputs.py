@@ -39,9 +39,10 @@ _BOOK_CHARS = 20_000
 READ, LISTENED = 0.05, 0.7
 """The share of an alignment that is done when the recording has been read, and when the model has run."""
 _UNHEARD_S = 0.5
-"""Sound at the end that log-probs of others may leave out."""
+"""How much sound at the end other programs' log-probs may leave out."""
 EACH_BATCH = 0.03
-"""The share of the rest that each batch of kernel work counts as: the number of batches is not known before."""
+"""The share of the remaining progress that each batch of kernel work counts as, because the number of batches is
+unknown."""
 
 Progress = Callable[[float], None]
 
@@ -78,7 +79,7 @@ class StepProgress:
         self._report(share)
 
     def of_model(self, duration_s: float) -> Progress | None:
-        """Return what a model calls with the share of a recording of `duration_s` that it has run on; None: silent."""
+        """Return the callback for a model's finished share of a recording of `duration_s`; None: silent."""
         if self._callback is None:
             return None
 
@@ -172,7 +173,7 @@ class UtteranceInputs:
 
     @property
     def refines_edges(self) -> bool:
-        """True if the network draws the edges finely."""
+        """True if the edge network refines the edges."""
         return refines_edges(self.settings.edges, self.edge_network, self.emissions)
 
     def warn_of_edges(self) -> None:
@@ -205,7 +206,7 @@ def named_pairs(
     """Return the audio, the text and the utterance's name of each pair.
 
     Raises:
-        UsageError: an item that is not a pair, or another number of names.
+        UsageError: an item is not a pair, or the number of names is wrong.
     """
     pairs = list(pairs)
     for i, pair in enumerate(pairs):
@@ -231,7 +232,7 @@ def checked_emissions(emissions: Emissions) -> Emissions:
     """Return a caller's emissions, on their device, with float32 states.
 
     Raises:
-        EmissionsError: log-probs or states that cannot be.
+        EmissionsError: the log-probs or states are invalid.
     """
     from ctc_align.models.log_probs import check_emissions
 
@@ -263,7 +264,7 @@ def _whole_parts(sounding: int, tokens: int) -> bool:
 
 
 class TranscriptSplitter:
-    """Splits transcripts. A long one is cached until the next: recordings of a book follow each other with one text."""
+    """Splits transcripts. A long one is cached until the next one: successive recordings of a book share one text."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -314,14 +315,15 @@ def require_text_extras(settings: Settings, *, is_ipa: bool) -> None:
 def read_words(
     words: Words, emissions: Emissions, tokenizer: Tokenizer, language: str, *, as_written: bool = False
 ) -> tuple[Words, Tokenizer]:
-    """Return words as the vocabulary of emissions reads them, and the tokenizer that does.
+    """Return words as the vocabulary of the emissions can spell them, and the tokenizer for it.
 
-    A transcript of tokens is split at spaces only. Other words have phones where `tokenizer` reads these, and no sample
-    numbers at the beginning. Of several spellings of a word those that the emissions' classes suggest come first; with
-    `as_written` there is only the one with case, digits and marks of the transcript, as far as the vocabulary has them.
+    A transcript of tokens is split at spaces only. Other words get phones if `tokenizer` reads phones, and lose sample
+    numbers at the beginning. If a word has several spellings, those that the emissions' classes suggest come first;
+    with `as_written` there is only the spelling with case, digits and marks of the transcript, as far as the vocabulary
+    has them.
 
     Raises:
-        TranscriptError: nothing is known that could turn the words into the tokens of the vocabulary.
+        TranscriptError: there is no way to turn the words into tokens of the vocabulary.
     """
     units = unit_tokenizer(emissions.vocab, emissions.blank)
     if units.reads(words.text) and not (isinstance(tokenizer, PhoneTokenizer) and tokenizer.has_all(words.text)):

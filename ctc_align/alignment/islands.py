@@ -1,7 +1,7 @@
 """Islands: stretches of a recording and the words that are spoken there, one after the other.
 
-Between two islands something is said that is not in the transcript, or what follows stands elsewhere in it. Inside an
-island, and at its ends, a little speech that is not in the transcript is left to wildcards.
+Between two islands there is speech that is not in the transcript, or the transcript continues at a different place.
+Inside an island, and at its ends, wildcards take short speech that is not in the transcript.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from ctc_align.kernels.batching import KernelSteps
 from ctc_align.types import WordTokens
 
 LONGEST_S = 600.0
-"""Longer islands are cut in pauses: islands of some minutes take little memory, however long the recording is."""
+"""Longer islands are cut at pauses: islands of a few minutes take little memory, however long the recording is."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Island:
 
 
 def find_islands(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens]) -> KernelSteps[list[Island] | None]:
-    """Return the islands of a recording by time; None if all words are spoken and nothing else, or no word is found."""
+    """Return the islands of a recording by time; None if exactly the transcript is spoken, or if no word is found."""
     emissions = inputs.emissions
     heard = greedy_decode(emissions.log_probs, emissions.blank, soundless(emissions))
     found = find_words(text_tokens(inputs.words, word_tokens), word_tokens, heard, emissions.frame_shift_s)
@@ -88,7 +88,7 @@ def find_islands(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens]) -> 
 
 
 def _with_unknown(island: Island, unknown: np.ndarray) -> Island:
-    """Return an island with the words of unknown letters only that stand beside its words, with nothing between."""
+    """Return an island extended by adjacent words that consist of unknown letters only."""
     words: list[int] = []
     wildcards: list[bool] = []
     for word, wildcard in zip(island.words.tolist(), island.wildcards.tolist()):
@@ -121,7 +121,7 @@ def _with_labels(found: FoundWords, in_time: np.ndarray, gaps: Gaps) -> np.ndarr
 def islands_of(
     found: FoundWords, heard: HeardTokens, in_time: np.ndarray, gaps: Gaps, frame_shift_s: float
 ) -> list[Island]:
-    """Return the islands of words by time; `in_time` (N,) are the indices of those that are spoken, `gaps` theirs."""
+    """Return the islands of words by time; `in_time` (N,) are indices of spoken words, `gaps` those between them."""
     count, frames = len(in_time), len(heard.log_probs)
     cuts = gaps.cuts.copy()
     cuts[[0, count]] = True
@@ -139,7 +139,7 @@ def islands_of(
 
 
 def _cuts_in_pauses(gaps: Gaps, cuts: np.ndarray, frame_shift_s: float) -> list[int]:
-    """Return gaps in which long islands are cut: pauses between words that were heard, the longest within reach."""
+    """Return the gaps at which long islands are cut: pauses between words that were heard, the longest within reach."""
     most = units.seconds_to_frames(LONGEST_S, frame_shift_s)
     pause = np.where((gaps.unheard.sum(1) == 0) & ~gaps.foreign, gaps.after - gaps.before, 0)
     found = []

@@ -25,7 +25,7 @@ class HasSettings(Protocol):
         ...
 
     def with_settings(self: One, settings: Settings) -> One:
-        """Return one with other settings and the same models."""
+        """Return an aligner with other settings and the same models."""
         ...
 
 
@@ -42,7 +42,7 @@ def model_for(language: str) -> str:
 
 
 def with_calibrated(model: str | None, settings: Settings) -> str | None:
-    """Return the model; if none was named and the settings have a calibration, the one that this was made with.
+    """Return the model; if none was named and the settings have a calibration, the model of that calibration.
 
     Raises:
         ConfigError: the calibration cannot be read.
@@ -79,10 +79,10 @@ class ModelChoice(Generic[One]):
     """The model that an aligner was asked for, and the aligners of other embedded models that its transcripts need.
 
     Args:
-        model: as it was given; `AUTO` lets the transcripts choose.
-        given: the settings as they were given; with their language "" the transcripts' languages decide.
+        model: as given; with `AUTO` the transcripts decide.
+        given: the settings as given; if their language is "", the transcripts' languages decide.
         has_lexicon: a lexicon, like a calibration, binds the aligner to one model, whatever the texts' language.
-            A calibration that names its model chooses that.
+            A calibration that names its model chooses this model.
         load: loads the aligner of a model, with the same settings except the language, which is "".
     """
 
@@ -99,20 +99,20 @@ class ModelChoice(Generic[One]):
 
     @property
     def by_text(self) -> bool:
-        """True if a transcript that names no language has the language of its text."""
+        """True if the language of a transcript that names none is detected in its text."""
         return self.has_choice and not self.given.language
 
     def language_of(self, text: str) -> str:
         """Return the code of the language that a text looks like, "" if it does not matter or the model is right.
 
-        For models of all languages English has a code, too.
+        For models of all languages, English is named by its code, too.
         """
         if not self.by_text:
             return ""
         return likely_other_language(text) or (ENGLISH_CODE if self.knows_all else "")
 
     def named(self, text: str | Transcript) -> str | Transcript:
-        """Return a transcript with the language that it looks like, where neither it nor the settings name one."""
+        """Return a transcript; if neither it nor the settings name a language, add the one that it appears to be in."""
         transcript = Transcript(text) if isinstance(text, str) else text
         if not isinstance(transcript, Transcript) or not isinstance(transcript.text, str) or transcript.language:
             return text
@@ -120,7 +120,7 @@ class ModelChoice(Generic[One]):
         return replace(transcript, language=language) if language else text
 
     def aligner(self, this: One, language: str) -> One:
-        """Return the aligner for a transcript that names a language ("": none): `this`, or another model's."""
+        """Return the aligner for a transcript in a language ("" if it names none): `this`, or that of another model."""
         model = model_for(language or self.given.language) if self.is_open else self.first
         return this if model is None or model == self.first else self.loaded(model, "" if language else None)
 
@@ -130,7 +130,7 @@ class ModelChoice(Generic[One]):
         return self.loaded(model, str(config.get("language", ""))) if is_other else this
 
     def loaded(self, model: str, language: str | None = None) -> One:
-        """Return the aligner of another model, loaded once, for a language; None is that of the settings."""
+        """Return the aligner of another model, loaded once, for a language; None means the language of the settings."""
         if model not in self._others:
             self._others[model] = self._load(model)
         code = self.given.language if language is None else language

@@ -25,13 +25,13 @@ from ctc_align.tokens.tokenizer import PrepareWords, Tokenizer, join, refuse_mis
 from ctc_align.types import SPEAKER, Emissions, OptionalWords, Tokens, Word, Words, WordTokens
 
 BESIDE_FRAMES = 60
-"""The pronunciations of a word are scored over its spikes and at most this many frames before and after them."""
+"""The pronunciations of a word are scored over the frames of its spikes and at most this many before and after them."""
 BIAS = -2.5
 """A passage is kept if reading it is likelier than skipping it by this many nats per token; below 0, since most
 parentheses are read. Chosen on eight speakers of read sentences and tested on seven others by
 `tests/benchmarks/optional_passages.py` (English model, passages of 1 to 12 words): of 790 spoken passages 0.1 % are
-left out, of 790 unspoken ones none is kept. With a bias of 0 it would be 1.4 % and none; for the eight speakers, 0.9 %
-(one-word passages: 1.9 %) and none."""
+left out, of 790 unspoken ones none is kept. With a bias of 0, 1.4 % and none; on the eight speakers, 0.9 % (one-word
+passages: 1.9 %) and none."""
 MOST_CELLS = 5 * 10**7
 """Longer recordings (frames times states) are searched only near the best path through all words: a search takes 10 ns
 a cell, half a second for all of these."""
@@ -53,10 +53,10 @@ def prepared_word_tokens(words: Words, tokenizer: Tokenizer, settings: Settings)
 def check_word_tokens(word_tokens: Sequence[WordTokens], emissions: Emissions, settings: Settings, name: str) -> None:
     """Check that a transcript can be aligned; `name` is its name in the message.
 
-    A warning is logged for a class that the model often emits and no word has: a separator or a silence.
+    Log a warning about a class that the model often emits but no word contains: probably a separator or a silence.
 
     Raises:
-        TranscriptError: the vocabulary has nothing for any of its words; the message names letters and script.
+        TranscriptError: the vocabulary cannot spell any of its words; the message names the letters and the script.
         InputError: the token that was given as the blank is a letter or phone of the transcript.
     """
     if not any(word.pronunciations for word in word_tokens):
@@ -90,8 +90,7 @@ def check_word_tokens(word_tokens: Sequence[WordTokens], emissions: Emissions, s
 def choose_pronunciations(
     emissions: Emissions, word_tokens: Sequence[WordTokens], separator: int | None, backend: str = "auto"
 ) -> KernelSteps[tuple[Tokens, Spans, float]]:
-    """Choose the pronunciation of each word that the audio prefers; return the tokens and their `best_word_path`, as
-    its spikes and its score.
+    """Choose each word's best-fitting pronunciation; return the tokens, and spikes and score of their `best_word_path`.
 
     Every word starts with its first pronunciation. All pronunciations of a word that has several are scored by CTC over
     the frames between the neighbouring words' spikes, and the best one is used (the earlier one on a tie).
@@ -170,7 +169,8 @@ def leave_out_unspoken(
 ) -> KernelSteps[tuple[Words, list[WordTokens]]]:
     """Return words and tokens without the optional passages that are not in the recording.
 
-    Their words stay among the words, unspoken and of a kind. Where nothing can be decided, all passages stay.
+    The words of these passages stay in the list, unspoken and with a kind. If no decision is possible, all passages
+    stay.
 
     Args:
         emissions: of the utterance.
@@ -221,7 +221,7 @@ def passage_gains(
 
 
 def _passages(optional: Sequence[OptionalWords], tokens: Tokens) -> Iterator[Passage]:
-    """Yield the passages that have tokens, each with the separator after it, or at the end the one before it."""
+    """Yield the passages that have tokens, each with the separator after it (the last one: before it)."""
     owners, spoken = np.asarray(tokens.words, np.int64), spoken_indices(tokens)
     for words in optional:
         low, high = np.searchsorted(owners[spoken], [words.first, words.last]).tolist()

@@ -351,9 +351,9 @@ def _near(token: np.ndarray, first: np.ndarray, last: np.ndarray, frames: int) -
 
 
 def _medians(beyond: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return medians and standard deviations (E,), in frames, of edges passed at frame t with P `beyond` (T, E).
+    """Return medians and standard deviations (E,), in frames; `beyond` (T, E) is P(the edge has passed by frame t).
 
-    A probability is that of the middle of its frame; between two of them it is a line.
+    Each probability belongs to the middle of its frame; between two middles, interpolate linearly.
 
     >>> _medians(np.array([[0.0], [0.25], [0.75], [1.0]]))[0]        # half way from the middle of frame 1 to that of 2
     array([2.])

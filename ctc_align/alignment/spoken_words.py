@@ -452,7 +452,7 @@ def _gains(speech: HeardSpeech, windows: Sequence[_Window]) -> KernelSteps[list[
 
 
 def _leave_out(speech: HeardSpeech, windows: Sequence[_Window], enough: np.ndarray) -> KernelSteps[None]:
-    """Leave out of each window the doubtful word of most gain, then that of the rest, while the gain is `enough`."""
+    """Leave out of each window the doubtful word of greatest gain, then the next one, while the gain is `enough`."""
     windows = [window for window in windows if window.doubtful]
     while windows:
         shrunk = []
@@ -473,12 +473,13 @@ def _leave_out(speech: HeardSpeech, windows: Sequence[_Window], enough: np.ndarr
 
 
 def _add(speech: HeardSpeech, windows: Sequence[_Window], most: np.ndarray | None) -> KernelSteps[None]:
-    """Add to each window the missing words of least gain, then those of the rest, while it is at most `most`.
+    """Add to each window the missing word of least gain, then the next one, while the gain is at most `most`.
 
     Args:
         speech: of the recording.
-        windows: which are changed.
-        most: (K,) nats; None: the gain must be below 0, and the further the more words may be there by chance.
+        windows: changed in place.
+        most: (K,) nats; None: the gain must be below 0, by a margin that grows with the number of words that may fit by
+            chance.
     """
     windows = [window for window in windows if window.missing]
     while windows:

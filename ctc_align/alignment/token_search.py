@@ -61,7 +61,7 @@ class HeardTokens:
         return np.clip(own - self.background[classes][:, None], WORST_NATS, BEST_NATS)
 
     def odds_at(self, classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Return (N,) float32: log-odds of N classes at as many labels, each at its own."""
+        """Return (N,) float32: log-odds of N classes, each at the label with the same index."""
         found = [np.zeros(0, np.float32)]
         for low in range(0, len(classes), PIECE_FRAMES):
             own, at = classes[low : low + PIECE_FRAMES], labels[low : low + PIECE_FRAMES]

@@ -37,11 +37,11 @@ if TYPE_CHECKING:
     from ctc_align.types import Audio, Emissions
 
 WINDOW = 256
-"""Utterances that are sorted by length together; two windows are in memory at a time."""
+"""The number of utterances that are sorted by length together; two windows are in memory at a time."""
 SMALL_S = 600.0
-"""A source with less speech than this is scored in this process: others take as long to start."""
+"""A source with less speech than this is scored in this process, because starting others would take as long."""
 READERS = 4
-"""Batches whose audio is read at a time in this process."""
+"""The number of batches whose audio is read at the same time in this process."""
 _TICK_S = 0.2
 
 logger = logging.getLogger(__name__)
@@ -49,9 +49,9 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ScoredUtterance:
-    """An entry of a source with its transcripts, best first, or the error for which it has none.
+    """An entry of a source with its transcripts, best first, or the error that prevented scoring.
 
-    `duration_s` is that of its audio.
+    `duration_s` is the length of its audio.
     """
 
     id: str
@@ -107,11 +107,11 @@ def score_source(
 
     Args:
         options: the model, and where it runs; their task is a `ScoreTask`.
-        workers: processes; None: one for each core on the CPU, else one in all.
+        workers: number of processes; None: one for each CPU core, or a single one for a GPU.
 
     Raises:
         UsageError, BackendError: the options are wrong; raised before anything is read.
-        CtcAlignError: while it is read, where the run cannot go on, as where workers die of everything.
+        CtcAlignError: raised during iteration, if the run cannot continue, for example because workers always die.
     """
     if workers is not None and workers < 1:
         raise UsageError(f"workers: expected at least 1, got {workers}")
@@ -130,7 +130,7 @@ def _jobs(window: _Window) -> list[Job]:
 
 
 class _Dispatch:
-    """Gives utterances to a pool, and keeps their outcomes until they are asked for."""
+    """Gives utterances to a pool, and keeps their outcomes until they are requested."""
 
     def __init__(self, pool: Pool, batch_seconds: float) -> None:
         self._pool = pool
@@ -151,7 +151,7 @@ class _Dispatch:
         """Yield the results of a window in its order when all of them are there.
 
         Raises:
-            CtcAlignError: the run cannot go on.
+            CtcAlignError: the run cannot continue.
         """
         while not all(job.index in self._outcomes for job in _jobs(window)):
             self._step()

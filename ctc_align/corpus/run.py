@@ -59,15 +59,15 @@ class CorpusRun:
     """The options of a run, those of `ctc-align corpus`.
 
     Args:
-        source, out_dir: where the corpus is, where its outputs go (`outputs.out_dir` is set to it).
+        source, out_dir: the corpus, and the folder of its outputs (also set as `outputs.out_dir`).
         pool: the engine, its workers, and where they are.
         batch_seconds: padded seconds of audio that go through the model together; None: by the device.
-        retry_failed: do again what failed; force: do everything again, and replace files that were there before the
-            first run into the folder. Inputs are never replaced.
+        retry_failed: repeat failed utterances; force: repeat everything, and replace files that were in the folder
+            before the first run. Inputs are never replaced.
         inputs: files of the call beside the source (lexicon, settings), which no output may replace.
-        profile: write in the summary where the time goes.
-        verify: read all outputs, and do again what is not as the journal recorded it.
-        log_probs: the source is one of log-probs, and this reads them; `model` is then None.
+        profile: write the time of each stage into the summary.
+        verify: read all outputs, and repeat utterances whose outputs differ from the journal.
+        log_probs: reads the log-probs, if the source has log-probs instead of audio; `model` is then None.
         text: path of the text that all recordings of a folder read parts of; "" for none.
     """
 
@@ -96,8 +96,8 @@ class CorpusRun:
 class RunResult:
     """The end of a run: its summary, whether it was interrupted, and the files beside the outputs.
 
-    `verified` is what `verify` found in outputs of earlier runs, None if they were not read; `total` how many entries
-    the source (the shard of it) has, None if the run ended before they were counted.
+    `verified` has the findings of `verify` in outputs of earlier runs, None if they were not read; `total` is the
+    number of entries of the source (or its shard), None if the run ended before they were counted.
     """
 
     summary: Summary
@@ -112,8 +112,8 @@ def run_corpus(run: CorpusRun, observer: Observer) -> RunResult:
     """Align a corpus; valid results of earlier runs are kept.
 
     Raises:
-        UsageError: the call is wrong, or another run works in the folder; nothing was done.
-        BackendError: device, backend or workers that cannot run here.
+        UsageError: the call is wrong, or another run works in the folder; nothing was changed.
+        BackendError: the device, backend or workers cannot run here.
         OutputError: outputs cannot be written any more; what is in the journal is done, and the same command continues.
         KeyboardInterrupt: interrupted a second time.
     """
@@ -231,7 +231,7 @@ def _worker_options(run: CorpusRun, layout: Layout, out_dir: Path, threads: int)
 
 
 def _warn_of_other_counts(shard: Shard, journals: Sequence[Path], observer: Observer) -> None:
-    """Warn if a job of N parts continues in a folder that has results from jobs of another number of parts."""
+    """Warn if a job of N parts continues in a folder with results of jobs that had a different number of parts."""
     others = sorted({shard_of(path).count for path in journals} - {shard.count})
     if shard.count > 1 and others:
         earlier = " and ".join("a run over all of it" if count == 1 else f"jobs of {count} parts" for count in others)
@@ -242,7 +242,7 @@ def _warn_of_other_counts(shard: Shard, journals: Sequence[Path], observer: Obse
 
 
 def _check_shards(layout: Layout, earlier: EarlierRows, out_dir: Path) -> None:
-    """Raise UsageError if shards in other formats hold utterances that the source lacks: they could not stay."""
+    """Raise UsageError if shards in other formats hold utterances that the source lacks: these would be lost."""
     formats = layout.formats_written
     if layout.kind != SHARDS or not any(out_dir.glob("alignments-*.jsonl.gz")):
         return
@@ -270,7 +270,7 @@ def _with_advice(error: OutputError, finished: int) -> OutputError:
 
 
 def _with_model_defaults(run: CorpusRun) -> CorpusRun:
-    """Return the run with the model's language and lexicon where it has none: results depend on them."""
+    """Return the run; if it has no language or lexicon, use the model's, because results depend on them."""
     run = replace(run, model=with_calibrated(run.model, run.settings))
     if run.model == AUTO or speaks_any(run.model):
         return run  # each text has its own language
@@ -367,10 +367,10 @@ def _summary(run: CorpusRun, engine: Engine, journal: Journal, workers: int, com
 
 @contextlib.contextmanager
 def _stopping(engine: Engine, pool: Pool) -> Iterator[None]:
-    """Let the batches in flight end at Ctrl-C, SIGTERM or SIGHUP, and end everything at once at a second one.
+    """At Ctrl-C, SIGTERM or SIGHUP, let the batches in flight finish; at a second signal, end everything at once.
 
-    A terminal that closes sends SIGHUP, and a shell that ends sends it again: it ends nothing at once. Where it was
-    ignored before, as by `nohup`, it stays so.
+    A closing terminal sends SIGHUP, and its shell sends it again, so SIGHUP never ends anything at once. If it was
+    ignored before, as by `nohup`, it stays ignored.
     """
     hangup = getattr(signal, "SIGHUP", None)
 

@@ -34,18 +34,19 @@ class Utterance:
         text: the transcript; the first of `texts` if there are alternatives.
         origin: its position in the source, for messages: "train.jsonl, line 17".
         offset_s: where the utterance begins in the recording.
-        duration_s: its length, seconds; None: to the end of the recording.
+        duration_s: its length in seconds; None: to the end of the recording.
         texts: alternatives (n-best) for `score`, at least two, in input order; () if there is one transcript.
-        speaker: the source's name for the speaker, "" if it does not.
+        speaker: the source's name for the speaker, "" if it has none.
         channel: from 1; None: all of them, averaged.
-        recording: name shared by utterances whose outputs go into one file (MFA's TextGrids); "" else.
+        recording: name shared by utterances whose outputs go into one file (MFA's TextGrids); otherwise "".
         tier: the name of the tier that the utterance came from, if there is one.
         transcript: path of the transcript's file in the audio's folder, an input that no output may replace;
             "" if it is in one of the source's `files`.
         language: of the transcript (ISO 639 or BCP 47), "" if the source does not say.
-        book: the text of many recordings; this one reads a part of it, which the run has to find; `text` is all of
-            it. None if `text` is what is said.
-        file: what was read with `text` if its file has cues (SRT, WebVTT) or places (EPUB), to be kept; else None.
+        book: the text that many recordings share; this one reads a part of it, which the run has to find, and `text` is
+            the whole. None if `text` is exactly what is said.
+        file: the transcript with its cues (SRT, WebVTT) or places (EPUB), which outputs keep; None for a file without
+            these.
     """
 
     id: str
@@ -74,12 +75,12 @@ class Utterance:
 
     @property
     def book_path(self) -> str | None:
-        """The path of the text of many recordings, None if `text` is what is said."""
+        """The path of the text that many recordings share, None if `text` is exactly what is said."""
         return None if self.book is None else self.transcript
 
 
 class Doubt(TypedDict):
-    """An utterance in doubt: the number of its words and stretches of speech, and the least confidence of a word."""
+    """A doubtful utterance: how many words and stretches of speech are doubtful, and the least confidence of a word."""
 
     words: Count
     unexplained: Count
@@ -98,26 +99,26 @@ def counted(name: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class UtteranceResult:
-    """The result of one utterance, as its worker makes it (`engine/stages.py`) and the journal keeps it.
+    """The result of one utterance, as its worker makes it (`engine/stages.py`) and the journal records it.
 
     A field that is added here comes last in a journal line; the metadata `summed` or `counted` puts it into the
-    summary, too. Lines leave out what is None, but for `loss`, `seconds`, `loss_per_token` and `duration_s`.
+    summary, too. Lines omit fields that are None, except `loss`, `seconds`, `loss_per_token` and `duration_s`.
 
     Attributes:
-        loss, loss_per_token: nats; None if they are not finite, and of what failed.
-        seconds: of work: reading, its share of its batch, writing.
-        doubt: set where confidence is below the one that the run asked for.
+        loss, loss_per_token: nats; None if not finite, or if the utterance failed.
+        seconds: time spent on it: reading, its share of its batch, writing.
+        doubt: set if the confidence is below the minimum that the run requires.
         fit: of the transcript (one of `FITS`), None if the model cannot tell.
         skipped: number of words that are not in the recording, of all `words` that can be spoken.
-        too_many_skipped: True if those are more than `max_skipped` allows, else None.
-        unexplained_s: seconds of speech that no word explains, None without any.
-        looks: language that the text looks like, where nobody named one and it chose the model `universal`.
-        text: hash of the transcript, None for one of few words and for a part of a text of many recordings.
-        book: path of the text of many recordings that this one reads a part of; part: the characters of that part, None
-            where nothing of it is in the recording; left_out: those of the longest stretches within it that are not in
-            the recording.
-        files: the files of this utterance alone, by their names below the output folder.
-        row: its part of a file of many.
+        too_many_skipped: True if these are more than `max_skipped` allows, otherwise None.
+        unexplained_s: seconds of speech that no word explains, None if there are none.
+        looks: detected language of the text, if no language was named and it led to the model `universal`.
+        text: hash of the transcript, None for a short one and for a part of a shared text.
+        book: path of the shared text that this recording reads a part of; part: the characters of that part, None if
+            nothing of the text is in the recording; left_out: the characters of the longest stretches within the part
+            that are not in the recording.
+        files: the files of this utterance alone, by their names relative to the output folder.
+        row: the checksum of its part of a shared file.
     """
 
     loss: Number | None = None
@@ -156,7 +157,7 @@ class Source(Protocol):
     """A corpus on disk. Iterating reads it in its order, streaming, with the same result every time.
 
     `kind` is the name for `--source`; `name` its path; `files` the inputs that hold more than one utterance
-    (manifests), as far as they are known without reading the corpus: no output may replace them.
+    (manifests), as far as known without reading the corpus: no output may replace them.
     """
 
     kind: str

@@ -23,7 +23,7 @@ __all__ = ["AcousticModel", "check_model", "embedded_folder", "load_model", "res
 ENGLISH, UNIVERSAL = EMBEDDED = ("english", "universal")
 """Names of the models inside the package."""
 AUTO = "auto"
-"""Instead of a model's name: the embedded model for the language of the transcript."""
+"""The value of `--model` that means the embedded model for the language of the transcript."""
 FOLDER = Path(__file__).resolve().parent
 """The folder that holds the folders of the embedded models."""
 FOLDER_FILES = ("model.toml", "model.safetensors")
@@ -37,8 +37,8 @@ def load_model(name: str, *, device: str | torch.device = "auto", settings: Sett
     same name: write `./english` for a folder `english`.
 
     Raises:
-        UsageError: no such model, a folder without a model in it, or a family whose extra is not installed.
-        BackendError: a device asked for by name that is not available.
+        UsageError: there is no such model, the folder has no model, or the family's extra is not installed.
+        BackendError: a requested device is not available.
     """
     settings = settings or Settings()
     check_model(name)

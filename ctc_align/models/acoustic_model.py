@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 FEW_FRAMES = 3
-"""Networks round the number of their frames in different ways; a larger difference has another cause."""
+"""Networks round the number of their frames in different ways; a larger difference has a different cause."""
 HF, TORCHAUDIO, ONNX = "hf:", "torchaudio:", "onnx:"
 """The prefixes of the names of models, one for each family."""
 
@@ -33,7 +33,7 @@ class ModelFamily:
     Attributes:
         module: its `load(name, device, settings)` loads one of them.
         is_file: what follows the prefix is the path of the user's file, which other files in its folder describe.
-        reads_language: the setting `language` counts when a model is loaded.
+        reads_language: loading a model uses the setting `language`.
     """
 
     module: str
@@ -61,7 +61,7 @@ def family_of(name: str) -> ModelFamily | None:
 class AcousticModel(ABC):
     """A model that turns audio at `sample_rate` into log-probs (T, C) over `vocab`.
 
-    A model slices the samples and never takes them as a whole: those of a recording of hours lie on disk.
+    A model slices the samples and never takes them as a whole: those of a long recording lie on disk.
 
     Attributes:
         name: as `--model` takes it.
@@ -95,19 +95,19 @@ class AcousticModel(ABC):
     def emissions(self, audio: Audio, progress: Callable[[float], None] | None = None) -> Emissions:
         """Return the log-probs of `audio`, on the model's device.
 
-        `progress` is called with the share done, in [0, 1].
+        `progress` is called with the completed share, in [0, 1].
         """
 
     @abstractmethod
     def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
-        """Return the emissions of each audio, to the bit as `emissions` if the device allows it.
+        """Return the emissions of each audio, with the same bits as from `emissions` if the device allows it.
 
         An error of one audio is raised for all.
         """
 
 
 def check_coverage(emissions: Emissions, name: str, beyond_s: float) -> None:
-    """Raise EmissionsError unless frames go on to the end of the sound, but for a few and for `beyond_s` seconds."""
+    """Raise EmissionsError unless the frames reach the end of the sound, up to a few frames and `beyond_s` seconds."""
     if emissions.duration_s is None:
         return
     frames, shift_s, duration_s = len(emissions.log_probs), emissions.frame_shift_s, emissions.duration_s
@@ -128,8 +128,8 @@ def resolve_device(device: str | torch.device = "auto") -> torch.device:
     device(type='cpu')
 
     Raises:
-        UsageError: not the name of a device.
-        BackendError: a device asked for by name that is not available.
+        UsageError: this is not the name of a device.
+        BackendError: a requested device is not available.
     """
     import torch
 

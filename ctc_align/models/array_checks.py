@@ -1,6 +1,6 @@
 """Checks of log-probs made by other programs: what their values are, and which class is which.
 
-Each check recognises a mistake by a property that log-probs of speech do not have; its message names the cure.
+Each check recognises a mistake by a property that log-probs of speech do not have; its message says what to do.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ CELLS_AT_ONCE = 2**19
 _NORMALISED = 0.1
 """A row whose log-sum-exp is further from 0 than this is not a distribution; float16 stays well below."""
 _SUM = 0.02
-"""Rounding (float16, thousands of classes) moves the sum of a row of probabilities by less."""
+"""Rounding (float16, thousands of classes) changes the sum of a row of probabilities by less than this."""
 _INVERSES = (
     (math.log(10), "logarithms to base 10", "multiply them by ln 10 = 2.302585"),
     (math.log(2), "logarithms to base 2", "multiply them by ln 2 = 0.693147"),
     (-1.0, "negative log-probs", "change their sign"),
 )
-"""A factor that makes log-probs of what some programs write, its name, and the cure."""
+"""A factor that turns the values of some programs into log-probs, its name, and what to do."""
 _LEAST_EXCESS, _ROUNDING, _ALIKE = 0.3, 0.004, 0.9
 """`_is_twice`: the excess of no row is above 1 by more than the second for each class (a step of float16); its 90th
 percentile is at least the first, and the 10th at least the third of that: .97 and more of log_softmax of probabilities
 (of a softmax at temperature 2, too), .21 to .66 of log-probs at any temperature, .83 with much silence (80 clips)."""
 _FEWEST_FRAMES = 10
 _warned: set[tuple[tuple[str, ...], str]] = set()
-"""The vocabularies (or frame shifts) that this process has warned of, and the check."""
+"""The pairs of vocabulary (or frame shift) and check of which this process has warned."""
 
 logger = logging.getLogger(__name__)
 
 
 def check_values(matrix: torch.Tensor, name: str) -> None:
-    """Check the values of an array (T, C) of log-probs; log a warning for rows that are no distributions.
+    """Check the values of an array (T, C) of log-probs; log a warning for rows that are not distributions.
 
     Raises:
-        EmissionsError: a row that no path can pass.
-        WrongArrayError: an array of another kind, such as probabilities; the message says what to do with it.
+        EmissionsError: no path can pass a row.
+        WrongArrayError: the array holds something else, such as probabilities; the message says what to do with it.
     """
     import torch
 
@@ -114,10 +114,10 @@ def _excess(rows: torch.Tensor) -> torch.Tensor:
 def _is_twice(excess: torch.Tensor, classes: int) -> bool:
     """Return whether normalised rows with this `excess` are log_softmax of probabilities, not of a network's scores.
 
-    Of probabilities p, log_softmax is x = p - log Σ exp(p). So Σ (x - min x) = 1 - C min p: at most 1 in each row, and
-    almost the same in most rows, as some class is all but excluded in each. (No class exceeds e / (e + C - 1).) Scores
-    of a network differ by nats in each of C classes, and not alike from row to row; a temperature divides these sums by
-    one factor, and leaves their spread.
+    For probabilities p, log_softmax is x = p - log Σ exp(p). So Σ (x - min x) = 1 - C min p: at most 1 in each row, and
+    almost the same in most rows, because in each some class is all but impossible. (No class exceeds e / (e + C - 1).)
+    A network's scores differ by whole nats in each of C classes, and differently in each row; a temperature divides all
+    these sums by the same factor, so their spread remains.
     """
     if len(excess) < _FEWEST_FRAMES or classes < 3:
         return False
@@ -126,7 +126,7 @@ def _is_twice(excess: torch.Tensor, classes: int) -> bool:
 
 
 def _other_kind(matrix: torch.Tensor, lowest: float, highest: float) -> str:
-    """Return what an array is whose rows are no distributions, with the cure; "" for scores of any kind."""
+    """Return what an array holds if its rows are not distributions, and what to do; "" for any kind of scores."""
     import torch
 
     def in_all(test: Callable[[torch.Tensor], torch.Tensor]) -> bool:
@@ -154,10 +154,10 @@ def _other_kind(matrix: torch.Tensor, lowest: float, highest: float) -> str:
 # The blank of an array, and classes that no transcript uses, by the greedy labels of its frames.
 
 _LEAST_SHARE, _LEAST_RUNS, _RARELY = 0.3, 0.5, 0.2
-"""`likelier_blank`: another class wins at least this share of the frames, this many times for each label, and the class
-that was taken for the blank at most this share of that."""
+"""Limits of `likelier_blank`: the other class wins at least this share of the frames, and this many per label; the
+assumed blank wins at most this share of the frames that the other class wins."""
 _LABELS, _KINDS = 8, 5
-"""Fewer labels, or fewer different ones, say nothing of the blank."""
+"""Fewer labels, or fewer different ones, say nothing about the blank."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +177,7 @@ class GreedyLabels:
 
 
 def greedy_labels(log_probs: torch.Tensor) -> GreedyLabels:
-    """Return the likeliest class of each frame of (T, C), of equal ones the first."""
+    """Return the likeliest class of each frame of (T, C), the first one on a tie."""
     import numpy as np
 
     classes = log_probs.shape[1]
@@ -187,10 +187,10 @@ def greedy_labels(log_probs: torch.Tensor) -> GreedyLabels:
 
 
 def likelier_blank(labels: GreedyLabels, vocab: tuple[str, ...], blank: int = 0) -> int | None:
-    """Return the class that does what a blank does, where `blank` does not; None if `blank` may be the blank.
+    """Return the class that behaves like a blank if `blank` does not; None if `blank` may be the blank.
 
-    A blank wins many frames, and stands between most labels. A separator or a silence stands between words only, and
-    hardly any letter is every second one of a text (but in "banana").
+    A blank wins many frames, and stands between most labels. A separator or a silence stands only between words, and
+    hardly ever is every second letter of a text the same (as in "banana").
     """
     frames, runs = labels.frames, labels.runs
     index = int(frames.argmax())
@@ -206,10 +206,11 @@ def likelier_blank(labels: GreedyLabels, vocab: tuple[str, ...], blank: int = 0)
 
 
 def blank_of_array(log_probs: torch.Tensor, vocab: tuple[str, ...], name: str) -> int:
-    """Return the blank of an array (T, C) for which none was given: token 0, or of several called so the one that wins.
+    """Return the blank of an array (T, C) for which none was given: token 0, or of several blanks the one that wins.
 
     Raises:
-        WrongArrayError: another class behaves like the blank, or several are named so and none of them does.
+        WrongArrayError: another class behaves like the blank, or several have the name of a blank and none behaves like
+            one.
     """
     labels, called = greedy_labels(log_probs), called_blanks(vocab)
     blank = 0 if len(called) < 2 else _winner(labels, called)
@@ -226,7 +227,7 @@ def blank_of_array(log_probs: torch.Tensor, vocab: tuple[str, ...], name: str) -
 
 
 def warn_of_default_blank(log_probs: torch.Tensor, vocab: tuple[str, ...]) -> None:
-    """Log a warning, once for each vocabulary, where token 0 was taken for the blank and another is likelier to be."""
+    """Log a warning, once for each vocabulary, if token 0 was assumed to be the blank and another is likelier."""
     if (vocab, "blank") in _warned:
         return
     labels, called = greedy_labels(log_probs), called_blanks(vocab)
@@ -250,7 +251,7 @@ def _winner(labels: GreedyLabels, indices: list[int]) -> int | None:
 
 
 def _not_the_blank(labels: GreedyLabels, vocab: tuple[str, ...], blank: int, index: int) -> str:
-    """Return a message: the class `index` is the blank, not `blank`, which was taken as none was given."""
+    """Return a message: the class `index` is the blank, not `blank`, which was assumed because none was given."""
     share, of_blank = (labels.frames[i] / len(labels.best) for i in (index, blank))
     return (
         f"token {blank}, {shown(vocab[blank])}, would be the blank, but wins {of_blank:.0%} of the frames, and token "
@@ -259,24 +260,24 @@ def _not_the_blank(labels: GreedyLabels, vocab: tuple[str, ...], blank: int, ind
 
 
 def _argument(index: int, token: str) -> str:
-    """Return a token as the command line takes it; by its index if it looks like an option."""
+    """Return a token as the command line accepts it; its index if it looks like an option."""
     return shlex.quote(token) if token[:1] != "-" else str(index)
 
 
 # Separators of words and silences: those that are given or called so, and classes that may be one
 
 _OTHER_SEPARATOR = "<space>"
-"""The name of the other separators, later in `SEPARATORS` than that of the one between words."""
+"""The name of all other separators; it comes later in `SEPARATORS` than that of the separator between words."""
 
 
 def with_named_classes(emissions: Emissions, settings: Settings) -> Emissions:
-    """Return emissions whose word separator has the first of the names of one, and whose silences count as the blank.
+    """Return emissions whose word separator has the first name in `SEPARATORS`, and whose silences count as the blank.
 
-    Which tokens they are is in the settings `separator` and `silence`, else in their names. With p(silence) added to
-    p(blank), the loss is that of all label sequences that are the transcript's when silences are taken out.
+    The settings `separator` and `silence` say which tokens they are, otherwise their names. Adding p(silence) to
+    p(blank) makes the loss that of all label sequences that equal the transcript once silences are removed.
 
     Raises:
-        UsageError: a separator or silence that is no token, or is the blank, or both.
+        UsageError: a separator or silence is not a token, is the blank, or both are the same token.
     """
     vocab, blank = emissions.vocab, emissions.blank
     separator, silences = _separator(emissions, settings), _silences(emissions, settings)
@@ -301,7 +302,7 @@ def with_named_classes(emissions: Emissions, settings: Settings) -> Emissions:
 
 
 def _separator(emissions: Emissions, settings: Settings) -> int | None:
-    """Return the class between words that is given, or of several called so the one emitted; None: by its name."""
+    """Return the class between words: the given one, or of several such names the emitted one; None: by its name."""
     vocab, blank = emissions.vocab, emissions.blank
     if settings.separator:
         return resolve_blank(settings.separator, vocab, "separator")
@@ -325,15 +326,15 @@ _LEAST_WORDS, _LONG = 3, 0.15
 _NO_LETTERS = frozenset("_#%+$^~=|\\ ")
 """Characters of tokens that are no letters, phones (X-SAMPA has @ and {) or marks of a text."""
 _WHOLE = 0.5
-"""The transcript has at least this share of the labels that are heard: it is not of a part of the recording."""
+"""The transcript has at least this share of the labels that are heard, so it covers the whole recording."""
 
 
 def warn_of_unused(emissions: Emissions, used: Collection[int], tokens: int, words: int) -> None:
     """Log a warning, once for each vocabulary, for a class that a model often emits and a transcript never uses.
 
     Args:
-        used: the classes of its words, the blank, and those that are no sounds.
-        tokens, words: how many the transcript has.
+        used: the classes of its words, the blank, and the classes that are not sounds.
+        tokens, words: their numbers in the transcript.
     """
     vocab, blank = emissions.vocab, emissions.blank
     if (vocab, "unused") in _warned or words < _LEAST_WORDS:
@@ -360,8 +361,9 @@ def warn_of_unused(emissions: Emissions, used: Collection[int], tokens: int, wor
 def _is_often(labels: GreedyLabels, index: int, token: str, words: int) -> bool:
     """Return whether a class that no word has wins as often as a separator or a silence does.
 
-    By their names these can be rare. Of phones, one that a transcript's dialect lacks may be heard in each word of a
-    short text, in half of the words of a long one (Persian, universal model), and in 12 % of the frames.
+    A class with the name of a separator or a silence may be rare. A phone that the transcript's dialect lacks may be
+    heard in each word of a short text, in half of the words of a long one (Persian, universal model), and in 12 % of
+    the frames.
     """
     runs = int(labels.runs[index])
     bracketed = (token[0] + token[-1]) in ("<>", "[]") and "unk" not in token.casefold()
@@ -375,19 +377,19 @@ def _is_often(labels: GreedyLabels, index: int, token: str, words: int) -> bool:
 
 
 _FASTEST, _SLOWEST = 10.0, 0.5
-"""Words a second; speech has two to five, and of a fast speaker of Japanese each kana is half a word here."""
+"""Words per second; speech has two to five. For Japanese, each kana counts as half a word, even of a fast speaker."""
 _SLOW_WORD_S = 1.5
-"""A word whose labels follow each other so slowly is not long by pauses."""
+"""If the labels inside words are this far apart, pauses do not explain it."""
 _FEW_WORDS = 5
 
 
 def warn_of_frame_shift(emissions: Emissions, spoken: Sequence[str], tokens: int, speech_s: float) -> None:
-    """Log a warning, once for each frame shift, where it makes speech faster or slower than anybody speaks.
+    """Log a warning, once for each frame shift, if it makes speech faster or slower than anybody speaks.
 
     Args:
         spoken: the words that are in the recording; a word of one letter that is not ASCII (漢, か) counts half.
-        tokens: how many they have; if the words are the tokens (phones, syllables), each counts a third.
-        speech_s: seconds from the first to the last of them.
+        tokens: their number of tokens; if each word is a token (a phone or a syllable), it counts as a third.
+        speech_s: seconds from the first to the last of these words.
     """
     shift_s = emissions.frame_shift_s
     key = (f"{shift_s:g}",), "frame shift"
@@ -404,7 +406,7 @@ def warn_of_frame_shift(emissions: Emissions, spoken: Sequence[str], tokens: int
             return  # there are pauses between words, and the words are no longer than usual
     _warned.add(key)
     logger.warning(
-        "%s: speech of %.3g words a second, by a frame shift of %g s; people say two to five: is the frame shift right "
+        "%s: this is %.3g words a second with a frame shift of %g s; people say two to five: is the frame shift right "
         "(--frame-shift SECONDS)?",
         emissions.name or "log-probs",
         rate,

@@ -30,9 +30,9 @@ MOST_SPREAD, MOST_COST, MOST_GAP_S = 1000.0, 100.0, 10.0
 WEIGHTS = 5
 """Number of weights of a logistic regression: one for each of `ctc_align.alignment.confidence.FEATURES`."""
 SHRINKAGE = 5
-"""Edges with the usual error of their position that are added to the measured ones to estimate an offset …"""
+"""To estimate an offset, this many edges with the usual error of their position are added to the measured ones …"""
 WIDER_SHRINKAGE = 20.0
-"""… and those added with the error of edges of the same kinds inside words, where all sounds are labelled."""
+"""… and this many with the error of edges of the same kinds inside words, if all sounds are labelled."""
 
 
 def kind_of(label: str, *, ipa: bool = False) -> str:
@@ -40,7 +40,7 @@ def kind_of(label: str, *, ipa: bool = False) -> str:
 
     Args:
         label: one of the 39 phones of English, or any other token.
-        ipa: the vocabulary is that of `ctc_align.text.phone_sets`, in which "b" is a phone and no letter.
+        ipa: the vocabulary is that of `ctc_align.text.phone_sets`, in which "b" is a phone and not a letter.
 
     >>> kind_of("AH0"), kind_of("b"), kind_of("b", ipa=True)
     ('vowel', 'sound', 'stop')
@@ -50,7 +50,7 @@ def kind_of(label: str, *, ipa: bool = False) -> str:
 
 @lru_cache(maxsize=2**12)
 def kind_of_symbol(label: str) -> str:
-    """Return the broad class of a token of IPA: that of its vowel if it has one, else of its first sound.
+    """Return the broad class of an IPA token: the class of its vowel if it has one, otherwise of its first sound.
 
     >>> kind_of_symbol("tʰ"), kind_of_symbol("aʊ"), kind_of_symbol("ɫ"), kind_of_symbol("<wb>")
     ('stop', 'vowel', 'liquid', 'sound')
@@ -65,7 +65,7 @@ def _has_symbols(vocab: tuple[str, ...]) -> bool:
 
 
 _SET_APART = {"is_setting": False}
-"""Fields that are not lines of `calibration.toml`: its table of offsets, and what is known of the model at hand."""
+"""Fields that are not lines of `calibration.toml`: its table of offsets, and properties of the present model."""
 
 
 @dataclass(frozen=True)
@@ -77,15 +77,15 @@ class Calibration:
         source: a description of the labels, for people.
         scale: factor of the states' scores before edges are summed over all segmentations.
         spread: factor of the edges' standard deviations.
-        blank_cost: nats that a frame of blank costs where edges come from CTC's output: the prior of blank is far
-            beyond that of any sound (Huang et al. 2024, arXiv 2406.02560).
+        blank_cost: cost in nats of a blank frame, if edges come from CTC's output: the prior of blank is far above that
+            of any sound (Huang et al. 2024, arXiv 2406.02560).
         spike_gap_s: the shortest pause between two of CTC's spikes; the edge of both sounds is in the middle of a
             shorter gap.
         word_confidence, token_confidence: weights of logistic regressions for "both edges are right"; see
             `ctc_align.alignment.confidence`.
         word_presence: likewise for "this word, and no other, is spoken here".
-        offsets_ms: what is added to an edge between two kinds of sounds, by (before, after).
-        frame_shift_s: of the frames that `offset_frames` counts.
+        offsets_ms: milliseconds that are added to an edge between two kinds of sounds, by (before, after).
+        frame_shift_s: that of the frames in which `offset_frames` counts.
         ipa: the model's tokens are symbols of IPA.
     """
 
@@ -108,7 +108,7 @@ class Calibration:
         return bool(self.offsets_ms or self.blank_cost or self.spike_gap_s)
 
     def at(self, frame_shift_s: float, vocab: Sequence[str] = ()) -> Calibration:
-        """Return the same for frames of `frame_shift_s` seconds and the tokens of `vocab`."""
+        """Return the same calibration for frames of `frame_shift_s` seconds and the tokens of `vocab`."""
         return replace(self, frame_shift_s=frame_shift_s, ipa=_has_symbols(tuple(vocab)))
 
     def kinds(self, labels: Sequence[str]) -> list[str]:
@@ -116,9 +116,10 @@ class Calibration:
         return [kind_of_symbol(label) if self.ipa else kind_of(label) for label in labels]
 
     def offset_frames(self, before: str, after: str) -> float:
-        """Return the offset of an edge in frames; 0 for a pair without one.
+        """Return the offset of an edge in frames; 0 for a pair without an offset.
 
-        Files of version 0.4.0 know only sounds and silence where a vocabulary has symbols of IPA beside the package's.
+        Files of version 0.4.0 distinguish only sounds and silence if a vocabulary has IPA symbols that the package's
+        lacks.
 
         >>> Calibration(offsets_ms={("stop", "vowel"): -5.0}).offset_frames("stop", "vowel")
         -0.5
@@ -133,15 +134,15 @@ class Calibration:
 def fit_offsets(
     errors_ms: Iterable[tuple[tuple[str, str], float]], wider: Mapping[tuple[str, str], float] | None = None
 ) -> dict[tuple[str, str], float]:
-    """Return minus the median error of the edges between each two kinds of sounds.
+    """Return minus the median error of the edges between each pair of kinds of sounds.
 
-    Medians of few edges are shrunk towards the median of all edges in the same position (after a pause, before one,
-    between sounds), and that towards 0.
+    A median of few edges is shrunk towards the median of all edges in the same position (after a pause, before one,
+    between sounds), which is shrunk towards 0.
 
     Args:
-        errors_ms: for each edge the kinds before and after it, and its error (ours minus the hand label's).
-        wider: offsets from more edges, such as those of all sounds where `errors_ms` are of words: medians are shrunk
-            towards these instead, and pairs that are only there are taken over.
+        errors_ms: for each edge the kinds before and after it, and its error (our time minus that of the hand label).
+        wider: offsets from more edges, such as those of all sounds if `errors_ms` are of words: medians are shrunk
+            towards these instead, and pairs that only `wider` has are copied.
 
     >>> fit_offsets([(("stop", "vowel"), 8.0)] * 5)
     {('stop', 'vowel'): -6.0}
@@ -170,7 +171,7 @@ def _position(pair: tuple[str, str]) -> tuple[bool, bool]:
 
 
 def _shrunk(errors_ms: list[float], usual_ms: float, shrinkage: float) -> float:
-    """Return the mean of the median error and the usual one, the latter counted `shrinkage` times.
+    """Return the mean of the median error and the usual error, with the latter counted `shrinkage` times.
 
     It is (n · median + s · usual) / (n + s): few errors hardly move an edge, many move it by their median.
     """
@@ -209,9 +210,9 @@ def probability(features: np.ndarray, weights: Sequence[float]) -> np.ndarray:
 
 
 def folder_of(model: str) -> Path | None:
-    """Return the folder on disk that `--model` names, with or without a prefix; None without a folder.
+    """Return the folder on disk that `--model` names, with or without a prefix; None if it names no folder.
 
-    The models inside the package have none: what is in their folders is loaded with them.
+    Models inside the package return None, because their folders are loaded with them.
 
     >>> folder_of("hf:org/name") is None
     True
@@ -225,18 +226,18 @@ def folder_of(model: str) -> Path | None:
 
 
 def calibration_of(model: str) -> Calibration | None:
-    """Return the calibration beside the model that `--model` names, None without one."""
+    """Return the calibration beside the model that `--model` names, None if there is none."""
     folder = folder_of(model)
     return None if folder is None else calibration_in(folder)
 
 
 def calibration_in(folder: Path) -> Calibration | None:
-    """Return the calibration in a model's folder, None without one."""
+    """Return the calibration in a model's folder, None if there is none."""
     return read_calibration(folder / FILE) if (folder / FILE).is_file() else None
 
 
 def file_in(path: Path) -> Path:
-    """Return the file of a calibration, whose path is its own or that of its folder."""
+    """Return the file of a calibration, given the path of the file or of its folder."""
     return path / FILE if path.is_dir() else path
 
 
@@ -244,7 +245,7 @@ def read_calibration(path: Path) -> Calibration:
     """Read a calibration.
 
     Raises:
-        ConfigError: not a calibration; all faults at once.
+        ConfigError: the file is not a calibration; the message lists all faults.
     """
     table = read_toml(path)
     faults: list[str] = []

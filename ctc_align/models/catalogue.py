@@ -1,6 +1,4 @@
-"""Models by name: those available, with their extra, size and licence; the settings in a trained model's folder; and
-the languages of the model `universal`.
-"""
+"""Models by name: the available ones, the settings in a trained model's folder, and the languages of `universal`."""
 
 from __future__ import annotations
 
@@ -16,12 +14,12 @@ from ctc_align.models.acoustic_model import HF, ONNX, TORCHAUDIO, family_of
 from ctc_align.text.phone_sets import is_ipa
 
 LEXICON = "lexicon.txt"
-"""The pronunciations that a model of phones was trained with, in its folder."""
+"""The file in a model's folder with the pronunciations that a model of phones was trained with."""
 INSIDE = "inside the package"
 LANGUAGES = "languages.tsv"
-"""The languages of `universal`, in its folder, which its training and its figures come from."""
+"""The file in the folder of `universal` with its languages, their training data and their figures."""
 LANGUAGE_COLUMNS = ("language", "script", "hours")
-"""A code, a script, and hours of speech in the training. All other columns are figures, each named by its column."""
+"""A code, a script, and hours of speech in the training. All other columns are figures, named by the header."""
 _BASE_MB, _LARGE_MB, _XLARGE_MB = 378, 1262, 3850
 _MIT, _NC = "MIT", "CC-BY-NC 4.0"
 
@@ -100,7 +98,7 @@ _BUNDLES = (
 
 @dataclass(frozen=True)
 class FolderSettings:
-    """The language of a trained model's transcripts ("" if unknown), and the path of its lexicon (None without one).
+    """The language of a trained model's transcripts ("" if unknown), and the path of its lexicon (None if it has none).
 
     `ipa`: its tokens are `IPA_PHONES`, for words of any language; the language is unknown ("und") then.
     """
@@ -113,7 +111,7 @@ class FolderSettings:
 def folder_settings(model: str | None) -> FolderSettings:
     """Return the settings in the folder that `ctc-align train` wrote; empty for any other model.
 
-    `load_model` reports faults of the folder. A lexicon beside a model of letters does not count.
+    `load_model` reports faults of the folder. A lexicon beside a model of letters is ignored.
 
     >>> folder_settings("english"), folder_settings(None) == folder_settings("hf:org/name")
     (FolderSettings(language='', lexicon=None, ipa=False), True)
@@ -133,7 +131,7 @@ def folder_settings(model: str | None) -> FolderSettings:
 
 
 def speaks_any(model: str | None) -> bool:
-    """Return whether a model has the phones of all languages and is not trained for one of them.
+    """Return whether a model has the phones of all languages and was not trained for a single one.
 
     >>> speaks_any("universal"), speaks_any("english"), speaks_any(None)
     (True, False, False)
@@ -143,7 +141,7 @@ def speaks_any(model: str | None) -> bool:
 
 
 def language_of(model: str | None) -> str:
-    """Return the code of the only language of a model; "" if it has several, or none is known.
+    """Return the code of the only language of a model; "" if it has several, or if its language is unknown.
 
     >>> language_of("english"), language_of("torchaudio:VOXPOPULI_ASR_BASE_10K_DE"), language_of("hf:org/name")
     ('en', 'de', '')
@@ -164,12 +162,12 @@ def _bundle(name: str, about: str, megabytes: int, licence: str) -> CatalogueEnt
 
 
 def model_languages() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Return the names of the figures, and a row of texts for each language of `universal`, by their names.
+    """Return the names of the figures, and a row of strings for each language of `universal`, sorted by name.
 
     A row is the language's name, code and script, whether numbers are read, the hours in the training, and the figures.
 
     Raises:
-        UsageError: the model has no table, or one that lacks a column.
+        UsageError: the model has no such table, or the table lacks a column.
     """
     path = embedded_folder(UNIVERSAL) / LANGUAGES
     try:

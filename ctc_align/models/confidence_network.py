@@ -28,12 +28,12 @@ LARGEST = 8.0
 
 @dataclass(frozen=True)
 class FitLimits:
-    """Which loss and which share of words make a transcript fit well: see `ctc_align.alignment.fit`.
+    """The losses and shares of words from which a transcript fits well: see `ctc_align.alignment.fit`.
 
     Attributes:
         good_loss, doubtful_loss: the highest loss per token of a transcript whose fit is good, or doubtful.
-        good_share, doubtful_share: the least share of words that are likely where they were put, of either.
-        none_share: less than this, with a loss beyond `good_loss`, is no fit at all.
+        good_share, doubtful_share: the least share of words that are probably at their positions, for either fit.
+        none_share: with a smaller share, and a loss beyond `good_loss`, the transcript does not fit at all.
     """
 
     good_loss: float
@@ -67,22 +67,22 @@ class ConfidenceNetwork(nn.Module):
         return self.output(torch.relu(self.hidden(torch.relu(hidden))))[:, 0]
 
     def inputs(self, features: np.ndarray) -> torch.Tensor:
-        """Return (2 F, W): features (W, F) normalised, and their means over all words, which are the same for each."""
+        """Return (2 F, W): the features (W, F), normalised, and their means over all words, repeated for each word."""
         normal = ((torch.from_numpy(features) - self.mean) / self.deviation).clamp(-LARGEST, LARGEST)
         return torch.cat((normal, normal.mean(0, keepdim=True).expand_as(normal)), 1).T
 
     @torch.no_grad()
     def chances(self, features: np.ndarray) -> np.ndarray:
-        """Return the chance (W,) float64 of each word to be where it was put, of features (W, F) float32, W > 0."""
+        """Return the chance (W,) float64 that each word is at its position, from features (W, F) float32, W > 0."""
         logits = self(self.inputs(features)[None], torch.ones(1, 1, len(features)))
         return torch.sigmoid(logits.double())[0].numpy()
 
 
 def load_confidence_network(folder: Path) -> ConfidenceNetwork | None:
-    """Return the network in a model's folder, None without one.
+    """Return the network in a model's folder, None if there is none.
 
     Raises:
-        ConfigError: the file is not one that training wrote.
+        ConfigError: the file was not written by training.
     """
     return read_network(folder / FILE, "a confidence network", FORMAT, _built)
 

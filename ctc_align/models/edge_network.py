@@ -57,7 +57,7 @@ def fine_frame_count(audio: Audio) -> int:
 def fine_features(audio: Audio, first: int, last: int) -> torch.Tensor:
     """Return the features of frames [first, last) of a recording: (last - first, MELS) float32, on the CPU.
 
-    Frames before its beginning and after its end are silent. A frame is the same, whatever others are asked for.
+    Frames before its beginning and after its end are silent. A frame does not depend on which others are requested.
 
     Args:
         audio: mono; its samples may lie on disk.
@@ -133,7 +133,8 @@ CHANNELS = FINE_MELS + MODEL_CHANNELS
 INSIDE, WORD_END, WORD_START = ROLES = range(3)
 """An edge that two sounds share; the end of a word and the start of the next one, which need not be the same."""
 BLOCK = 32
-"""Windows that go through together; the rest is filled up, since results round differently in other sizes."""
+"""Windows that are computed together; the last batch is filled up, because results round differently for other
+sizes."""
 WIDEST = 2**12
 MOST_LABELS = 2**16
 MOST_MEMBERS = 16
@@ -144,10 +145,10 @@ class EdgeNetworkShape:
     """The sizes of a network.
 
     Attributes:
-        labels: the tokens that it knows.
-        width: its channels.
+        labels: the tokens that the network knows.
+        width: the number of channels.
         embedding: the size of the embeddings of sounds, kinds and roles.
-        members: networks whose chances are averaged.
+        members: the number of networks whose probabilities are averaged.
     """
 
     labels: tuple[str, ...]
@@ -158,11 +159,11 @@ class EdgeNetworkShape:
 
 @dataclass(frozen=True, eq=False)
 class EdgeWindows:
-    """Windows around edges, and what is on either side of them.
+    """Windows around edges, and the sounds on either side.
 
     Attributes:
-        values: (E, CHANNELS, W) float32, W the fine frames of a window: `WINDOW`, or more where the windows will be
-            shifted in training.
+        values: (E, CHANNELS, W) float32, W fine frames per window: `WINDOW`, or more if training will shift the
+            windows.
         left, right: (E,) int64, the sounds before and after, as `EdgeNetwork.index_of` counts them.
         role: (E,) int64, one of `ROLES`.
     """
@@ -189,7 +190,7 @@ class EdgeWindows:
 
     @staticmethod
     def joined(parts: Sequence[EdgeWindows]) -> EdgeWindows:
-        """Return all windows of several in a row."""
+        """Return the concatenation of several batches of windows."""
         return EdgeWindows(*(torch.cat(columns) for columns in zip(*(part._columns for part in parts))))
 
 
@@ -205,7 +206,7 @@ class EdgeNetwork(nn.Module):
         super().__init__()
         self.shape = shape
         self.spread = 1.0
-        """Factor of standard deviations, so that 68 of 100 edges lie within theirs."""
+        """Factor of standard deviations, so that 68 of 100 edges lie within one of them."""
         self._index = {label: index for index, label in enumerate(shape.labels)}
         width, size = shape.width, shape.embedding
         ipa = is_ipa(shape.labels)
@@ -246,12 +247,12 @@ class EdgeNetwork(nn.Module):
         return len(self.shape.labels)
 
     def index_of(self, label: str) -> int:
-        """Return the index of a sound by its token; that of its kind for a token that the network does not know."""
+        """Return the index of a sound's token; if the network does not know the token, the index of its kind."""
         known = self._index.get(label)
         return self.index_of_kind(kind_of(label)) if known is None else known
 
     def index_of_kind(self, kind: str) -> int:
-        """Return the index of a sound whose kind alone is known."""
+        """Return the index of a sound of which only the kind is known."""
         return self.silence + 1 + KINDS.index(kind)
 
     def hidden(self, index: torch.Tensor, sounds: torch.Tensor, kinds: torch.Tensor) -> torch.Tensor:
@@ -259,7 +260,7 @@ class EdgeNetwork(nn.Module):
 
         Args:
             index: (E,) of the sounds.
-            sounds, kinds: (E,) bool, where the sound is hidden, and where its kind is too.
+            sounds, kinds: (E,) bool, where the sound is hidden, and where its kind is hidden, too.
         """
         silent = index == self.silence
         hidden = torch.where(sounds, self.silence + 1 + self.kind_of_sound[index], index)
@@ -295,7 +296,7 @@ class EdgeNetwork(nn.Module):
 
         Args:
             windows: around the edges.
-            dropout: what is done to each layer's output (E, width, time), in training.
+            dropout: applied to each layer's output (E, width, time), in training.
         """
         around = self._around(windows.left, windows.right, windows.role)
         hidden = windows.values.transpose(1, 2).contiguous()
@@ -310,7 +311,7 @@ class EdgeNetwork(nn.Module):
         return found[:, :, 0] + self.habit(around)
 
     def _around(self, left: torch.Tensor, right: torch.Tensor, role: torch.Tensor) -> torch.Tensor:
-        """Return what is known about the edges without their windows (E, 5 * embedding + 1)."""
+        """Return the features of the edges that do not depend on their windows (E, 5 * embedding + 1)."""
         sounds = []
         for index in (left, right):
             named = (index <= self.silence).to(self.sound.weight.dtype)
@@ -321,7 +322,7 @@ class EdgeNetwork(nn.Module):
 
     @torch.no_grad()
     def chances(self, windows: EdgeWindows) -> torch.Tensor:
-        """Return the chance (E, POSITIONS) of each position; a window's bits do not depend on the windows beside it."""
+        """Return the chance (E, POSITIONS) of each position; a window's bits do not depend on the other windows."""
         found = []
         for first in range(0, len(windows), BLOCK):
             some = windows.part(slice(first, first + BLOCK))
@@ -337,8 +338,8 @@ class EdgeNetwork(nn.Module):
 def _convolved(layer: nn.Module, hidden: torch.Tensor) -> torch.Tensor:
     """Return a layer's convolution of values (E, time, channels): a product of matrices for every tap of its kernel.
 
-    Each window has its products, all of one size, so that its bits do not depend on the windows beside it. For rows as
-    short as these the products take less time than a convolution.
+    Each window has products of the same size, so that its bits do not depend on the other windows. For rows as short as
+    these, the products are faster than a convolution.
     """
     assert isinstance(layer, nn.Conv1d)
     assert layer.bias is not None
@@ -352,16 +353,16 @@ def _convolved(layer: nn.Module, hidden: torch.Tensor) -> torch.Tensor:
 
 
 def load_edge_network(folder: Path) -> EdgeNetwork | None:
-    """Return the network in a folder, None without one.
+    """Return the network in a folder, None if there is none.
 
     Raises:
-        ConfigError: the file is not one that training wrote.
+        ConfigError: the file was not written by training.
     """
     return read_network(folder / FILE, "a network of edges", FORMAT, _built)
 
 
 def edge_network_of(model: str) -> EdgeNetwork | None:
-    """Return the network beside the model that `--model` names, None without one. Raises as `load_edge_network`."""
+    """Return the network beside the model that `--model` names, None if it has none; raise as `load_edge_network`."""
     folder = folder_of(model)
     return None if folder is None else load_edge_network(folder)
 
@@ -380,7 +381,7 @@ def _checked_shape(about: Mapping[str, object], weights: Mapping[str, torch.Tens
     """Return the shape, checked against the weights before any memory is taken for a network of its sizes.
 
     Raises:
-        KeyError, TypeError, ValueError: it is missing, or does not fit the weights.
+        KeyError, TypeError, ValueError: the shape is missing, or does not fit the weights.
     """
     labels = about["labels"]
     if not isinstance(labels, list) or not all(isinstance(label, str) and label for label in labels):

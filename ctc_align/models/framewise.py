@@ -5,11 +5,12 @@ default) and calls the network (`_logits`). `FrameGrid` says where the network's
 and chunks out of its results.
 
 A long recording goes through in chunks with `context` more frames on both sides, whose outputs are dropped; the rest is
-joined on the frame grid. The result equals that of one pass where a network sees no further than its context;
-attention over the whole utterance sees less than in one pass, an effect that fades with the context.
+joined on the frame grid. The result equals that of one pass if the network sees no further than its context; attention
+over the whole utterance sees less than in one pass, an effect that fades as the context grows.
 
-Some networks take only short sound, such as 30 s: for more they return the frames of 30 s, or fail. Each pass is
-compared with its sound. After the first that is short, trials find the limit, and chunks keep within it.
+Some networks take only short input, such as 30 s: for longer input they return only the frames of 30 s, or fail. The
+number of frames of each pass is checked. After the first pass with too few frames, trials find the limit, and chunks
+keep within it.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ Result = TypeVar("Result")
 class Convolution:
     """One layer: an output for `kernel` inputs, every `stride` inputs, with `padding` zeros on either side.
 
-    `end_padding` is the number of zeros behind the inputs if it differs; below 0, the last inputs are left out.
+    `end_padding` is the number of zeros after the inputs if it differs; below 0, the last inputs are left out.
     """
 
     kernel: int
@@ -53,7 +54,7 @@ class Convolution:
     end_padding: int | None = None
 
     def outputs(self, inputs: int) -> int:
-        """Return the number of outputs of `inputs` inputs; the last inputs may be too few for one more."""
+        """Return the number of outputs for `inputs` inputs; the last inputs may be too few for one more."""
         behind = self.padding if self.end_padding is None else self.end_padding
         return max(0, (inputs + self.padding + behind - self.kernel) // self.stride + 1)
 
@@ -121,7 +122,7 @@ class FrameGrid:
     def inputs(self, first: int, last: int) -> tuple[int, int]:
         """Return first and last (exclusive) input of frames [first, last); the last may be beyond the row.
 
-        Frame 0 of a row that is cut at `first` times the stride is frame `first` of the whole row.
+        If a row is cut at `first` times the stride, its frame 0 is frame `first` of the whole row.
         """
         return first * self.stride, (last - 1) * self.stride + self.start + self.field
 
@@ -154,7 +155,8 @@ def by_length(lengths: Sequence[int], *, pads: bool, most: int | None = None) ->
     Args:
         lengths: of the utterances.
         pads: utterances of different lengths may share a pass; otherwise only those of one length.
-        most: the most that a pass may hold, padding included; a longer utterance goes alone. None for no limit.
+        most: the most that a pass may hold, padding included; a longer utterance gets a pass of its own. None for no
+            limit.
 
     >>> by_length([5, 7, 5], pads=True), by_length([5, 7, 5], pads=False), by_length([5, 7, 5], pads=True, most=14)
     ([[1, 0, 2]], [[1], [0, 2]], [[1, 0], [2]])
@@ -191,7 +193,7 @@ class Guard:
 
     @contextmanager
     def padded(self, levels: Sequence[Sequence[int]]) -> Iterator[None]:
-        """Within the block, rows of a batch end where `levels` says: for each utterance its length at every layer.
+        """Within the block, rows of a batch end as `levels` says: the length of each utterance at every layer.
 
         A tensor's layer is recognised by its length, which is that of the longest utterance there.
         """
@@ -281,7 +283,7 @@ ACCELERATED = 8
 BLOCK = 2**17
 """Statistics are gathered from this many samples at once."""
 LEAST_LIMIT_S, USUAL_LIMIT_S = 1.0, 30.0
-"""A network that fails on a second of sound fails for another reason; 30 s is what Whisper takes."""
+"""A network that fails on a second of sound fails for a different reason; 30 s is the limit of Whisper."""
 
 
 class PassError(EmissionsError):
@@ -296,7 +298,7 @@ class PassError(EmissionsError):
 class Signal:
     """A network's inputs of one utterance: `rows` (N,) or (N, D) float32, normalised when they are taken.
 
-    `mean` and `deviation` are of the whole utterance, so a chunk is normalised as the utterance is.
+    `mean` and `deviation` are those of the whole utterance, so a chunk is normalised like the utterance.
     """
 
     rows: np.ndarray
@@ -359,10 +361,10 @@ class NetworkFacts:
     """Properties of a network, found by its family.
 
     `grid` leads from samples to frames; its first `front` layers make the inputs (features), the rest is the network.
-    With `pads`, utterances of different lengths may share a pass; otherwise only those of as many frames.
-    `stem` is the convolution before the `norms` over time, if there are any. Samples are standardised over the
-    utterance where there is a `norm_epsilon`, which is added to their variance. With `overlong`, the network pads what
-    it takes (to 30 s, say), and its output is cut to the sound.
+    With `pads`, utterances of different lengths may share a pass; otherwise only those with the same number of frames.
+    `stem` is the convolution before the `norms` over time, if there are any. If there is a `norm_epsilon`, samples are
+    standardised over the utterance, and it is added to their variance. With `overlong`, the network pads its input (to
+    30 s, say), and its output is cut to the length of the sound.
     """
 
     name: str
@@ -407,7 +409,7 @@ class FrameModel(AcousticModel):
         self._inner = facts.grid.after(facts.front)
         self._guard = Guard(network, facts.norms)
         self._limit: int | None = None
-        """Most frames that the network takes in one pass; None until a pass was short."""
+        """The most frames that the network takes in one pass; None until a pass had too few."""
 
     def _signal(self, audio: Audio) -> Signal:
         """Return the network's inputs of an utterance: its samples."""
@@ -426,7 +428,7 @@ class FrameModel(AcousticModel):
         """Return log-probs (T, C) float32 on the model's device; see `AcousticModel`.
 
         Raises:
-            AudioError: another rate, or too short for one frame.
+            AudioError: the audio has a different rate, or is too short for one frame.
             EmissionsError: the network's arithmetic overflowed, the network fails, or its frames do not cover the
                 sound.
         """
@@ -438,7 +440,7 @@ class FrameModel(AcousticModel):
 
     @torch.no_grad()
     def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
-        """Return the emissions of each audio, as `emissions` does to 1e-4; an audio longer than a chunk goes alone.
+        """Return the emissions of each audio, as `emissions` does to within 1e-4; one longer than a chunk goes alone.
 
         Raises as `emissions`.
         """
@@ -447,7 +449,7 @@ class FrameModel(AcousticModel):
         return [self._emissions(audio, log_probs[index]) for index, audio in enumerate(audios)]
 
     def _in_batches(self, signals: Sequence[Signal]) -> dict[int, torch.Tensor]:
-        """Return log-probs (T, C) of utterances by their index; those that fit into a chunk share passes."""
+        """Return log-probs (T, C) by the index of the utterance; utterances that fit into a chunk share passes."""
         frames = [self._inner.frames(len(signal)) for signal in signals]
         log_probs: dict[int, torch.Tensor] = {}
         most = min(self.chunk_frames, self._limit or self.chunk_frames)
@@ -461,7 +463,7 @@ class FrameModel(AcousticModel):
         return log_probs
 
     def _within_limit(self, signals: Sequence[Signal], run: Callable[[], Result]) -> Result:
-        """Return what `run` returns; if a pass of it is short, find the network's limit and run again."""
+        """Return the result of `run`; if a pass has too few frames, find the network's limit and run again."""
         try:
             return run()
         except PassError as error:
@@ -482,9 +484,9 @@ class FrameModel(AcousticModel):
         return run()
 
     def _found_limit(self, signal: Signal, error: PassError) -> int:
-        """Return the most frames that pass, found between a second and the frames of `error` by bisection.
+        """Return the most frames that the network takes, found by bisection between a second and the frames of `error`.
 
-        It is exact, so that chunks do not depend on the recording that was short first.
+        It is exact, so chunks do not depend on which recording exceeded the limit first.
         """
         together = self.grid.together  # all counts are of groups of frames that the network takes as one
         below = max(1, units.seconds_to_frames(LEAST_LIMIT_S, self.frame_shift_s) // together)
@@ -512,18 +514,18 @@ class FrameModel(AcousticModel):
 
     @property
     def _overhang(self) -> int:
-        """Frames that the inputs of a chunk hold beyond its end, where layers are padded."""
+        """Extra frames in the inputs of a chunk beyond its end, if layers are padded."""
         return self._inner.frames(self._inner.inputs(0, self.chunk_frames)[1]) - self.chunk_frames
 
     def _chunk_within(self, limit: int) -> tuple[int, int]:
-        """Return frames of a chunk, and of its context on either side, whose pass keeps within `limit` frames."""
+        """Return the frames of a chunk, and of its context on either side, that keep a pass within `limit` frames."""
         together = self.grid.together
         most = (limit - self._overhang) // together
         context = min(-(-self.context_frames // together), most // 4)
         return max(1, most - 2 * context) * together, context * together
 
     def _plan(self, frames: int) -> list[tuple[int, int, int, int]]:
-        """Return the chunks of an utterance (`plan_chunks`), as the settings ask for unless one exceeds the limit."""
+        """Return the chunks of an utterance (`plan_chunks`), by the settings unless a chunk would exceed the limit."""
         chunks = plan_chunks(frames, self.chunk_frames, self.context_frames, self.grid.together)
         widest = max(end - begin for begin, _, _, end in chunks) + (self._overhang if len(chunks) > 1 else 0)
         if self._limit is None or widest <= self._limit:
@@ -602,7 +604,7 @@ class FrameModel(AcousticModel):
         return outputs[:, :frames]
 
     def _log_probs(self, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
-        """Return log-probs (B, T, C) float32 on the model's device, of as many frames as the network returns.
+        """Return log-probs (B, T, C) float32 on the model's device, with as many frames as the network returns.
 
         Raises:
             PassError: the network fails.
@@ -649,12 +651,12 @@ def time_norm(layer: Any) -> tuple[tuple[tuple[nn.Module, str], ...], nn.Module 
 
 
 def precision_of(settings: Settings, device: torch.device) -> torch.dtype:
-    """Return the precision that `settings` ask for; "auto" is float16 on CUDA and float32 elsewhere."""
+    """Return the precision of `settings`; "auto" is float16 on CUDA and float32 elsewhere."""
     return PRECISIONS.get(settings.precision, torch.float16 if device.type == "cuda" else torch.float32)
 
 
 def _blocks(signal: Signal, grid: FrameGrid) -> Iterator[torch.Tensor]:
-    """Yield cuts (1, n) of a signal, each with whole outputs of `grid` that no other has."""
+    """Yield cuts (1, n) of a signal; each gives complete outputs of `grid` that no other cut gives."""
     outputs, each = grid.frames(len(signal)), BLOCK // grid.stride
     for first in range(0, outputs, each):
         yield signal.take(*grid.inputs(first, min(outputs, first + each)))[None]

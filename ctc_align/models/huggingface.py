@@ -41,11 +41,11 @@ WAVEFORM = (
 )
 FEATURES = ("wav2vec2-bert",)
 SQUEEZED = ("sew", "sew-d")
-"""They pool pairs of frames, and a last odd one alone: padding would change it."""
+"""These networks pool pairs of frames, and a last odd frame alone, which padding would change."""
 
 _NORM_EPSILON = 1e-7
 _FBANK = Convolution(400, 160)
-"""Samples to one frame of the filter bank of Wav2Vec2-BERT."""
+"""Samples per frame of the filter bank of Wav2Vec2-BERT."""
 _BLOCK_FRAMES = 6000
 """Frames of the filter bank computed at once."""
 
@@ -56,7 +56,7 @@ def load(name: str, device: str | torch.device, settings: Settings, *, folder: b
     """Load the model `name`: hf:ORG/NAME, hf:./FOLDER, or with `folder` the path of a folder.
 
     Raises:
-        UsageError: `transformers` is missing, no such model, one without a CTC head, damaged files.
+        UsageError: `transformers` is missing, there is no such model, it has no CTC head, or its files are damaged.
     """
     device = resolve_device(device)
     try:
@@ -169,7 +169,7 @@ _READ_ERRORS = (OSError, ValueError, KeyError, TypeError)
 def _read(
     kind: str, folder: Path, name: str, fault: str, errors: tuple[type[Exception], ...] = _READ_ERRORS, **options: Any
 ) -> Any:
-    """Return what a class of transformers reads from a folder; raise UsageError with the `fault` for its `errors`."""
+    """Load an object of transformers from a folder; turn `errors` into a UsageError that names the `fault`."""
     import transformers
 
     try:
@@ -246,7 +246,7 @@ DESCRIPTIONS = ("*.json", "*.txt", "*.model")
 """Small files: configuration, tokenizer, feature extractor."""
 SAFE_WEIGHTS = ("model.safetensors", "model-*-of-*.safetensors")
 PICKLED_WEIGHTS = ("pytorch_model.bin", "pytorch_model-*-of-*.bin")
-"""Pickles of tensors; anything else in them is refused when they are read."""
+"""Pickles of tensors; reading them refuses anything else."""
 _PATH_PREFIXES = (".", "/", "~")
 
 
@@ -275,7 +275,8 @@ class HubSource:
         """Return the folder with `config.json` and the other small files; those of a repository are downloaded.
 
         Raises:
-            UsageError: no such folder, repository or revision, no access to it, no network, no room.
+            UsageError: the folder, repository or revision does not exist or cannot be accessed, or there is no network
+                or no disk space.
         """
         if self.folder:
             return self._local()
@@ -288,7 +289,7 @@ class HubSource:
         """Return the folder with the weights too, safetensors if there are any, and with `further` files (patterns).
 
         Raises:
-            UsageError: as `description`, or no weights.
+            UsageError: as for `description`, or there are no weights.
         """
         if self.folder:
             folder = self._local()
@@ -318,7 +319,7 @@ class HubSource:
         return folder
 
     def _snapshot(self, patterns: tuple[str, ...]) -> Path:
-        """Return the folder of a repository with the files of `patterns`; what is not in the cache is downloaded."""
+        """Return the folder of a repository with the files of `patterns`; download files that are not in the cache."""
         from huggingface_hub import errors, snapshot_download
 
         revision, cache_dir, repository = self.settings.revision or None, self.settings.cache_dir, self.target
@@ -376,7 +377,7 @@ _THREE = (
     "za zha,zh cmn zho,zu zul"
 )
 THREE_LETTERS = {codes.split()[0]: tuple(codes.split()[1:]) for codes in _THREE.split(",")}
-"""Codes of languages of two letters (ISO 639-1) and the three letters (ISO 639-3) that models of many languages use."""
+"""Two-letter codes of languages (ISO 639-1), with the three-letter codes (ISO 639-3) that multilingual models use."""
 
 
 def load_tokenizer(folder: Path, name: str) -> Any:
@@ -408,13 +409,13 @@ def set_language(tokenizer: Any, language: str, name: str) -> str | None:
 
 
 def choose_language(language: str, there: Collection[str], name: str) -> str:
-    """Return the language of a model that `language` means: the same code, its three letters, or their only script.
+    """Return the model's language for `language`: the same code, its three-letter code, or that with its only script.
 
     >>> choose_language("de", ["deu", "eng"], "mms"), choose_language("zh-CN", ["cmn-script_simplified", "eng"], "mms")
     ('deu', 'cmn-script_simplified')
 
     Raises:
-        UsageError: no such language, or several.
+        UsageError: there is no such language, or several match.
     """
     if language in there:
         return language
@@ -439,7 +440,7 @@ def vocabulary(tokenizer: Any, folder: Path, classes: int, name: str) -> tuple[s
     Special tokens are put in brackets, so that they are never taken for letters; the token between words is `|`.
 
     Raises:
-        UsageError: the tokenizer has more tokens than the network has classes: it belongs to another model.
+        UsageError: the tokenizer has more tokens than the network has classes, so it belongs to a different model.
     """
     ids = _ids(tokenizer)
     special = set(tokenizer.all_special_tokens)
@@ -462,7 +463,7 @@ def vocabulary(tokenizer: Any, folder: Path, classes: int, name: str) -> tuple[s
 
 
 def blank_of(tokenizer: Any, config: Any, classes: int, name: str) -> int:
-    """Return the blank: the tokenizer's padding token, else that of the model's configuration.
+    """Return the blank: the tokenizer's padding token, otherwise that of the model's configuration.
 
     Raises:
         UsageError: neither is one of the network's classes.
@@ -477,7 +478,7 @@ def blank_of(tokenizer: Any, config: Any, classes: int, name: str) -> int:
 
 
 def _ids(tokenizer: Any) -> dict[str, int]:
-    """Return tokens and their ids; of two tokens with one id, an added one is left out."""
+    """Return tokens and their ids; if two tokens have the same id, leave out the added one."""
     ids = getattr(tokenizer, "encoder", None)
     if not isinstance(ids, dict):
         return {str(token): int(index) for token, index in tokenizer.get_vocab().items()}
@@ -494,7 +495,7 @@ def _written(token: str, special: set[str], delimiter: str | None, ids: dict[str
 
 
 def _config_text(folder: Path, key: str) -> Any:
-    """Return the text of `key` in `tokenizer_config.json`, also of a token's table; None if it is missing."""
+    """Return the text of `key` in `tokenizer_config.json`, or of the table of a token; None if it is missing."""
     try:
         value = json.loads((folder / "tokenizer_config.json").read_text(encoding="utf-8")).get(key)
         return value["content"] if isinstance(value, dict) else value

@@ -1,4 +1,5 @@
-"""Log-probs of other programs, as the output of a model: read from files of arrays, checked, with their vocabulary."""
+"""Log-probs of other programs, as if a model had returned them: read from files of arrays, checked, with a
+vocabulary."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     import torch
 
 _FIRST = 3
-"""So many arrays of a corpus tell that its vocabulary or blank is wrong; one may be an exception."""
+"""If this many arrays of a corpus do not fit, its vocabulary or blank is wrong; a single one may be an exception."""
 _LONGEST_SHIFT_S = 1.0
 _SHORTEST_SHIFT_S = 1e-4
 _LIKELY_SHIFT_S, _LIKELY_FRAME_BYTES = 0.02, 128
@@ -37,8 +38,8 @@ _LIKELY_SHIFT_S, _LIKELY_FRAME_BYTES = 0.02, 128
 class LogProbsReader:
     """A reader of log-probs with one vocabulary, frame shift (seconds) and blank (token or index).
 
-    Without a blank it is index 0, unless another token is called so, or does in the array what a blank does: then the
-    reader asks for it.
+    The default blank is index 0. If another token has the name of a blank, or behaves like one in the array, the reader
+    raises an error that asks for the blank.
     """
 
     vocab_path: str
@@ -58,17 +59,17 @@ class LogProbsReader:
     def read(
         self, path: str | os.PathLike[str], *, offset_s: float = 0.0, duration_s: float | None = None
     ) -> Emissions:
-        """Read log-probs (T, C), natural log, on the CPU: all of a file, or `duration_s` of them from `offset_s` on.
+        """Read log-probs (T, C), natural log, on the CPU: a whole file, or `duration_s` seconds from `offset_s` on.
 
         float16 and bfloat16 become float32, a leading axis of length one is dropped, `.npy` is mapped, not read. `-inf`
-        is an impossible class. Rows that do not sum to one are taken as they are, and a warning is logged.
+        is an impossible class. Rows that do not sum to one are used unchanged, with a warning.
 
         Raises:
-            UsageError: no such file, a wrong frame shift, a blank that the vocabulary does not have.
-            EmissionsError: a file that cannot be read, another shape or type, no frames, NaN, +inf, or a vocabulary of
-                another size.
-            WrongArrayError: probabilities instead of their logarithms, and the like; or no blank is given, and index 0
-                is none.
+            UsageError: there is no such file, the frame shift is invalid, or the vocabulary lacks the blank.
+            EmissionsError: the file cannot be read; it has a wrong shape or type, no frames, NaN or +inf; or the
+                vocabulary has a different size.
+            WrongArrayError: the file has probabilities instead of their logarithms, or the like; or no blank is given,
+                and index 0 is not the blank.
         """
         vocab, blank = self._vocab
         array = read_array(path, lambda shape: _check_classes(vocab, shape, os.fspath(path)))
@@ -81,9 +82,10 @@ class LogProbsReader:
         return replace(checked, blank=blank_of_array(checked.log_probs, checked.vocab, checked.name))
 
     def check_first(self, parts: Iterable[tuple[str, float, float | None]]) -> None:
-        """Raise WrongArrayError if the first arrays of a corpus are none for this reader: then the call is wrong.
+        """Raise WrongArrayError if the first arrays of a corpus do not fit this reader, because then the call is wrong.
 
-        `parts` are paths, offsets and durations, as for `read`. What else is wrong concerns one array, and waits.
+        `parts` are paths, offsets and durations, as for `read`. Other errors concern a single array, and are left to
+        `read`.
         """
         errors: list[WrongArrayError] = []
         for path, offset_s, duration_s in islice(parts, _FIRST):
@@ -122,14 +124,14 @@ def estimated_seconds(path: str | os.PathLike[str]) -> float:
 
 
 def check_emissions(emissions: Emissions, *, trim_vocab: bool = False) -> Emissions:
-    """Return the same emissions, checked, with a contiguous float tensor (T, C).
+    """Check emissions; return them with a contiguous float tensor (T, C).
 
     `log_probs` may be a tensor, which stays on its device, or a numpy array. With `trim_vocab`, Kaldi's disambiguation
     symbols (`#0`, `#1` …) at the end of a vocabulary that is too long are dropped.
 
     Raises:
         EmissionsError: see `LogProbsReader.read`.
-        UsageError: a wrong frame shift, or a blank outside the vocabulary.
+        UsageError: the frame shift is invalid, or the blank is outside the vocabulary.
     """
     name = emissions.name or "log-probs"
     check_frame_shift(emissions.frame_shift_s)
@@ -148,7 +150,7 @@ def check_emissions(emissions: Emissions, *, trim_vocab: bool = False) -> Emissi
 
 
 def _check_classes(vocab: tuple[str, ...], shape: tuple[int, ...], name: str) -> None:
-    """Raise EmissionsError if log-probs of a shape are not of this vocabulary; other shapes are refused later."""
+    """Raise EmissionsError if log-probs of this shape do not fit the vocabulary; invalid shapes are refused later."""
     if len(shape) == 3 and shape[0] == 1:
         shape = shape[1:]
     if len(shape) != 2 or not all(shape):
@@ -181,11 +183,13 @@ def check_frame_shift(frame_shift_s: float) -> None:
     if seconds < _SHORTEST_SHIFT_S:
         raise UsageError(f"frame shift: expected seconds, at least {_SHORTEST_SHIFT_S:g}, got {frame_shift_s}")
     if seconds > _LONGEST_SHIFT_S:
-        raise UsageError(f"frame shift: expected seconds, got {frame_shift_s}: milliseconds? {seconds / 1000:g} then")
+        raise UsageError(
+            f"frame shift: expected seconds, got {frame_shift_s}: if these are milliseconds, give {seconds / 1000:g}"
+        )
 
 
 def _floats(array: Any, name: str) -> torch.Tensor:
-    """Return an array as a tensor (T, C) of floats, wherever it lies: nothing of it is touched."""
+    """Return an array as a tensor (T, C) of floats, on any device, without reading its values."""
     import numpy as np
     import torch
 
@@ -216,7 +220,7 @@ def _floats(array: Any, name: str) -> torch.Tensor:
 
 
 def _contiguous(array: torch.Tensor, name: str) -> torch.Tensor:
-    """Return floats as float32 or float64, contiguous, after a look at the memory that a copy takes."""
+    """Return floats as float32 or float64, contiguous, after checking that there is memory for a copy."""
     import torch
 
     dtype = array.dtype if array.dtype in (torch.float32, torch.float64) else torch.float32
@@ -250,11 +254,12 @@ _WIDEST_BYTES = 8
 _NPY_HEAD = 64
 _READ_BYTES = 2**24
 _SAFE_TORCH = (2, 10)
-"""Before it `torch.load(weights_only=True)` could be made to run code: CVE-2025-32434, and one that 2.10 fixed."""
+"""In earlier versions `torch.load(weights_only=True)` could be made to run code: CVE-2025-32434, and one that 2.10
+fixed."""
 
 
 def _split_ark(path: str) -> tuple[str, int] | None:
-    """Return file and offset of `FILE.ark:OFFSET`, None for any other path.
+    """Return the file and the offset of `FILE.ark:OFFSET`, None for any other path.
 
     >>> _split_ark("logprobs/1.ark:1734"), _split_ark("1.ark")
     (('logprobs/1.ark', 1734), None)
@@ -279,11 +284,12 @@ def file_of(path: str | os.PathLike[str]) -> str:
 
 
 def read_array(path: str | os.PathLike[str], check: Check) -> Any:
-    """Return the array in a file, as its reader gives it.
+    """Return the array in a file, unchecked.
 
     Raises:
-        UsageError: no such file, or another extension.
-        EmissionsError: no regular file; damaged, of another kind, not what its header says, or too large.
+        UsageError: there is no such file, or its extension is unknown.
+        EmissionsError: it is not a regular file, or it is damaged, of a different kind, not as its header says, or too
+            large.
     """
     name = os.fspath(path)
     if not is_log_probs_path(path):
@@ -311,7 +317,7 @@ def read_array(path: str | os.PathLike[str], check: Check) -> Any:
 def frames_of(name: str) -> int | None:
     """Return the number of frames by the header of `.npy` and Kaldi's archives, None for other kinds.
 
-    Raises any error where the file is damaged.
+    Raises any kind of error if the file is damaged.
     """
     ark = _split_ark(name)
     if ark is not None:
@@ -336,8 +342,8 @@ def load_torch_file(path: str | os.PathLike[str], *, mapped: bool = False) -> An
 
     Raises:
         EmissionsError: torch is too old to read such files safely.
-        OSError: no regular file, or larger inside than what is free.
-        Exception: of many kinds where it is damaged.
+        OSError: it is not a regular file, or its contents exceed the free memory.
+        Exception: any kind, if the file is damaged.
     """
     import torch
 
@@ -362,7 +368,7 @@ def load_torch_file(path: str | os.PathLike[str], *, mapped: bool = False) -> An
 
 
 def _entry(tensors: Any, name: str) -> Any:
-    """Return the entry `log_probs` of a container, or its only one."""
+    """Return the entry `log_probs` of a container, or its only entry."""
     keys = list(tensors)
     if KEY in keys:
         return tensors[KEY]
@@ -395,7 +401,7 @@ def _read_npz(name: str, check: Check) -> Any:
 
 
 def _unpacked(member: Any, declared: int, name: str, check: Check) -> Any:
-    """Return the array in an entry of an archive, which must hold as many bytes as its header says, and no more."""
+    """Return the array in an entry of an archive, which must hold exactly as many bytes as its header says."""
     import numpy as np
 
     formats = np.lib.format
@@ -456,7 +462,7 @@ def _read_ark(path: str, check: Check) -> Any:
 
 
 def _ark_shape(archive: BinaryIO, offset: int, path: str) -> tuple[int, int]:
-    """Return rows and columns by the header of a matrix, which the archive must hold whole."""
+    """Return the rows and columns in the header of a matrix, which the archive must contain completely."""
     archive.seek(offset)
     head = archive.read(_ARK_HEAD)
     kind = next((each for each in _ARK_MATRICES if head.startswith(each) and len(head) >= len(each) + 10), None)

@@ -29,14 +29,14 @@ def read_network(
 
     Args:
         path: of the file.
-        what: the network, as an error calls it: "a confidence network".
+        what: the network's name in an error, such as "a confidence network".
         form: the `format` that the description must have.
-        build: returns the network of a description and of weights by their names (float32), which it has checked:
-            these are loaded afterwards. What it raises where something is lacking or wrong (KeyError, TypeError,
-            ValueError, AttributeError) becomes the error.
+        build: returns the network for a description and weights by name (float32), after checking both; the weights are
+            loaded afterwards. If something is missing or wrong, its KeyError, TypeError, ValueError or AttributeError
+            becomes the error.
 
     Raises:
-        ConfigError: the file is not one that training wrote.
+        ConfigError: the file was not written by training.
     """
     from safetensors import SafetensorError, safe_open
 
@@ -59,9 +59,9 @@ def network_bytes(network: nn.Module, form: str, about: Mapping[str, object]) ->
     """Return the contents of a network's file.
 
     Args:
-        network: whose weights are written in half precision.
+        network: its weights are written in half precision.
         form: the `format` of the description.
-        about: the rest of it, which JSON can hold.
+        about: the rest of the description, as values that JSON can hold.
     """
     # safetensors' own `save_file` makes files that only their owner can read
     from safetensors.torch import save

@@ -1,8 +1,8 @@
 """The description of an ONNX file in a TOML file beside it: features, frame shift, vocabulary, axes.
 
-`model.toml` beside `model.onnx` has the settings below; only those are needed that cannot be found out. The metadata
-that sherpa-onnx's exports write into the file (`model_type`, `subsampling_factor`, `normalize_type` …) say the same for
-NeMo, icefall (zipformer CTC), WeNet and GigaAM; the TOML file wins.
+`model.toml` beside `model.onnx` has the settings below; only those that the program cannot detect are required. The
+metadata that sherpa-onnx's exports write into the file (`model_type`, `subsampling_factor`, `normalize_type` …) say the
+same for NeMo, icefall (zipformer CTC), WeNet and GigaAM; the TOML file wins.
 
     tokens = "tokens.txt"         # beside the ONNX file: one token per line, Kaldi's `token id`, or JSON
     features = "nemo-mel"         # or "kaldi-fbank" or "waveform"
@@ -71,7 +71,7 @@ class NemoMel:
     normalise: str = setting(PER_FEATURE, choices=_NORMALISE)
 
     def layer(self, sample_rate: int) -> Convolution:
-        """Return how samples become frames: samples // hop of them."""
+        """Return the grid from samples to frames, of which there are samples // hop."""
         hop, half = seconds_to_samples(self.hop_s, sample_rate), self.fft // 2
         return Convolution(2 * half, hop, half, half - hop)
 
@@ -108,7 +108,7 @@ class NemoMel:
 
 @dataclass(frozen=True)
 class KaldiFbank:
-    """Kaldi's features: each frame alone is freed of its mean, pre-emphasised and windowed.
+    """Kaldi's features: each frame has its mean removed, and is pre-emphasised and windowed, separately.
 
     Without `snip_edges` (icefall, Lhotse) frame t is centred on sample (t + 1/2) · hop, and the recording is mirrored
     at its ends; with it (Kaldi, WeNet) frames lie wholly inside.
@@ -131,7 +131,7 @@ class KaldiFbank:
     normalise: str = setting(NONE, choices=_NORMALISE)
 
     def layer(self, sample_rate: int) -> Convolution:
-        """Return how samples become frames."""
+        """Return the grid from samples to frames."""
         length, hop = (seconds_to_samples(seconds, sample_rate) for seconds in (self.window_s, self.hop_s))
         if self.snip_edges:
             return Convolution(length, hop)
@@ -210,7 +210,7 @@ def _centred_window(kind: str, length: int, fft: int) -> torch.Tensor:
 
 WAVEFORM, NEMO_MEL, KALDI_FBANK = "waveform", "nemo-mel", "kaldi-fbank"
 LIKELY_BLANKS = ("<blk>", "<blank>", "<eps>", "<pad>", "[PAD]", "[blank]", "<ctc>")
-"""Usual names of the blank; sherpa-onnx looks for the first of these too."""
+"""Usual names of the blank; sherpa-onnx looks for the first of these, too."""
 
 _GIGAAM = {"bins": 64, "fft": 400, "window": "hann-periodic", "preemphasis": 0.0, "scale": "htk"}
 _GIGAAM_GUARD = {"guard": "clamp", "guard_value": 1e-9, "normalise": NONE}
@@ -331,7 +331,7 @@ def vocabulary(description: OnnxDescription, file: Path, classes: int, name: str
     """Return the token of each of the network's `classes`, and the index of the blank.
 
     Raises:
-        UsageError: no vocabulary, one of another size, no such blank or word separator.
+        UsageError: there is no vocabulary, its size is wrong, or it lacks the blank or the word separator.
     """
     path, toml = file.parent / description.tokens, file.with_suffix(".toml")
     if not path.is_file():
@@ -367,7 +367,7 @@ def _separated(vocab: tuple[str, ...], separator: str, name: str, path: Path) ->
 
 
 def _faults(description: OnnxDescription, values: dict[str, Any]) -> list[str]:
-    """Return lines about settings that are missing or wrong; a value that is in `values` only was reported already."""
+    """Return lines about settings that are missing or wrong; a value that only `values` has was reported already."""
     faults = []
     if not description.features and "features" not in values:
         faults.append(f'features: expected "{WAVEFORM}", "{NEMO_MEL}" or "{KALDI_FBANK}", got nothing')

@@ -1,14 +1,14 @@
 """`onnx:FILE`: CTC networks in ONNX files, by onnxruntime, described by a TOML file beside them.
 
-See `ctc_align.models.onnx_description` for that file. A network that is loaded is tried on a second of noise:
+See `ctc_align.models.onnx_description` for that file. Loading tries the network on a second of noise:
 
-- *Where do its frames lie?* Unless its layers are known, the number of frames of ever longer noise shows how many
-  inputs a frame needs; in a stack of convolutions with equal padding at both ends, the first frame is centred on half
-  of the inputs that it needs.
+- *Where do its frames lie?* Unless its layers are known, noise of increasing length shows how many inputs a frame
+  needs; in a stack of convolutions with equal padding at both ends, the first frame is centred on half of the inputs
+  that it needs.
   A network that pads its input to a fixed length returns frames beyond the sound; they are cut off.
-- *Which utterances may go through together?* Those of different lengths if noise gives the same log-probs beside longer
-  noise as alone; else those of one length; else one by one (networks exported for one utterance, or quantised by the
-  loudest value of the batch).
+- *Which utterances may go through together?* Utterances of different lengths, if noise has the same log-probs beside
+  longer noise as alone; otherwise those of one length; otherwise none (networks exported for one utterance, or
+  quantised by the loudest value of the batch).
 """
 
 from __future__ import annotations
@@ -35,12 +35,13 @@ PADDED, EQUAL, ALONE = "padded", "equal", "alone"
 
 _NORM_EPSILON = 1e-7
 _SAME = 5e-5
-"""Log-probs that differ by less are equal but for rounding."""
+"""Log-probs that differ by less are equal, except for rounding."""
 _LEAST_INPUTS = 100
 _MORE = (10, 23)
-"""Strides of noise that give as many frames more; no block of frames divides both."""
+"""Two numbers of strides of noise, each of which must give as many additional frames; no block of frames divides
+both."""
 _FURTHER = 97
-"""Strides that show a frame shift that is wrong by a hundredth, if the network takes as much sound."""
+"""A number of strides that reveals a frame shift that is wrong by a hundredth, if the network takes so much sound."""
 _NOISE_LEVEL = 0.1
 _SEED = 20
 
@@ -49,8 +50,8 @@ def load(name: str, device: str | torch.device, settings: Settings) -> FrameMode
     """Load the network of `onnx:FILE`; the device "auto" is a CUDA device only if onnxruntime can use it too.
 
     Raises:
-        UsageError: onnxruntime is missing, no such file, a damaged one, faults in the TOML file, no vocabulary or one
-            of another size, a network that does not take whole utterances.
+        UsageError: onnxruntime is missing; the file does not exist or is damaged; the TOML file has faults; there is no
+            vocabulary or its size is wrong; or the network does not take whole utterances.
         BackendError: onnxruntime cannot run on `device`.
     """
     if device == "auto" and CUDA not in runtime().get_available_providers():
@@ -132,7 +133,7 @@ class Trial:
         self.overlong = 1 < block >= max(beyond) and min(beyond) >= -FEW_FRAMES
 
     def layers(self) -> tuple[Convolution, ...]:
-        """Return the network's convolutions over time: as described, else one that is equal to them all."""
+        """Return the network's convolutions over time: as described, otherwise one that is equivalent to all."""
         count = self._frames(self.shortest)
         if not self.description.layers:
             return (Convolution(self.stride, self.stride) if self.overlong else self._measured(count),)
@@ -146,7 +147,7 @@ class Trial:
         raise UsageError(
             f"model {self.name}: layers: they make {described} frames of "
             f"{list(lengths)} inputs, stride {grid.stride}; the network makes {counts}, stride {self.stride}: "
-            "correct them, or leave them out to have the position of the frames measured"
+            "correct them, or omit them to have the position of the frames measured"
         )
 
     def sharing(self, rows_at_once: int | None) -> str:
@@ -162,7 +163,7 @@ class Trial:
         return PADDED if self._undisturbed([self.shortest + more for more in beyond]) else EQUAL
 
     def _undisturbed(self, lengths: list[int]) -> bool:
-        """Return whether noise of these lengths, the last the longest, gives the same together as alone."""
+        """Return whether noise of these lengths (the last is the longest) has the same log-probs together as alone."""
         noise = self._noise(len(lengths), lengths[-1])
         rows = torch.zeros_like(noise)
         for row, source, length in zip(rows, noise, lengths):
@@ -204,7 +205,7 @@ class Trial:
         return Convolution(needed + 2 * padding, self.stride, padding)
 
     def _limited(self, more: int) -> bool:
-        """Return whether the network fails on `more` strides more, or returns no frames for the last of them."""
+        """Return whether the network fails on `more` additional strides, or returns no frames for the last of them."""
         try:
             return self._frames(self.shortest + more * self.stride) == self._frames(
                 self.shortest + (more - FEW_FRAMES) * self.stride
@@ -259,7 +260,7 @@ def open_session(file: Path, device: torch.device, name: str) -> Any:
     """Return a session of onnxruntime on the CPU or a CUDA device.
 
     Raises:
-        UsageError: no such file, or not a whole ONNX model.
+        UsageError: there is no such file, or it is not a complete ONNX model.
         BackendError: this onnxruntime cannot run on `device`.
     """
     onnxruntime = runtime()
@@ -269,8 +270,8 @@ def open_session(file: Path, device: torch.device, name: str) -> Any:
     if device.type == "cuda":
         if CUDA not in onnxruntime.get_available_providers():
             raise BackendError(
-                f"device {device}: this onnxruntime has no CUDA: use --device cpu, or pip install onnxruntime-gpu "
-                "in place of onnxruntime"
+                f"device {device}: this onnxruntime has no CUDA: use --device cpu, or replace onnxruntime "
+                "by onnxruntime-gpu"
             )
         providers.insert(0, (CUDA, {"device_id": device.index or 0}))
     elif device.type != "cpu":
@@ -292,7 +293,7 @@ def open_session(file: Path, device: torch.device, name: str) -> Any:
 
 
 def input_bins(session: Any) -> int | None:
-    """Return the number of channels that an input of three axes is declared with, None without such an input."""
+    """Return the declared number of channels of the input with three axes, None if there is no such input."""
     for port in session.get_inputs():
         fixed = [size for size in port.shape[1:] if isinstance(size, int) and size > 1]
         if len(port.shape) == 3 and len(fixed) == 1 and port.type in _TYPES:
@@ -301,10 +302,10 @@ def input_bins(session: Any) -> int | None:
 
 
 def find_ports(session: Any, description: OnnxDescription, name: str, toml: Path) -> tuple[Any, Any, Any]:
-    """Choose input, length (None if the network takes none) and output: as the TOML file says, else the only ones.
+    """Choose input, length (None if the network takes none) and output: as in the TOML file, else the only ones.
 
     Raises:
-        UsageError: none such, too many, or of another shape.
+        UsageError: there is no such input or output, or several, or one has the wrong shape.
     """
     inputs, outputs = session.get_inputs(), session.get_outputs()
     floats = [port for port in inputs if "float" in port.type or "double" in port.type]
@@ -395,7 +396,7 @@ class OnnxNetwork(nn.Module):
         """Return log-probs or logits (B, T, C) float32.
 
         Raises:
-            EmissionsError: onnxruntime cannot run it, or the output has other axes.
+            EmissionsError: onnxruntime cannot run the network, or the output has different axes.
         """
         array = rows.numpy().astype(_TYPES[self.input.type])
         array = {"BDT": array.swapaxes(1, -1), "B1T": array[:, None]}.get(self.axes, array)

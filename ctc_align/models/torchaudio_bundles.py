@@ -30,8 +30,8 @@ def load(name: str, device: str | torch.device, settings: Settings) -> FrameMode
     """Load the bundle torchaudio:NAME; its weights are downloaded once, into `settings.cache_dir` if that is set.
 
     Raises:
-        UsageError: torchaudio is missing or does not fit this torch, no such bundle, one without labels, no network,
-            or damaged weights.
+        UsageError: torchaudio is missing or does not fit this torch, there is no such bundle or no network, or the
+            bundle has no labels or damaged weights.
     """
     device = resolve_device(device)
     pipelines = _pipelines()
@@ -106,7 +106,7 @@ def _bundle(pipelines: Any, name: str) -> Any:
 
 
 def _network(bundle: Any, name: str, settings: Settings) -> Any:
-    """Return the network alone: the wrapper that a bundle puts around it takes one utterance at a time."""
+    """Return the network without the bundle's wrapper, which takes only one utterance at a time."""
     folder = settings.cache_dir
     # a pickle of tensors and nothing else
     options: dict[str, Any] = {"weights_only": True, "map_location": "cpu"}

@@ -16,7 +16,7 @@ _SPACE_LINE = re.compile(r"( )[ \t]([0-9]{1,9})[ \t]*")
 _DISAMBIGUATION = re.compile(r"#\d+")
 _LIKELY_BLANKS = ("<blk>", "<blank>", "<b>", "[blank]", "<pad>", "[PAD]", "<eps>", "<ctc>", "-", "_")
 _CALLED_BLANK = frozenset(("blank", "blk", *(token.casefold() for token in _LIKELY_BLANKS if len(token) > 1)))
-"""Tokens that hardly mean anything but a blank, in any case; - and _ may be letters."""
+"""Tokens that almost certainly mean a blank, in upper or lower case; - and _ may be letters."""
 
 _NAMED = 6
 
@@ -29,7 +29,8 @@ def load_vocab(path: str | os.PathLike[str]) -> tuple[str, ...]:
 
     Raises:
         UsageError: no such file.
-        EmissionsError: not UTF-8, no tokens, a token twice, an empty one, ids that are not 0 … C-1.
+        EmissionsError: the file is not UTF-8 or has no tokens, a token is empty or repeated, or the ids are not 0 …
+            C-1.
     """
     name = os.fspath(path)
     try:
@@ -50,15 +51,15 @@ def load_vocab(path: str | os.PathLike[str]) -> tuple[str, ...]:
 
 
 def resolve_blank(blank: int | str, vocab: tuple[str, ...], role: str = "blank") -> int:
-    """Return the index of the blank, given as a token of `vocab` or as an index; a token goes first.
+    """Return the index of the blank, given as a token of `vocab` or as an index; a token takes precedence.
 
-    `role` is what messages call it, for other tokens that are given so.
+    `role` is its name in messages, because other tokens can be given in the same way.
 
     >>> resolve_blank("<blk>", ("a", "<blk>")), resolve_blank("0", ("a", "<blk>")), resolve_blank(1, ("a", "0"))
     (1, 0, 1)
 
     Raises:
-        UsageError: neither a token of the vocabulary nor an index into it.
+        UsageError: it is neither a token of the vocabulary nor an index into it.
     """
     if isinstance(blank, str):
         if blank in vocab:
@@ -82,7 +83,7 @@ def default_blank(vocab: tuple[str, ...]) -> int:
     The numbers of an array may say otherwise: `ctc_align.models.array_checks.blank_of_array`.
 
     Raises:
-        UsageError: another token is called a blank, and token 0 is not.
+        UsageError: another token has the name of a blank, and token 0 does not.
 
     >>> default_blank(("<blk>", "a", "<pad>")), default_blank(("a", "-"))
     (0, 0)
@@ -97,7 +98,7 @@ def default_blank(vocab: tuple[str, ...]) -> int:
 
 
 def called_blanks(vocab: tuple[str, ...]) -> list[int]:
-    """Return the indices of the tokens that are called blanks."""
+    """Return the indices of the tokens that have the name of a blank."""
     return [index for index, token in enumerate(vocab) if token.casefold() in _CALLED_BLANK]
 
 
@@ -188,7 +189,7 @@ def _by_id(entries: list[tuple[str, int, str]], name: str) -> tuple[str, ...]:
 
 
 def surplus(vocab: tuple[str, ...], classes: int) -> str:
-    """Return which tokens of a vocabulary have no class, for a message; "" if it is not too long.
+    """Return which tokens of a vocabulary have no class, for a message; "" if the vocabulary is not too long.
 
     >>> surplus(("-", "a", "<s>", "</s>"), 2)
     "2 '<s>', 3 '</s>'"

@@ -1,7 +1,7 @@
 """The data that the engine and its workers exchange (jobs, batches, results), and the interface of a worker pool.
 
 The division of the source into batches depends on the source, the shard and the batch size, never on the remaining
-work: a resumed run forms the same batches as an undisturbed one.
+work: a resumed run forms the same batches as an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ GroupOf = Callable[[int, Utterance], str | None]
 class Job:
     """An entry of the source, its index in it, and the work on it.
 
-    `group` is the assembled file that its outputs go into. The planner adds the fingerprint of an utterance, the
-    `status` that an earlier run left it with, and its `length_s`, 0 while it is not known; the engine adds `recorded`:
-    its files as an earlier run wrote them, None if that is unknown or irrelevant.
+    `group` is the assembled file that its outputs go into. The planner adds the fingerprint of an utterance, its
+    `status` from an earlier run, and its `length_s` (0 if unknown); the engine adds `recorded`: its files as an earlier
+    run wrote them, None if that is unknown or irrelevant.
     """
 
     index: int
@@ -45,18 +45,18 @@ class Job:
 
     @property
     def utterance(self) -> Utterance:
-        """The entry, which is not refused."""
+        """The entry, as an utterance; only for entries that are not refused."""
         assert isinstance(self.entry, Utterance), "refused entries are in no batch"
         return self.entry
 
     @property
     def todo(self) -> bool:
-        """True unless it is done: then it is computed again only so that its batch is as the first time."""
+        """True unless the utterance is done; a done one is computed again only to keep its batch as it was."""
         return self.status is None
 
     @property
     def is_absent(self) -> bool:
-        """True if it failed: it is in the plan, but not read again."""
+        """True if the utterance failed: it is in the plan, but not read again."""
         return self.status == FAILED
 
 
@@ -122,7 +122,7 @@ class Outcome:
     """The outcome of one job.
 
     `pending` is the part of a file that the parent assembles; `scored` are the ranked transcripts of a job of `score`;
-    `moved_aside` are outputs that others had changed, by the names that they have now.
+    `moved_aside` are the present names of outputs that others had changed.
     """
 
     index: int
@@ -151,7 +151,8 @@ class Finished:
 class WorkerDied:
     """A worker has ended; `batches` are its batches, in order, and `how` is the cause.
 
-    `from_outside`: a signal that other programs send (as the system does where memory is short), or nobody knows what.
+    `from_outside`: the cause is unknown, or a signal that other programs send (the system does so when memory is
+    short).
     """
 
     batches: tuple[UtteranceBatch, ...]
@@ -161,20 +162,20 @@ class WorkerDied:
 
 
 Report = Finished | WorkerDied | CtcAlignError
-"""A worker's report; an error means that the run cannot go on: the call is wrong, or outputs cannot be written."""
+"""A worker's report; an error means that the run cannot continue: the call is wrong, or outputs cannot be written."""
 
 
 class Pool(Protocol):
-    """Workers, wherever they are. At the end of its `with` block they end, after an error they are killed."""
+    """Workers, local or remote. They end with the `with` block; after an error they are killed."""
 
     @property
     def busy(self) -> int:
-        """The number of batches that workers have."""
+        """The number of batches that are assigned to workers."""
 
     def offer(self, batch: UtteranceBatch, alone: bool = False) -> bool:
         """Give a batch to a worker; return False if none has room.
 
-        With `alone` to an idle worker, which gets no other batch until this one is reported.
+        With `alone`, give it to an idle worker, which gets no other batch until this one is reported.
         """
 
     def events(self, timeout_s: float) -> Iterator[Report]:

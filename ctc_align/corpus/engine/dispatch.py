@@ -40,7 +40,7 @@ _READERS = 8
 """Threads that read headers."""
 _TICK_S = 0.2
 _MOST_WAITING, _MOST_JOBS_WAITING = 64, 4096
-"""Batches, and utterances in them, with which no further window is read ahead."""
+"""If this many batches, or utterances in them, are waiting, no further window is read ahead."""
 logger = logging.getLogger(__name__)
 
 
@@ -106,7 +106,7 @@ class Planner:
         raise _Abandoned
 
     def _planned(self, window: list[Job], readers: ThreadPoolExecutor) -> list[Job]:
-        """Return the jobs of a window with their statuses, and all lengths where anything is to be done."""
+        """Return the jobs of a window with their statuses, and with all lengths if anything is to be done."""
         planned = list(map(self._with_status, window))
         if not any(job.todo for job in planned if isinstance(job.entry, Utterance)):
             return planned
@@ -124,7 +124,7 @@ class Planner:
 
 
 def _with_length(job: Job) -> Job:
-    """Return the job with its length; 0 is one that is not known yet."""
+    """Return the job with its length; 0 means that it is not known yet."""
     if isinstance(job.entry, Refused) or job.length_s:
         return job
     return replace(job, length_s=length_of(job.entry))
@@ -153,8 +153,8 @@ def length_of(utterance: Utterance) -> float:
 class Tally:
     """Counts of a run so far.
 
-    `failed` includes those of earlier runs that are not tried again; `worked` are the utterances that workers did in
-    this run, `audio_s` the audio that they aligned; `total` is None as long as it is not known.
+    `failed` includes failures of earlier runs that are not tried again; `worked` counts the utterances that workers
+    processed in this run, `audio_s` the audio that they aligned; `total` is None until it is known.
     """
 
     done: int = 0
@@ -191,14 +191,14 @@ class Observer(Protocol):
     """Shows the progress and the warnings of a run."""
 
     def progress(self, tally: Tally) -> None:
-        """Show where the run is; called often."""
+        """Show how far the run is; called often."""
 
     def warn(self, line: str) -> None:
         """Show a warning, which does not count as a failure."""
 
 
 class Engine:
-    """One run over the entries of a source; `keys` are the journal's keys of all so far; `force` redoes everything."""
+    """One run over the entries of a source; `keys` are their journal keys so far; `force` redoes everything."""
 
     def __init__(
         self,
@@ -222,13 +222,13 @@ class Engine:
         self.keys = array("Q")
         self.stopping = False
         self._refused = array("Q")
-        """The keys of the ids of lines of the source that are no utterances."""
+        """The keys of refused lines of the source."""
         self._waiting: deque[UtteranceBatch] = deque()
         self._numbers = itertools.count(1)
         self._suspects = Suspects(lambda: next(self._numbers))
 
     def run(self, jobs: Iterable[Job], pool: Pool, journal: Journal) -> None:
-        """Do all of it, or finish the batches that workers have once `stopping` is set.
+        """Process the whole source, or only finish the workers' batches once `stopping` is set.
 
         Raises:
             OutputError: outputs, journal or the pending parts cannot be written; what is in the journal is safe.
@@ -269,7 +269,7 @@ class Engine:
                 self._waiting.append(UtteranceBatch(next(self._numbers), jobs_of_batch))
 
     def _with_outcome(self, job: Job) -> Job:
-        """Return the job of an utterance with the outcome that still counts, and announce both."""
+        """Return the job of an utterance with its valid earlier outcome, and announce both."""
         utterance, status = job.utterance, job.status
         self.keys.append(line_key(utterance.id))
         line = None if status == FAILED else self.outcomes.line(line_key(utterance.id))
@@ -292,7 +292,7 @@ class Engine:
         return line.result.files
 
     def _refuse(self, refused: Sequence[Refused]) -> None:
-        """Record refused entries of the source as failed, in the journal once."""
+        """Record refused entries of the source as failed, each once in the journal."""
         lines = []
         for entry in refused:
             says = line_key(entry.reason)
@@ -312,7 +312,7 @@ class Engine:
         The files of the former are removed. If the refused entry only repeats an utterance's id, the files stay.
 
         Args:
-            file: the name of the source where it is one file: refusals of its lines belong to it, whatever their ids.
+            file: the name of the source if it is one file: refusals of its lines belong to it, whatever their ids.
         """
         here = np.sort(np.array(self.keys, np.uint64))
         ids = np.sort(np.array(self.keys + self._refused, np.uint64))

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ctc_align.corpus.engine.batches import UtteranceBatch
 
 _FAILED_STARTS = 5
-"""Actors, beside twice the number of workers, that end before they are ready: then it is not chance."""
+"""If this many actors plus twice the number of workers end before they are ready, it is not chance."""
 _STORE_BYTES = 256 * 2**20
 """Shared memory of a private cluster: batches are text, results are small."""
 _ADDRESS_TIMEOUT_S = 10.0
@@ -143,13 +143,13 @@ class RayWorker:
         return None
 
     def work(self, batch: UtteranceBatch) -> Finished | CtcAlignError:
-        """Do a batch."""
+        """Process a batch."""
         return self._stages.work(batch)
 
 
 @dataclass
 class _Actor:
-    """An actor, and the batches that it has; it is `closed` while it has one alone."""
+    """An actor, and its batches; it is `closed` while it must have only one."""
 
     handle: Any
     is_ready: bool = False
@@ -173,27 +173,27 @@ class RayPool:
         self._gpus = gpus
         self._actors: list[_Actor] = []
         self._calls: dict[Any, tuple[_Actor, UtteranceBatch | None]] = {}
-        """By Ray's reference to the answer; the batch is None if the actor loads."""
+        """Keyed by Ray's reference to the answer; the batch is None while the actor loads."""
         self._failed_starts = 0
 
     def __enter__(self) -> RayPool:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the actors, and the cluster where it is ours."""
+        """End the actors, and the cluster if this process started it."""
         for actor in list(self._actors):
             self._remove(actor)
         self._cluster.leave()
 
     @property
     def busy(self) -> int:
-        """The number of batches that actors have."""
+        """The number of batches that are assigned to actors."""
         return sum(len(actor.batches) for actor in self._actors)
 
     def offer(self, batch: UtteranceBatch, alone: bool = False) -> bool:
         """Give a batch to the actor with the least to do; return False if none has room.
 
-        With `alone` to an idle actor, which gets no other batch until this one is reported.
+        With `alone`, give it to an idle actor, which gets no other batch until this one is reported.
         """
         self._start_missing()
         most = 1 if alone else OUTSTANDING
@@ -292,7 +292,7 @@ def _result(call: Any) -> Any:
 
 
 def _is_of_task(error: Exception) -> bool:
-    """Return whether a call has raised an error in an actor that lives on."""
+    """Return whether a call has raised an error in an actor that is still alive."""
     import ray
 
     return isinstance(error, ray.exceptions.RayTaskError)
@@ -336,7 +336,7 @@ def _check_address(address: str | None) -> None:
 
 
 def _last_line(error: BaseException) -> str:
-    """Return an error as one line: of an error on another machine, what was raised there."""
+    """Return an error as one line; for an error on another machine, the one that was raised there."""
     cause = getattr(error, "cause", None) or error
     lines = [line.strip() for line in str(cause).splitlines() if line.strip()]
     return f"{type(cause).__name__}: {lines[-1] if lines else 'no reason given'}"

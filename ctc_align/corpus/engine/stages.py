@@ -43,7 +43,8 @@ _OF_ONE_UTTERANCE = ("ENAMETOOLONG", "ENOTDIR", "EISDIR", "EEXIST", "ENOENT", "E
 """Errors that concern one utterance; any other (a full disk, no permission) concerns them all."""
 
 _FEWEST_LEFT_OUT, _MOST_LEFT_OUT = 4, 100
-"""Least words of a named stretch that a recording of a part of a text leaves out, and most such stretches of one."""
+"""A recording of a part of a text names the stretches that it leaves out: with at least this many words, and at most
+this many stretches."""
 
 
 @dataclass
@@ -76,14 +77,14 @@ class Task(Protocol):
         """Return the outcome of a job that has a result, with its outputs in place; raise CtcAlignError if it fails."""
 
     def sync_outputs(self, outcomes: Sequence[Outcome]) -> None:
-        """Have the outputs of a batch survive a loss of power; raise OutputError if the disk cannot be written."""
+        """Flush a batch's outputs to the disk: they must survive a power failure. Raise OutputError if that fails."""
 
 
 @dataclass(frozen=True)
 class AlignTask:
     """Aligns utterances, and writes their outputs as the layout says.
 
-    `by_text`: the run names no language, so each text's decides, unless the source names one.
+    `by_text`: the run names no language, so the language of each text decides, unless the source names one.
     """
 
     layout: Layout
@@ -92,7 +93,7 @@ class AlignTask:
     def compute(
         self, aligner: Aligner, jobs: Sequence[JobState], timings: dict[str, float]
     ) -> Sequence[Alignment | CtcAlignError]:
-        """Return the alignments, for recordings that read a part of a text those of their parts."""
+        """Return the alignments; if a recording reads a part of a text, the alignment of this part."""
         if len(jobs) > 1 and any(state.job.utterance.book is not None for state in jobs):
             # one by one: the words of a whole book for each would lie in memory together
             return [one for state in jobs for one in self.compute(aligner, [state], timings)]
@@ -130,7 +131,7 @@ class AlignTask:
         return Outcome(job.index, DONE, result=result, pending=placed.pending, moved_aside=tuple(placed.moved_aside))
 
     def _looks(self, alignment: Alignment, utterance: Utterance) -> str | None:
-        """Return the likely language of the text if it led to the model `universal`, otherwise None."""
+        """Return the detected language of the text if it led to the model `universal`, otherwise None."""
         chosen = self.by_text and alignment.model == UNIVERSAL and not utterance.language
         return str(alignment.config.get("language")) if chosen else None
 
@@ -147,8 +148,9 @@ class AlignTask:
 class WorkerOptions:
     """The options of a run that workers need: what they do, the model, and where it runs.
 
-    `log_probs` reads them instead of a model; `compile_lock` is a file by which one worker compiles while the others
-    wait, "" for none; `shared_kernels` a folder for compiled kernels if there is no other, "" for none.
+    `log_probs` reads log-probs, which replace the model; `compile_lock` is a lock file, so that one worker compiles
+    while the others wait ("" for none); `shared_kernels` is a folder for compiled kernels if there is no other ("" for
+    none).
     """
 
     task: Task
@@ -200,7 +202,7 @@ class Stages:
         self.log_probs = options.log_probs
 
     def work(self, batch: UtteranceBatch) -> Finished | CtcAlignError:
-        """Do a batch; calls may overlap: they compute one after the other."""
+        """Process a batch; calls may overlap, but compute one after the other."""
         state = self.read(batch)
         with self._turn:
             self.compute(state)
@@ -239,7 +241,7 @@ class Stages:
         batch_state.stages.update(stages, words=max(0.0, spent - sum(stages.values())))
 
     def _compute(self, jobs: Sequence[JobState], timings: dict[str, float]) -> None:
-        """Compute results together, and one by one where that ends in an error that is not one utterance's."""
+        """Compute results together; after an error that no single utterance raised, compute them one by one."""
         try:
             for state, result in zip(jobs, self.task.compute(self.aligner, jobs, timings)):
                 if isinstance(result, CtcAlignError):
@@ -273,7 +275,7 @@ class Stages:
         return Finished(batch_state.batch.number, tuple(outcomes), batch_state.stages, warnings)
 
     def _outcome(self, state: JobState) -> Outcome:
-        """Return the outcome of a job, written or failed; raise OutputError for what other utterances share."""
+        """Return the outcome of a job, written or failed; raise OutputError for errors that concern other jobs, too."""
         error = state.error
         if error is None:
             try:
@@ -293,7 +295,7 @@ def read_utterance(utterance: Utterance, sample_rate: int, log_probs: LogProbsRe
     """Return the sound of an utterance at `sample_rate`, or its log-probs, which `log_probs` reads.
 
     Raises:
-        InputError: neither can be read, or it is the other of the two that this run reads.
+        InputError: the file cannot be read, or this run expects log-probs and got sound, or vice versa.
         UsageError: a reader of this kind of file is not installed.
     """
     from ctc_align.audio.loading import load_segment
@@ -318,7 +320,7 @@ def read_utterance(utterance: Utterance, sample_rate: int, log_probs: LogProbsRe
 def prepare_process(options: WorkerOptions) -> None:
     """Set the environment variables that libraries read when they are loaded; `load_aligner` sets torch's threads.
 
-    Threads wait without spinning, which on a busy machine would take several times as long as the work itself.
+    Threads wait without spinning: on a busy machine, spinning would take several times as long as the work itself.
     """
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[name] = str(options.threads)
@@ -352,7 +354,7 @@ def load_aligner(options: WorkerOptions) -> Aligner:
 
 
 def _compile_once(aligner: Aligner, lock: Path) -> None:
-    """Compile the kernels, on a machine that has not aligned before, in one worker while the others wait for it."""
+    """Compile the kernels on a machine that has not aligned before: one worker compiles while the others wait."""
     from ctc_align.kernels.cpu.cpu_backend import compile_at_once, is_compiled
 
     if is_compiled() or aligner.model is None:
@@ -368,7 +370,7 @@ def _compile_once(aligner: Aligner, lock: Path) -> None:
 
 
 def reason_of(error: Exception, name: str) -> str:
-    """Return the message of an error as one line, without the utterance's name in front."""
+    """Return the message of an error as one line, without the utterance's name at the beginning."""
     text = " ".join(str(error).split()).removeprefix(f"{name}: ")
     return text if isinstance(error, CtcAlignError) and text else f"{type(error).__name__}: {text}".rstrip(": ")
 
@@ -398,7 +400,7 @@ def _left_out(alignment: Alignment) -> tuple[tuple[int, int], ...] | None:
 
 
 def _of_its_part(found: Alignment | CtcAlignError, utterance: Utterance, aligner: Aligner) -> Alignment | CtcAlignError:
-    """Return the alignment of the part that the recording reads, where its text is that of many recordings."""
+    """Return the alignment of the part that the recording reads, if many recordings share its text."""
     from ctc_align.alignment.fit import part_of_text
 
     if utterance.book is None or isinstance(found, CtcAlignError):
@@ -416,7 +418,7 @@ def _is_of_one_utterance(error: OutputError) -> bool:
 
 
 def _doubt(alignment: Alignment) -> Doubt | None:
-    """Return what the journal keeps of an utterance in doubt, None for others."""
+    """Return what the journal records about a doubtful utterance, None for others."""
     if not alignment.in_doubt:
         return None
     least = min((word.confidence for word in alignment.words if word.confidence is not None), default=None)

@@ -32,11 +32,11 @@ class Suspects:
 
     Many utterances may kill their workers, one after another, and the run goes on; it ends where workers die of
     everything. So after some deaths in a row an utterance that is known to be good is done again, alone (a *probe*: a
-    batch without work). Where no good one is known, twice as many deaths end the run; suspects are drawn at random, so
+    batch without work). If no good one is known, twice as many deaths end the run; suspects are drawn at random, so
     that similar ones (the longest) do not follow each other. A blamed utterance waits for the next batch that is done,
     at the end for a probe, and is then one of `confirmed`.
 
-    `number` numbers the batches that are made here.
+    `number` yields the numbers of the batches that are made here.
     """
 
     def __init__(self, number: Callable[[], int]) -> None:
@@ -47,7 +47,7 @@ class Suspects:
         self._alone: set[int] = set()
         """The numbers of batches that workers have alone."""
         self._killed: Counter[int] = Counter()
-        """Solo deaths by the index of the utterance."""
+        """Counts of workers that an utterance killed alone, by its index."""
         self._deaths = self._probe_deaths = self._failed_starts = 0
         self._good: Job | None = None
         self._probe: UtteranceBatch | None = None
@@ -61,7 +61,7 @@ class Suspects:
         return bool(self._queue or self._probe or self._blamed or self._confirmed)
 
     def give(self, pool: Pool, waiting: deque[UtteranceBatch]) -> None:
-        """Give the pool as much as it has room for: suspects first, each alone, then batches that wait."""
+        """Give the pool as much as it has room for: suspects first, each alone, then waiting batches."""
         while (suspect := self._first()) is not None:
             if not pool.offer(suspect, alone=True):
                 return
@@ -72,24 +72,24 @@ class Suspects:
             self._given[batch.number] = batch
 
     def _first(self) -> UtteranceBatch | None:
-        """Return the batch that a worker gets next, alone; None without one, or where it has to wait."""
+        """Return the batch that a worker gets next, alone; None if there is none, or if it has to wait."""
         if self._probe is not None:
             return self._probe if self._probe_waits else None
         return self._queue[0] if self._queue else None
 
     def _remove_first(self) -> None:
-        """Remove the batch that a worker has got."""
+        """Remove the batch that was given to a worker."""
         given = self._probe or self._queue.pop(0)
         self._probe_waits = False
         self._alone.add(given.number)
 
     def know_good(self, job: Job, *, earlier: bool = False) -> None:
-        """Remember an utterance that was done, in this run or in an `earlier` one."""
+        """Remember an utterance that was completed, in this run or in an `earlier` one."""
         if not earlier or self._good is None:
             self._good = job
 
     def done(self, number: int) -> UtteranceBatch:
-        """Return the batch of a number, which a worker has done, and reset the counts of deaths."""
+        """Return the batch with this number, which a worker has completed, and reset the counts of deaths."""
         self._alone.discard(number)
         self._deaths = self._probe_deaths = self._failed_starts = 0
         self._confirm()
@@ -100,7 +100,7 @@ class Suspects:
         """Queue the batches of a dead worker: alone, or as blamed; if the worker was never ready, as before.
 
         Raises:
-            BackendError: workers do not start, or die of everything.
+            BackendError: workers do not start, or die whatever they do.
         """
         for batch in died.batches:
             del self._given[batch.number]
@@ -110,7 +110,7 @@ class Suspects:
             waiting.extendleft(reversed(self._unstarted(died)))
 
     def _unstarted(self, died: WorkerDied) -> list[UtteranceBatch]:
-        """Return the batches of a worker that was never ready; one that it had alone is queued alone."""
+        """Return the batches of a worker that was never ready; a batch that it had alone is queued alone again."""
         self._failed_starts += 1
         if self._failed_starts > _FAILED_STARTS:
             raise _sick(died.how)
@@ -178,7 +178,7 @@ class Suspects:
             self._queue.insert(self._chance.randint(0, len(self._queue)), batch)
 
     def _add_probe(self) -> None:
-        """Make a probe, which comes before all else, unless there is one or no good utterance is known."""
+        """Make a probe, which goes first, unless there is one already or no good utterance is known."""
         if self._good is not None and self._probe is None:
             self._probe = UtteranceBatch(self._number(), (replace(self._good, status=DONE),))
             self._probe_waits = True

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 LOCAL, RAY = "local", "ray"
 STOPPING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
-"""Signals that end a run, often all of its processes: workers ignore them, and end when the parent says so."""
+"""Signals that end a run and are often sent to all of its processes: workers ignore them, and end when the parent tells
+them to."""
 _WAITING = 1
 """Batches that wait between two threads."""
 _PATIENCE_S = 5.0
@@ -52,7 +53,7 @@ class PoolSettings:
     gpus_per_worker: float | None = None
 
     def check(self, device: str) -> None:
-        """Raise UsageError for options that exclude each other, or where Ray is not installed."""
+        """Raise UsageError for options that exclude each other, or if Ray is not installed."""
         if self.engine not in ENGINES:
             raise UsageError(f"--engine: expected one of {', '.join(ENGINES)}, got {self.engine}")
         if self.workers is not None and self.workers < 1:
@@ -77,7 +78,7 @@ class PoolSettings:
 
 
 PoolPlan = tuple[int, str, Callable[["WorkerOptions"], AbstractContextManager[Pool]]]
-"""The number of workers, the kind of device that they are on, and what starts them with a run's options."""
+"""The number of workers, the kind of their device, and the function that starts them with a run's options."""
 
 
 def plan_pool(settings: PoolSettings, device: str, lock: str, warn: Callable[[str], None]) -> PoolPlan:
@@ -87,7 +88,7 @@ def plan_pool(settings: PoolSettings, device: str, lock: str, warn: Callable[[st
         lock: the file that the run holds in the output folder, which all workers must see.
 
     Raises:
-        BackendError: no cluster at the address, or one without what a worker needs.
+        BackendError: there is no cluster at the address, or it lacks the resources that a worker needs.
     """
     if settings.engine == RAY:
         return _on_ray(settings, device, lock, warn)
@@ -137,7 +138,7 @@ def devices_for(device: str, workers: int | None) -> list[str]:
 
 
 def gpu_count() -> int:
-    """Return the number of CUDA devices that torch can use; torch is loaded only where there is a driver."""
+    """Return the number of CUDA devices that torch can use; load torch only if there is a driver."""
     import ctypes
 
     try:
@@ -156,7 +157,7 @@ def cpu_count() -> int:
 
 @dataclass
 class _Slot:
-    """Room for a worker, and its present process; it is `closed` while that has a batch alone."""
+    """A slot for a worker, and its present process; it is `closed` while the process must have only one batch."""
 
     device: str
     process: Any = None
@@ -170,7 +171,7 @@ class _Slot:
 class ProcessPool:
     """Processes on this machine, at most one for each of `devices`.
 
-    One starts when there is a batch that the others are too busy for.
+    A process starts when there is a batch for which the others are too busy.
     """
 
     def __init__(self, options: WorkerOptions, devices: Sequence[str]) -> None:
@@ -198,13 +199,13 @@ class ProcessPool:
 
     @property
     def busy(self) -> int:
-        """The number of batches that workers have."""
+        """The number of batches that are assigned to workers."""
         return sum(len(slot.batches) for slot in self._slots)
 
     def offer(self, batch: UtteranceBatch, alone: bool = False) -> bool:
         """Give a batch to the worker with the least to do; return False if none has room.
 
-        With `alone` to an idle worker, which gets no other batch until this one is reported.
+        With `alone`, give it to an idle worker, which gets no other batch until this one is reported.
         """
         most = 1 if alone else OUTSTANDING
         slots = [slot for slot in self._slots if not slot.closed and len(slot.batches) < most]
@@ -296,9 +297,9 @@ def _send(slot: _Slot, batch: UtteranceBatch | None) -> None:
 
 @contextlib.contextmanager
 def _signals_held() -> Iterator[None]:
-    """Block the signals that end a run while processes are started: these receive them only once they ignore them.
+    """Block the signals that end a run while processes start, so that they arrive only once the processes ignore them.
 
-    Terminals and batch systems send such a signal to all processes of a run, whose workers end with their batches.
+    Terminals and batch systems send such a signal to all processes of a run; its workers finish their batches first.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
@@ -328,7 +329,7 @@ def _how(exitcode: int | None) -> str:
 
 
 def work(pipe: Connection, life: Connection, parent: int, options: WorkerOptions) -> None:
-    """Run a worker: batches come by `pipe`, `Finished` goes back; None ends it, and so does the end of `life`."""
+    """Run a worker: receive batches by `pipe`, send `Finished` back; None or the end of `life` ends the worker."""
     for number in STOPPING:
         signal.signal(number, signal.SIG_IGN)
     if hasattr(signal, "pthread_sigmask"):
@@ -398,7 +399,7 @@ class _Worker:
 
 
 def _ending_the_process(target: Callable[[], None]) -> Callable[[], None]:
-    """Return `target` so that an error in it ends the process: the parent sees that, and has its batch done again."""
+    """Wrap `target` so that an error in it ends the process; the parent notices and repeats the batch."""
 
     def run() -> None:
         try:

@@ -52,7 +52,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class _Group:
-    """Consecutive utterances that share files; `outcomes` by index, None while unknown."""
+    """Consecutive utterances that share files; `outcomes` maps an index to an outcome, None while unknown."""
 
     name: str
     utterances: list[GroupedUtterance] = field(default_factory=list)
@@ -72,8 +72,8 @@ class _Group:
 class Assembly:
     """Makes the files that several utterances share, as soon as all their utterances have an outcome.
 
-    The order of calls for an utterance: `announce` (all utterances, in the source's order), then `keep` with what
-    `place` returned, then its journal line, then `settle`. A killed run has lost nothing: its rows are on disk.
+    The order of calls for an utterance: `announce` (all utterances, in the source's order), then `store_pending` with
+    the result of `place`, then its journal line, then `settle`. A killed run loses nothing: its rows are on disk.
 
         with Assembly(layout) as assembly:
             for index, utterance in …:                      # a window at a time
@@ -85,7 +85,7 @@ class Assembly:
             …
             assembly.finish()                               # the source is at its end and everything is settled
 
-    Rows of `earlier` utterances, which are not announced, stay in their files, behind those of the source.
+    Rows of `earlier` utterances, which are not announced, stay in their files, after the rows of the source.
     """
 
     def __init__(self, layout: Layout, earlier: EarlierRows | None = None) -> None:
@@ -97,9 +97,9 @@ class Assembly:
         """By the index of utterances whose outcome is unknown."""
         self._open: _Group | None = None
         self.left = NamedFiles()
-        """Outputs that others have changed since they were written, and that were left alone."""
+        """Outputs that others have changed and that the run left as they are."""
         self.moved_aside = NamedFiles()
-        """Such files that were replaced, by their new names: NAME.hand.EXTENSION."""
+        """The new names, NAME.hand.EXTENSION, of changed files that were replaced."""
         self._names: set[str] = set()
         """The names of all groups so far."""
 
@@ -144,8 +144,8 @@ class Assembly:
         """Return what is wrong with the outputs of utterances, by their ids, after reading all of them.
 
         Args:
-            name: of the group that the utterances make up, None for one that is in none.
-            members: with the line of each that is to be checked.
+            name: of the group that the utterances make up, None for an utterance without a group.
+            members: the utterances, each with its line if it is to be checked.
         """
         out_dir = Path(self._layout.out_dir)
         faults: dict[str, str] = {}
@@ -164,13 +164,13 @@ class Assembly:
         return faults
 
     def remove_stale(self, utterance: Utterance, line: Line | None) -> None:
-        """Remove the files that an earlier run made of an utterance that fails now; inputs and others' files stay.
+        """Remove the files that an earlier run made for an utterance that fails now; inputs and others' files stay.
 
         Warns of a file that cannot be removed.
 
         Args:
-            line: of the journal, before it failed; None without a readable one: then the files are an earlier run's if
-                the JSON among them says that it is of this utterance.
+            line: its earlier line in the journal; None if there is no readable one: then the files come from an earlier
+                run if the JSON among them names this utterance.
         """
         out_dir = Path(self._layout.out_dir)
         outputs = self._layout.outputs(utterance)
@@ -186,7 +186,7 @@ class Assembly:
             self._remove_output(path, protect, utterance.id, line)
 
     def remove_recorded(self, line: Line) -> None:
-        """Remove the files of a line that are still exactly what it records, and no inputs."""
+        """Remove the files of a line that are still exactly as recorded, and are no inputs."""
         out_dir = Path(self._layout.out_dir)
         for name, recorded in (line.result.files or {}).items():
             is_below = not Path(name).is_absolute() and ".." not in Path(name).parts
@@ -194,7 +194,7 @@ class Assembly:
                 self._remove_output(out_dir / name, self._layout.protect, line.id, line)
 
     def _remove_output(self, path: Path, protect: Sequence[str | Path], id: str, line: Line | None) -> None:
-        """Remove a file of an earlier run, unless it is an input, or others have changed it: then it is kept aside.
+        """Remove a file of an earlier run; leave an input alone, and move a file that others have changed aside.
 
         Warns of a file that cannot be removed.
         """
@@ -218,9 +218,8 @@ class Assembly:
     ) -> list[Path]:
         """Add an utterance of the source, in order; `done` is its outcome in an earlier run, None while unknown.
 
-        `line` is its line in the journal: its group's file is compared with it before the file is replaced.
-
-        Returns the files that were finished by it: those of the group before.
+        `line` is its line in the journal: before its group's file is replaced, the file is compared with this line.
+        Returns the files that this call finished: those of the previous group.
 
         Raises:
             OutputError: as `settle`.
@@ -244,7 +243,7 @@ class Assembly:
         return finished
 
     def store_pending(self, rows: Iterable[tuple[str, bytes | None]]) -> None:
-        """Keep (id, what `place` returned) of a batch, in one transaction.
+        """Store (id, result of `place`) for a batch, in one transaction.
 
         Raises:
             OutputError: the rows cannot be written; write no journal lines then.
@@ -258,7 +257,7 @@ class Assembly:
         self._layout.remove(utterance)
 
     def settle(self, index: int, done: bool) -> list[Path]:
-        """Mark an announced utterance as in the journal, and return the files that were finished by it.
+        """Mark an announced utterance as in the journal, and return the files that this call finished.
 
         Raises:
             OutputError: a finished file cannot be written; its rows are kept.
@@ -272,7 +271,7 @@ class Assembly:
         return self._assemble(group) if group.is_closed and not group.pending else []
 
     def finish(self) -> list[Path]:
-        """Finish the last groups, and remove the pending parts, unless they are of a run over another source.
+        """Finish the last groups, and remove the pending parts, except those of a run over another source.
 
         Raises:
             OutputError: as `settle`.
@@ -303,7 +302,7 @@ class Assembly:
         return self._earlier is not None and row is not None and self._earlier.holds(id, row)
 
     def _close_unless(self, name: str | None) -> list[Path]:
-        """Close the open group, unless it is called `name`, and return the files that were finished by it."""
+        """Close the open group, unless it is called `name`, and return the files that this call finished."""
         group = self._open
         if group is None or group.name == name:
             return []
@@ -336,7 +335,7 @@ class Assembly:
         return written
 
     def _keep_changed(self, group: _Group) -> None:
-        """Move the TextGrid of a recording aside where others have changed it since it was written."""
+        """Move the TextGrid of a recording aside if others have changed it since it was written."""
         if self._layout.kind != FILES or group.is_resumed or not group.recorded:
             return
         for path in self._files.targets(group.name):
@@ -364,7 +363,7 @@ def _is_alignment_of(path: Path, id: str) -> bool:
 class PendingParts:
     """Rows of bytes by utterance id, on disk, not in memory; the file is made with the first row.
 
-    Rows survive a `kill -9` and a loss of power once `put` has returned. One process writes at a time.
+    Rows survive a `kill -9` and a power failure once `put` has returned. One process writes at a time.
 
     Args:
         path: the SQLite file; one that another version or another layout wrote, or that cannot be read, is replaced.
@@ -390,7 +389,7 @@ class PendingParts:
                 connection.executemany("INSERT OR REPLACE INTO rows (id, data) VALUES (?, ?)", map(_row, rows))
 
     def get(self, id: str) -> bytes | None:
-        """Return the row of an utterance, None without one."""
+        """Return the row of an utterance, None if it has none."""
         if self._open is None:
             return None
         with self._reporting():
@@ -405,7 +404,7 @@ class PendingParts:
             return self._open.execute("SELECT 1 FROM rows WHERE id = ?", (_key(id),)).fetchone() is not None
 
     def rows(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
-        """Yield (id, data) of those of `ids` that have a row, in their order."""
+        """Yield (id, data) for each of `ids` that has a row, in their order."""
         for id in ids:
             data = self.get(id)
             if data is not None:
@@ -503,13 +502,13 @@ class _Sound(NamedTuple):
 
 
 def write_manifests(layout: Layout, done: Iterator[tuple[int, Utterance]]) -> list[Path]:
-    """Write the manifests that the layout asks for, whole, of all utterances that succeeded.
+    """Write the manifests that the layout includes, completely, with all utterances that succeeded.
 
     Args:
         done: (index, utterance), in the source's order; they are read and written one by one.
 
     Raises:
-        OutputError: a manifest cannot be written, or an output that it is made of is gone.
+        OutputError: a manifest cannot be written, or an output that it is made from is gone.
     """
     if not layout.manifests:
         return []
@@ -529,7 +528,7 @@ def write_manifests(layout: Layout, done: Iterator[tuple[int, Utterance]]) -> li
 
 
 def _remove_other_counts(out_dir: Path, name: str, job: str) -> None:
-    """Remove manifests of another number of jobs: all of them together would have utterances twice."""
+    """Remove manifests of a different number of jobs: together they would have utterances twice."""
     count = job.partition("-of-")[2]
     for path in out_dir.glob(f"manifest.{name}.*-of-*"):
         other = re.fullmatch(rf"manifest\.{name}\.\d+-of-(\d+)\.jsonl(\.gz)?", path.name)
@@ -581,7 +580,7 @@ def _read(path: Path) -> Alignment:
 
 
 def _next_of(lines: Iterator[bytes], id: str, path: Path) -> Alignment:
-    """Return the alignment of an utterance from the rest of its shard; both have the source's order."""
+    """Return the alignment of an utterance from the rest of its shard, which is in the source's order, too."""
     try:
         for line in lines:
             data = json.loads(line)
@@ -595,10 +594,10 @@ def _next_of(lines: Iterator[bytes], id: str, path: Path) -> Alignment:
 def _nemo(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[str, Any]:
     """Return the line of an utterance in `manifest.nemo.jsonl`.
 
-    It has what any tool of NeMo's reads (`audio_filepath`, `offset`, `duration`, `text`), and beside that `utterance`,
+    It has the fields that every NeMo tool reads (`audio_filepath`, `offset`, `duration`, `text`), and also `utterance`,
     `speaker` and `lang` if the source names them, `loss`, `words_level_ctm_filepath` and `tokens_level_ctm_filepath` as
-    the manifests of NeMo's aligner have them (relative to the manifest; where the layout is files with CTM), and
-    `words`: [{word, start, duration, confidence}], seconds from the start of the utterance.
+    in the manifests of NeMo's aligner (relative to the manifest; only if the layout is files with CTM), and `words`:
+    [{word, start, duration, confidence}], seconds from the start of the utterance.
     """
     line: dict[str, Any] = {
         "audio_filepath": os.path.abspath(utterance.audio),

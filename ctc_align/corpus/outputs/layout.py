@@ -39,9 +39,9 @@ SHARD_FORMATS = ("json", "ctm")
 MANIFESTS = ("nemo", "lhotse")
 UTTERANCE, PAUSE = "utterance", "pause"
 MARGIN_S = 0.25
-"""Silence that a phrase keeps before and after it, at most."""
+"""The most silence that a phrase keeps before and after it."""
 _BACK_S = 1e-3
-"""A word that begins this much before the end of its predecessor is elsewhere in the recording."""
+"""A word that begins this long before the end of its predecessor was spoken elsewhere in the recording."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class Layout:
         times, labels: as in `ctc_align.config.Settings`.
         manifests: "nemo", "lhotse" or both.
         cut: "" for no audio, "utterance" or "pause" for audio of utterances or of phrases (`--cut-audio`, `--by`).
-        pause_s: a longer pause between two words parts phrases.
-        job: "" or "I-of-N": the job of several that this is, for names of files that all of them write.
+        pause_s: a longer pause between two words separates phrases.
+        job: "" or "I-of-N", if this is one of several jobs: part of the names of files that every job writes.
         protect: inputs of the call (the source) that are never overwritten.
         parts: a folder, on the same file system, for unfinished files; "": the folders of the outputs.
     """
@@ -87,10 +87,10 @@ class Layout:
         return Path(self.parts) if self.parts else None
 
     def check(self) -> None:
-        """Refuse options that contradict each other.
+        """Check that the options do not contradict each other.
 
         Raises:
-            UsageError: an unknown name, or such options.
+            UsageError: they do, or a name is unknown.
         """
         _one_of("--layout", self.kind, (FILES, SHARDS))
         _one_of("--by", self.cut or UTTERANCE, (UTTERANCE, PAUSE))
@@ -109,7 +109,7 @@ class Layout:
             raise UsageError("--manifest is made of the JSON outputs: add json to --format")
 
     def outputs(self, utterance: Utterance) -> list[Path]:
-        """Return the files that `place` writes for this utterance alone; of cut phrases only the first."""
+        """Return the files that `place` writes for this utterance alone; of its cut phrases only the first."""
         paths = output_paths(self.out_dir, utterance.output, self._formats_of(utterance))
         return paths + (first_cut(utterance, self) if self.cut else [])
 
@@ -122,8 +122,8 @@ class Layout:
     ) -> Placed:
         """Write the files of this utterance alone, each whole; return their record, and its part of shared files.
 
-        `index` is its index in the source, from 0, refused lines included; `recorded` are the files as an
-        earlier run wrote them: what has changed since is kept (`Placed`). Called by workers.
+        `index` is its index in the source, from 0, refused lines included; `recorded` are the files as an earlier run
+        wrote them: files that have changed since are kept (`Placed`). Called by workers.
 
         Raises:
             OutputError: a file cannot be written, or is an input.
@@ -161,9 +161,9 @@ class Layout:
                 remove_file(path, Path(self.out_dir))
 
     def group(self, index: int, utterance: Utterance) -> str | None:
-        """Return the name of the assembled file(s) that the utterance is part of, or None.
+        """Return the name of the assembled file or files that contain the utterance, or None.
 
-        A group is a run of consecutive utterances; all of it must be the work of one process (`--shard I/N`).
+        A group is a run of consecutive utterances; one process (`--shard I/N`) must do all of it.
         """
         if self.kind == SHARDS:
             return f"alignments-{index // self.shard_size:05d}"
@@ -177,7 +177,7 @@ class Layout:
         return RecordingGrids(folder, self.parts_folder)
 
     def pending_parts_path(self) -> Path:
-        """Return the file in which the parent keeps parts of larger ones; each of several jobs has one."""
+        """Return the file in which the parent keeps parts of larger files; each of several jobs has its own."""
         job = self.job
         return Path(self.out_dir, f".ctc-align-spool{'.' + job if job else ''}.sqlite")
 
@@ -189,9 +189,9 @@ class Layout:
         return [name for name in self._own_formats() if not (name == "textgrid" and utterance.recording)]
 
     def _others_there(self, utterance: Utterance, alignment: Alignment, recorded: Mapping[str, Checksum]) -> list[str]:
-        """Return the formats that an earlier run wrote, that this one does not ask for, and that are there and can be.
+        """Return the other formats of an earlier run whose files still exist and that this utterance allows.
 
-        They are made again, too: else files of one name would come from two texts, recordings or settings.
+        They are made again, too; otherwise files of one name would come from different texts, recordings or settings.
         """
         if not recorded:
             return []
@@ -215,7 +215,7 @@ def _one_of(option: str, value: str, names: tuple[str, ...]) -> None:
 
 
 def inputs_of(utterance: Utterance) -> list[str | Path]:
-    """Return the files that must not be overwritten: the recording, and the transcript that may lie beside it."""
+    """Return the files that must not be overwritten: the recording, and a transcript beside it."""
     audio = Path(utterance.audio)
     extensions = [".txt", ".lab", *([".TextGrid", ".textgrid"] if utterance.recording else [])]
     beside = [audio.with_suffix(extension) for extension in extensions if audio.suffix != extension]
@@ -223,7 +223,7 @@ def inputs_of(utterance: Utterance) -> list[str | Path]:
 
 
 def _can_hold(format: str, alignment: Alignment) -> bool:
-    """Return whether a format can be written here, and of this alignment: SMIL names elements of a book."""
+    """Return whether this layout and this alignment allow a format: SMIL needs the elements of a book."""
     try:
         for writer in FORMATS[format].writers:
             writer.require()
@@ -253,9 +253,9 @@ def cut_audio(
 ) -> list[Path]:
     """Write the cuts of an utterance and their text, whole or not at all; further cuts of an earlier run are removed.
 
-    FLAC of 16 bits at the rate of the recording and with its channels (the one channel, where the utterance names
-    one); samples are copied from the recording, not the model's resampled ones. `written` is called with the path and
-    the bytes of each file.
+    The sound is 16-bit FLAC with the sampling rate and the channels of the recording (or the one channel that the
+    utterance names); samples are copied from the recording, not from the model's resampled input. `written` is called
+    with the path and the bytes of each file.
 
     Raises:
         AudioError: the recording cannot be read, or has more channels than FLAC holds.
@@ -303,7 +303,7 @@ def _remove_further(utterance: Utterance, layout: Layout, number: int) -> None:
 
 
 def whole(alignment: Alignment, utterance: Utterance) -> Interval:
-    """Return the cut of a whole utterance: its stretch of the recording, perhaps to the end (inf), and its text."""
+    """Return the cut of a whole utterance: its stretch of the recording (to inf if it has no end), and its text."""
     end_s = math.inf if utterance.duration_s is None else utterance.offset_s + utterance.duration_s
     return Interval(utterance.offset_s, end_s, " ".join(alignment.text.split()))
 
@@ -312,8 +312,8 @@ def phrases(alignment: Alignment, utterance: Utterance, pause_s: float) -> list[
     """Return the phrases between pauses longer than `pause_s`; every written word is whole and in one phrase.
 
     A phrase keeps up to `MARGIN_S` of the silence around it and never more than half a pause. Words without times
-    belong to the phrase before them; where one could have been spoken unrecognised (`unknown`), nothing is cut. Words
-    that are not in the recording are in no phrase; where the text goes on elsewhere in the recording, one ends.
+    belong to the phrase before them; there is no cut where an `unknown` word may have been spoken. Words that are not
+    in the recording belong to no phrase; if the text continues elsewhere in the recording, the phrase ends.
     """
     runs = _runs(alignment.words, pause_s)
     if not runs:
@@ -370,7 +370,7 @@ def _edge(time_s: float | None) -> float:
 
 
 def _flac(recording: Recording, cut: Interval, utterance: Utterance) -> bytes:
-    """Return the samples of one cut as FLAC, made in memory: a full disk is then reported by who writes the file."""
+    """Return the samples of one cut as FLAC, in memory: the code that writes the file reports a full disk."""
     import soundfile
 
     rate, channel = recording.rate, utterance.channel
@@ -394,5 +394,5 @@ def _flac(recording: Recording, cut: Interval, utterance: Utterance) -> bytes:
 
 
 def _as_int16(block: np.ndarray) -> np.ndarray:
-    """Return int16: the samples themselves of sources of 16 bits, the nearest of others."""
+    """Return samples as int16: unchanged from 16-bit sources, otherwise the nearest values."""
     return np.clip(np.rint(block * 32768.0), -32768, 32767).astype(np.int16)

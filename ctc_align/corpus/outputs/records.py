@@ -26,9 +26,9 @@ _EXTENSIONS = tuple(writer.extension for format in FORMATS.values() for writer i
 class Placed:
     """The outputs of an utterance as they were written.
 
-    `files` by their names below the output folder; `pending` is the utterance's part of a file of many, and `row` its
-    checksum. `recorded` are its files as the journal has them: what is there and is another is a person's, and is moved
-    to NAME.hand.EXTENSION, one of `moved_aside`. With None nothing is known of them.
+    `files` by their names relative to the output folder; `pending` is the utterance's part of a shared file, and `row`
+    its checksum. `recorded` are its files according to the journal, None if nothing is known: an existing file that
+    differs was changed by a person, and is moved to NAME.hand.EXTENSION, one of `moved_aside`.
     """
 
     out_dir: Path
@@ -60,10 +60,10 @@ def name_of(path: Path, out_dir: Path) -> str:
 
 
 def with_other_sizes(files: Mapping[str, Checksum], out_dir: Path, expected: Iterable[Path]) -> list[str] | None:
-    """Return the recorded files that a person has changed since; None if one is lost, or `expected` in vain.
+    """Return the recorded files that a person has changed since; None if a recorded or `expected` file is missing.
 
-    Those are JSON with hand-corrected words, and TextGrid and ELAN files that can be read to their ends: a file of
-    another format that has another size may be torn.
+    These are JSON with hand-corrected words, and TextGrid and ELAN files that can be read to the end: any other file
+    with a different size may be incomplete.
     """
     if not all(name_of(path, out_dir) in files for path in expected):
         return None
@@ -73,7 +73,7 @@ def with_other_sizes(files: Mapping[str, Checksum], out_dir: Path, expected: Ite
 
 
 def is_changed(name: str, recorded: Checksum | None, out_dir: Path, data: bytes = b"") -> bool:
-    """Return whether a file is there, is not as recorded, is not `data`, and not a torn beginning of it."""
+    """Return whether a file exists that differs from its record, from `data`, and from any beginning of `data`."""
     size = _size(out_dir / name)
     if size is None or (recorded is not None and fault_of(name, recorded, out_dir) is None):
         return False
@@ -86,7 +86,7 @@ def is_changed(name: str, recorded: Checksum | None, out_dir: Path, data: bytes 
 
 
 def fault_of(name: str, recorded: Checksum, out_dir: Path) -> str | None:
-    """Return what is wrong with a file, by all of its bytes; None if it is as recorded."""
+    """Return what is wrong with a file, after reading all of its bytes; None if it is as recorded."""
     size = _size(out_dir / name)
     if size is None:
         return "is not there"
@@ -100,14 +100,14 @@ def fault_of(name: str, recorded: Checksum, out_dir: Path) -> str | None:
 
 
 def is_own_name(name: str, utterance: Utterance) -> bool:
-    """Return whether a file in records can be one of this utterance: journals may have been changed by others."""
+    """Return whether a recorded file can belong to this utterance: others may have changed the journal."""
     if any(name == f"{utterance.output}{extension}" for extension in _EXTENSIONS):
         return True
     return re.fullmatch(rf"{CUTS}/{re.escape(utterance.output)}(-\d{{4,}})?\.(flac|txt)", name) is not None
 
 
 def _size(path: Path) -> int | None:
-    """Return the size of a regular file, None for anything else: no run makes links."""
+    """Return the size of a regular file, None for anything else, because runs never make links."""
     try:
         status = os.lstat(path)
     except (OSError, ValueError):

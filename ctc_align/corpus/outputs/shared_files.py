@@ -50,22 +50,22 @@ class GroupedUtterance:
 
 
 class SharedFiles(Protocol):
-    """One kind of file that is assembled of many utterances' rows."""
+    """One kind of file that is assembled from the rows of many utterances."""
 
     def targets(self, group: str) -> list[Path]:
         """Return the paths of the group's files."""
         ...
 
     def groups(self) -> set[str]:
-        """Return the groups that have files, if the rows show their utterances; otherwise none."""
+        """Return the groups that have files; none for a kind of file whose rows do not name their utterances."""
         return set()
 
     def content(self, row: bytes) -> bytes:
-        """Return the part of a row that the group's files keep: the journal has its checksum."""
+        """Return the part of a row that goes into the group's files; its checksum is in the journal."""
         ...
 
     def holds(self, group: str, id: str, row: Checksum | None = None) -> bool:
-        """Return whether the group's files exist, with this utterance (and its `row`) in them as far as they show."""
+        """Return whether the group's files exist and contain this utterance (and its `row`), as far as they show it."""
         ...
 
     def faults(
@@ -74,20 +74,20 @@ class SharedFiles(Protocol):
         """Return what is wrong, by utterance, with the group's files, after reading all of their bytes.
 
         Args:
-            utterances: all of the group; rows: those that are in its files, with what the journal has of them.
+            utterances: all of the group; rows: those in its files, with their checksums in the journal.
         """
         ...
 
     def checksums(self, group: str) -> Mapping[str, Checksum]:
-        """Return the rows of a finished group, by utterance, of files that show whose they are; else none."""
+        """Return the rows of a finished group, by utterance; none if its files do not name their utterances."""
         return {}
 
     def is_of(self, group: str, ids: Sequence[str]) -> bool:
-        """Return whether the group's files exist and are made of these utterances, as far as they show it."""
+        """Return whether the group's files exist and are made from these utterances, as far as they can show it."""
         ...
 
     def rows(self, group: str, utterances: Sequence[GroupedUtterance]) -> Iterator[tuple[str, bytes]]:
-        """Yield (id, row) of what the group's files hold: of `utterances`, and of others that show whose they are."""
+        """Yield (id, row) from the group's files: those of `utterances`, and others that name their utterance."""
         ...
 
     def write(
@@ -168,9 +168,9 @@ class ShardFiles(SharedFiles):
         return self._cached[1]
 
     def _read_checksums(self, group: str) -> dict[str, Checksum]:
-        """Return the checksums of the rows; where a file holds more than the rows, that of the first is not a number.
+        """Return the checksums of the rows; if a file holds more than the rows, the first checksum is not a number.
 
-        A shard with unknown content is then written anew.
+        So a shard with unknown content is written again.
         """
         targets = self.targets(group)
         if not all(map(os.path.isfile, targets)):
@@ -200,7 +200,7 @@ class ShardFiles(SharedFiles):
         """Yield the pieces of one utterance after another.
 
         Raises:
-            OSError, EOFError, zlib.error: a file cannot be read, or is cut.
+            OSError, EOFError, zlib.error: a file cannot be read, or is truncated.
         """
         json_path, *ctm_paths = self.targets(group)
         with ExitStack() as stack:
@@ -228,14 +228,14 @@ def read_lines(path: str | os.PathLike[str]) -> Iterator[bytes]:
     """Yield the lines of a shard's JSON, with their line ends.
 
     Raises:
-        OSError, EOFError, zlib.error: it cannot be read, or is cut.
+        OSError, EOFError, zlib.error: it cannot be read, or is truncated.
     """
     with gzip.open(path, "rb") as file:
         yield from file
 
 
 def _id_of(line: bytes) -> str:
-    """Return the utterance of a line, without parsing all of it: only constants stand before it."""
+    """Return the utterance of a line without parsing the whole line: only constants precede it."""
     at = line.index(_ID_KEY) + len(_ID_KEY)
     end = at + 1
     while line[end : end + 1] != b'"':
@@ -258,7 +258,7 @@ def _blocks(file: BinaryIO) -> Iterator[bytes]:
 
 
 def _has_frame(path: Path, crc: int, length: int) -> bool:
-    """Return whether a gzip file has the head of ours, and ends with the checksum and the length of this content."""
+    """Return whether a gzip file has our header, and ends with the checksum and the length of this content."""
     head = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", compresslevel=_LEVEL, fileobj=head, mtime=0):
         pass
@@ -269,9 +269,9 @@ def _has_frame(path: Path, crc: int, length: int) -> bool:
 
 
 def _has_zero_padding(path: Path) -> bool:
-    """Return whether the last bits of a gzip file's content, which mean nothing, are zeros as they were written.
+    """Return whether the unused last bits of a gzip file's content are zeros, as they were written.
 
-    If the highest bit that is set could be cleared, and the content were the same, it is one of them.
+    If clearing the highest set bit does not change the content, that bit is an unused one.
     """
     content, crc = zlib.decompressobj(-zlib.MAX_WBITS), 0
     with open(path, "rb") as file:
@@ -310,8 +310,9 @@ def _plain(row: TimedLabel) -> list[Any]:
 class RecordingGrids(SharedFiles):
     """`RECORDING.TextGrid` below `folder`: `words` and `phones` (or `tokens`), whole recording, times of the recording.
 
-    As MFA has it, the tiers of two or more speakers are named `SPEAKER - words`, `SPEAKER - phones`; every speaker of
-    the recording has tiers, also one whose utterances all failed. A TextGrid does not show whose its intervals are.
+    As in MFA, the tiers of two or more speakers are named `SPEAKER - words`, `SPEAKER - phones`; every speaker of the
+    recording has tiers, even if all of their utterances failed. A TextGrid does not show to which utterance an interval
+    belongs.
     """
 
     def __init__(self, folder: Path, parts: Path | None = None) -> None:
@@ -322,7 +323,7 @@ class RecordingGrids(SharedFiles):
         return [self._folder / f"{group}{_EXTENSION}"]
 
     def content(self, row: bytes) -> bytes:
-        """Return the labelled intervals of a row: the others are not in the file."""
+        """Return the labelled intervals of a row; others are not written to the file."""
         part = json.loads(row)
         kept = [[piece for piece in part[tier] if piece[2] and piece[1] > piece[0]] for tier in ("words", "tokens")]
         return json.dumps(kept).encode()
@@ -335,7 +336,7 @@ class RecordingGrids(SharedFiles):
     ) -> dict[str, str]:
         """Compare the rows, and compare the file with their written form.
 
-        Where utterances of one speaker overlap, words are cut: those rows are not compared.
+        If utterances of one speaker overlap, words are cut, and their rows are not compared.
         """
         path = self.targets(group)[0]
         found = {id: row for id, row in self.rows(group, utterances) if id in rows} if path.is_file() else {}
@@ -403,7 +404,7 @@ def _rendered(utterances: Sequence[GroupedUtterance], rows: Iterable[tuple[str, 
 
 
 def _overlapping(utterances: Sequence[GroupedUtterance]) -> set[str]:
-    """Return the utterances that overlap another one of their speaker."""
+    """Return the utterances that overlap another one of the same speaker."""
     overlapping: set[str] = set()
     last: dict[str, tuple[float, str]] = {}
     for utterance in sorted(utterances, key=lambda utterance: utterance.offset_s):
@@ -434,7 +435,7 @@ def _within(tier: Tier, utterance: GroupedUtterance) -> list[list[Any]]:
 
 
 def _apart(rows: list[TimedLabel]) -> list[TimedLabel]:
-    """Return the rows in order of time, the later one cut where utterances of one speaker overlap; none empty."""
+    """Return the rows in order of time; where utterances of one speaker overlap, cut the later row; drop empty ones."""
     apart: list[TimedLabel] = []
     free = 0
     for row in sorted(rows, key=lambda row: (row.start, row.end)):

@@ -33,14 +33,15 @@ from ctc_align.units import clock
 
 _COMMENT = "<!-- ctc-align report -->"
 MARK = f"<!doctype html>\n{_COMMENT}\n"
-"""The beginning of every report, by which one is known."""
+"""The beginning of every report, by which a file is recognised as one."""
 _MOST_SPEAKERS_SHOWN = 50
 _WIDTH, _HEIGHT = 420, 170
 _BOX = {"width": _WIDTH, "height": _HEIGHT, "left": 44, "right": _WIDTH - 12, "top": 12, "bottom": _HEIGHT - 34}
-"""A chart, and the edges of what is drawn in it."""
+"""The size of a chart, and the bounds of its plot area."""
 _MOST_BARS = 40
 _NEARLY_ALL, _LONG_TAIL = 0.99, 3
-"""Values more than _LONG_TAIL times as far from the least one as the 99th percentile share the last bar."""
+"""Values whose distance from the minimum is more than _LONG_TAIL times that of the 99th percentile share the last
+bar."""
 
 
 def report_page(figures: RunFigures, out_dir: Path, folder: Path) -> str:
@@ -52,7 +53,7 @@ def report_page(figures: RunFigures, out_dir: Path, folder: Path) -> str:
     from markupsafe import Markup
 
     def plain(value: object) -> object:
-        """Return a value with escapes for what would change the direction of text, or is no character."""
+        """Return a value with escapes for characters that would change the direction of text, and for invalid ones."""
         if isinstance(value, Markup) or not isinstance(value, str):
             return value
         return printable(value).encode("utf-8", "backslashreplace").decode("utf-8")
@@ -165,8 +166,8 @@ def histogram_chart(
     """Return a histogram for the template: bars from the first to the last bin with values, and the median's position.
 
     Bins are joined until there are at most 40 bars; the last one also has the few values that are far beyond the
-    others. Each bar names its bounds and its count. `median` and `mean` are exact ones where they are known; else they
-    are the histogram's, the median to a bin's width.
+    others. Each bar names its bounds and its count. `median` and `mean` are exact if known; otherwise they are
+    estimated from the histogram, the median to within a bin.
     """
     if not histogram.number:
         return {"title": title, "bars": []}
@@ -221,7 +222,7 @@ def _filled(counts: Sequence[int]) -> tuple[int, int]:
 
 
 def _ticks(low: float, high: float) -> list[float]:
-    """Return round values between two, at most eight.
+    """Return at most eight round values between two bounds.
 
     >>> _ticks(0.0, 1.0)
     [0.0, 0.2, 0.4, 0.6, 0.8, 1.0]
@@ -233,7 +234,7 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _labelled_ticks(low: float, high: float) -> list[tuple[float, str]]:
-    """Return the round values, each as text with the decimals that tell it from its neighbours.
+    """Return the round values as text, with enough decimals to distinguish neighbours.
 
     >>> _labelled_ticks(134.1, 134.32)
     [(134.1, '134.10'), (134.15, '134.15'), (134.2, '134.20'), (134.25, '134.25'), (134.3, '134.30')]
@@ -244,7 +245,7 @@ def _labelled_ticks(low: float, high: float) -> list[tuple[float, str]]:
 
 
 def _decimals(step: float) -> int:
-    """Return the decimals with which values that are a step apart differ.
+    """Return how many decimals distinguish values that are a step apart.
 
     >>> _decimals(0.05), _decimals(0.1), _decimals(20.0)
     (2, 1, 0)

@@ -27,7 +27,7 @@ from ctc_align.files.json_files import check_format, read_object
 from ctc_align.reading import parse_json
 
 MOST_NAMED = 20
-"""Utterances that are named for each reason of failure, and faults of outputs."""
+"""The most utterances that are named for each reason of failure, and the most faults of outputs."""
 MOST_REASONS = 200
 MOST_WORST = 100
 """Utterances in the table of each criterion."""
@@ -40,7 +40,7 @@ _SHARDS = "alignments-*.jsonl.gz"
 
 @dataclass
 class Histogram:
-    """Counts of values by equal bins from 0 on; the last bin has all that is greater, too."""
+    """Counts of values in equal bins from 0 on; the last bin also has all greater values."""
 
     width: float
     bins: int
@@ -53,7 +53,7 @@ class Histogram:
         self.counts = [0] * self.bins
 
     def add(self, value: float) -> None:
-        """Count a value of 0 or more; what is less counts as 0."""
+        """Count a value; a negative one counts as 0."""
         self.counts[min(max(int(value / self.width), 0), self.bins - 1)] += 1
         self.number += 1
         self.total += value
@@ -64,7 +64,7 @@ class Histogram:
         return self.total / max(self.number, 1)
 
     def quantile(self, share: float) -> float:
-        """Return about the value that a share of all are below, to a bin's width.
+        """Return the quantile for this share of all values, to within a bin.
 
         >>> histogram = Histogram(1.0, 10)
         >>> for value in range(10): histogram.add(value)
@@ -119,9 +119,9 @@ class RunFigures:
 
     Attributes:
         summary: as `summary.json` has it, of all journals in the folder.
-        notes: what is missing for a whole run.
+        notes: what a complete run would have and this one lacks.
         reasons: of failures, by their messages without names and numbers.
-        speakers: by name, of words whose transcript names a speaker.
+        speakers: by name, for words whose transcript names a speaker.
         faults: outputs that could not be read, `MOST_NAMED` of them; unread: how many there are.
         read: outputs that were read.
     """
@@ -191,7 +191,7 @@ class RunFigures:
 
 
 def reason_kind(reason: str, id: str) -> str:
-    """Return the reason of a failure without its utterance, paths and numbers: one text for all of a kind.
+    """Return the reason of a failure without its utterance, paths and numbers: one text for each kind of failure.
 
     >>> reason_kind("talk-7: a/talk-7.wav: 3 frames are too few, 6 are needed", "talk-7")
     '… frames are too few, … are needed'
@@ -210,7 +210,7 @@ def run_figures(out_dir: Path, progress: Callable[[float], None] | None = None) 
         progress: called with the share of the outputs that have been read.
 
     Raises:
-        UsageError: no folder, or none of a corpus run.
+        UsageError: there is no such folder, or it is not that of a corpus run.
     """
     summary, notes = joined(out_dir, "OUT_DIR")
     figures = RunFigures(summary, notes)
@@ -253,7 +253,7 @@ def run_figures(out_dir: Path, progress: Callable[[float], None] | None = None) 
 
 
 def _json_of(line: Line) -> str | None:
-    """Return the JSON of an utterance below the output folder, None without a separate one.
+    """Return the path of an utterance's JSON, relative to the output folder; None if it has no separate one.
 
     Others may have changed the journal: a name that leads out of the folder does not count.
     """
@@ -265,7 +265,7 @@ def _json_of(line: Line) -> str | None:
 
 
 def _corrected(figures: RunFigures, out_dir: Path, name: str, beside: LatestBeside) -> str:
-    """Return the name of the JSON with the latest corrections of that of the run, and note it."""
+    """Return the name of the JSON with the latest corrections of the run's JSON, and note it."""
     work = beside.of(out_dir / name)
     notes = list(work.notes())
     if work.path == out_dir / name:
@@ -296,12 +296,12 @@ def _add(figures: RunFigures, data: dict[str, Any], path: Path) -> bool:
 
 
 def least_confidence(data: Mapping[str, Any]) -> float | None:
-    """Return the least confidence of a word, None if no word has any."""
+    """Return the least confidence of a word, None if no word has a confidence."""
     return min((word["confidence"] for word in data["words"] if word["confidence"] is not None), default=None)
 
 
 def _shard_objects(out_dir: Path, figures: RunFigures) -> Iterator[tuple[Path, dict[str, Any]]]:
-    """Yield the alignments in a folder's shards; what cannot be read is counted as a fault."""
+    """Yield the alignments in a folder's shards; count unreadable ones as faults."""
     for path in sorted(out_dir.glob(_SHARDS)):
         try:
             for line in read_lines(path):
@@ -332,7 +332,7 @@ class _Worst:
             del kept[MOST_WORST:]
 
     def utterances(self) -> list[NamedUtterance]:
-        """Return those of all criteria, each once, the greatest loss first."""
+        """Return the utterances of all criteria, each once, the greatest loss first."""
         found = {id: one for kept in self._kept.values() for _, id, one in kept}
         return sorted(found.values(), key=lambda one: (-(one.result.loss_per_token or 0.0), one.id))
 
@@ -340,10 +340,10 @@ class _Worst:
 def alignment_in(out_dir: Path, id: str) -> tuple[LatestWork, Alignment]:
     """Return the alignment of one utterance of a run, from its JSON or from its shard, and the file that it is in.
 
-    Where corrections of its JSON lie beside that the latest are taken.
+    If corrections lie beside its JSON, use the latest.
 
     Raises:
-        UsageError: no folder of a corpus run, or the utterance is not in it, failed, or has no JSON.
+        UsageError: the folder is not that of a corpus run, or the utterance is not in it, failed, or has no JSON.
         InputError: its output cannot be read.
     """
     if not out_dir.is_dir() or not (paths := journal_paths(out_dir)):
@@ -372,7 +372,7 @@ def failed_reasons(figures: RunFigures) -> list[Reason]:
 
 
 def page_beside(out_dir: Path, one: NamedUtterance) -> str | None:
-    """Return the page of an utterance below the output folder, None without one."""
+    """Return the path of an utterance's page, relative to the output folder; None if it has no page."""
     if one.json is None:
         return None
     path = Path(one.json)

@@ -46,7 +46,7 @@ KINDS: dict[str, type[FileSource] | type[FolderSource]] = {
     "librispeech": LibriSpeech,
     "mfa": MfaFolder,
 }
-"""In the order in which they are asked whether a file is theirs."""
+"""In the order in which they examine a file."""
 _ALIASES = {"folder": "mfa"}
 _MANIFESTS = (".jsonl", ".jsonl.gz", ".csv", ".tsv", ".json")
 _SOURCES = "a manifest (JSONL), a table (CSV or TSV with a header), Lhotse cuts, or a folder"
@@ -65,13 +65,13 @@ def open_source(
 
     A file is `lhotse` or `manifest` by its first JSON object, a `table` by its header. A folder is `kaldi` if it has a
     wav.scp or a logprobs.scp; else the first folder in it that has either decides: `librispeech` for a *.trans.txt,
-    `mfa` for a sound file with a transcript beside it; `mfa` too if there is but one of the two.
+    `mfa` for a sound file with a transcript beside it, or for only one of the two.
 
     Args:
         path: a file or a folder.
         kind: one of KINDS ("folder" is another name for "mfa"); None: detected.
-        exclude: folders that are no part of it although they may lie in it: the output folder.
-        fold_case: the output folder does not tell "A" from "a" (see `UsedIds`).
+        exclude: folders that do not belong to the corpus even if they lie in it, such as the output folder.
+        fold_case: the output folder does not distinguish "A" from "a" (see `UsedIds`).
         parts: accept a folder of recordings that share one text, where each recording reads a part of it
             (`Utterance.book`). Without this such recordings are refused: all of the text would count as spoken.
         text: path of the text of which each recording in the folder and its subfolders reads a part. Recordings with
@@ -79,7 +79,7 @@ def open_source(
 
     Raises:
         TranscriptError: `text` cannot be read.
-        UsageError: there is nothing, it cannot be read, it is empty, or it is not of the kind.
+        UsageError: nothing is there, or it cannot be read, is empty, or is not of this kind.
     """
     name = os.fspath(path)
     excluded = tuple(map(os.fspath, exclude))
@@ -132,7 +132,7 @@ def _detected_kind(path: str, exclude: tuple[str, ...]) -> str:
 
 
 def _file_kind(path: str) -> str | None:
-    """Return the first kind that recognizes the file, None without one."""
+    """Return the first kind that recognises the file, None if there is none."""
     return next((name for name, kind in KINDS.items() if issubclass(kind, FileSource) and kind.is_kind_of(path)), None)
 
 
@@ -193,7 +193,7 @@ def with_channel(source: Source, channel: int | None) -> Source:
 
 
 class _OfChannel:
-    """A source whose recordings are read by one channel."""
+    """A source with one channel of each recording."""
 
     def __init__(self, source: Source, channel: int) -> None:
         self.kind, self.name, self.files = source.kind, source.name, source.files

@@ -1,4 +1,4 @@
-"""Corpora in one file: JSONL manifests as NeMo has them, tables (CSV, TSV) with a header, and Lhotse cuts."""
+"""Corpora in one file: JSONL manifests as in NeMo, tables (CSV, TSV) with a header, and Lhotse cuts."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ KEYS = {
     "channel": ("channel",),
     "language": ("language", "lang", "locale"),
 }
-"""Keys of each value, as `docs/corpora.md` lists them; of several on one line the first in this order counts."""
+"""Keys of each value, as listed in `docs/corpora.md`; if a line has several, the first in this order counts."""
 _MOST_KEYS = 30
 _HEAD_LINES = 50
-"""Lines in which the first JSON object of a manifest is looked for."""
+"""The number of lines in which the first JSON object of a manifest must be."""
 COLUMNS = {
     "audio": (
         *("audio_filepath", "audio", "audio_path", "audio_file", "path", "wav", "wav_path", "wav_filename"),
@@ -63,11 +63,11 @@ COLUMNS = {
     "channel": ("channel",),
     "language": ("language", "lang", "locale"),
 }
-"""Names of each column, in any case; of several in one table the first in this order counts."""
+"""Names of each column, in upper or lower case; if a table has several, the first in this order counts."""
 _MOST_LINES = 200
-"""A quoted field that spans more lines than this is a quote that was never closed."""
+"""If a quoted field spans more lines than this, its quote was never closed."""
 _ROUNDING_S = 0.05
-"""A supervision may stick out of its recording this far: manifests round."""
+"""A supervision may extend this far beyond its recording, because manifests round."""
 
 
 class Manifest(FileSource):
@@ -75,7 +75,7 @@ class Manifest(FileSource):
 
     KEYS are its keys: the audio (or log-probs: a file, or FILE.ark:OFFSET) and `text` or `texts` (a list: alternatives
     for `score`; without `text` the first is aligned) are needed; `channel` counts from 1. A value of
-    null counts as missing; other keys are left alone. Relative paths count from the manifest's
+    null counts as missing; other keys are ignored. Relative paths start at the manifest's
     folder.
     """
 
@@ -113,7 +113,7 @@ class Manifest(FileSource):
 
 
 def parsed_object(line: TextLine) -> dict[str, Any]:
-    """Return the JSON object on a line, else raise InputError."""
+    """Return the JSON object on a line; otherwise raise InputError."""
     if line.fault:
         raise InputError(line.fault)
     try:
@@ -129,7 +129,7 @@ def parsed_object(line: TextLine) -> dict[str, Any]:
 
 
 def _first_object(path: str) -> dict[str, Any] | None:
-    """Return the first JSON object among the first lines of a file, None without one."""
+    """Return the first JSON object among the first lines of a file, None if there is none."""
     for line in read_head(path, _HEAD_LINES):
         try:
             return parsed_object(line)
@@ -155,7 +155,7 @@ def _first(fields: dict[str, Any], which: str, what: str) -> Any:
 
 
 def _meant(fields: dict[str, Any], which: str) -> str | None:
-    """Return the key that was probably meant: a column's name of tables, or a close match."""
+    """Return the key that was probably meant: a column name of tables, or a close match."""
     known = {key for keys in KEYS.values() for key in keys}
     unknown = {key.strip().casefold(): key for key in fields if key not in known and isinstance(fields[key], str)}
     names = [*KEYS[which], *COLUMNS[which]]
@@ -199,8 +199,8 @@ class Table(FileSource):
     """A table with a header, plain or .gz, separated by commas, tabs or semicolons as its header is.
 
     Columns are found by name, see COLUMNS; an audio and a text column are needed. Quotes are those of CSV, and a
-    quoted field may span lines; in a tab-separated line that does not work out as CSV they are letters. Relative paths
-    count from the table's folder, or from `clips` in it (Common Voice). A row that is no utterance is refused.
+    quoted field may span lines; in a tab-separated line that is not valid CSV they are ordinary characters. Relative
+    paths start at the table's folder, or at `clips` in it (Common Voice). A row that is no utterance is refused.
     """
 
     kind = "table"
@@ -253,7 +253,7 @@ class Table(FileSource):
 
 
 def parsed_header(path: str, head: TextLine) -> tuple[str, dict[str, int], int]:
-    """Return the separator, where each known column is, and how many columns there are, else raise UsageError."""
+    """Return the separator, the index of each known column, and the number of columns; otherwise raise UsageError."""
     best: dict[str, int] = {}
     for separator in ("\t", ",", ";"):
         names = _names(head.text, separator)
@@ -284,7 +284,7 @@ def _columns(names: list[str]) -> dict[str, int]:
 
 
 def _row_details(cells: dict[str, str]) -> dict[str, Any]:
-    """Return the start, duration, channel, language and speaker that a row has; an empty cell is as good as none."""
+    """Return the start, duration, channel, language and speaker of a row; an empty cell counts as missing."""
     cells = {what: cell.strip() for what, cell in cells.items() if cell.strip()}
     details: dict[str, Any] = {}
     if "offset" in cells:
@@ -371,9 +371,9 @@ class TableRows:
 class Lhotse(FileSource):
     """Cuts (`cuts.jsonl`, plain or .gz) of recordings in files; channels are mixed unless a supervision is of one.
 
-    The id is the supervision's, and where it has none the cut's made unique. Relative paths count from the manifest's
-    folder, and if there is no such file from the current one, as Lhotse has it. Mixed and padding cuts, recordings
-    that are commands or URLs or that a transform changes, and supervisions without text are refused.
+    The id is the supervision's; if it has none, the cut's, made unique. Relative paths start at the manifest's folder,
+    or, if there is no such file, at the current one, as in Lhotse. Mixed and padding cuts, recordings that are commands
+    or URLs or that a transform changes, and supervisions without text are refused.
     """
 
     kind = "lhotse"

@@ -13,11 +13,11 @@ from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.types import AlignmentData
 
 MOST_CHARS, MOST_ENDS = 4096, 16
-"""Characters of the path of a recording, and ends of it that are looked for."""
+"""The most characters of a recording's path, and the most endings of it that are tried."""
 
 
 def named_ends(named: str) -> list[Path]:
-    """Return the relative ends of the path of a recording, the longest first; [] for one that names no file.
+    """Return the relative endings of a recording's path, the longest first; [] if it names no file.
 
     >>> [end.as_posix() for end in named_ends("/data/talks/a.wav")]
     ['data/talks/a.wav', 'talks/a.wav', 'a.wav']
@@ -30,10 +30,10 @@ def named_ends(named: str) -> list[Path]:
 
 
 def fitting_recording(paths: Iterable[Path], alignment: AlignmentData) -> tuple[Path | None, list[Path]]:
-    """Return the first file of `paths` that is as long as what was aligned, else the first that is longer, else None.
+    """Return the first file of `paths` that is as long as the alignment, else the first longer one, else None.
 
-    Shorter ones, which are other recordings, are in the list. A file that is not a recording by its header counts: its
-    reader says what it is.
+    The list has the shorter ones, which are different recordings. A file whose header is not that of a recording
+    counts, too: its reader reports what it is.
     """
     longer: Path | None = None
     too_short: list[Path] = []
@@ -57,12 +57,12 @@ def fitting_recording(paths: Iterable[Path], alignment: AlignmentData) -> tuple[
 def find_recording(alignment: AlignmentData, json_path: Path, given: str = "") -> Path:
     """Return the recording of an alignment that was read from `json_path`.
 
-    `given` is the recording itself, or a folder in which it is looked for by the ends of its path, the longest first,
-    then by the name of the JSON. With "" it is looked for as its path stands, from here and from the JSON's folder, and
-    then by the ends of its path beside the JSON.
+    `given` is the recording itself, or a folder to search for the endings of its path, the longest first, then for the
+    name of the JSON. With "" the search tries the path as it is, from the current folder and from the JSON's, and then
+    the endings of the path beside the JSON.
 
     Raises:
-        UsageError: it is not there, or what is there is too short; the message says where it was looked for.
+        UsageError: it is not found, or too short; the message says where the search looked.
     """
     if given and not os.path.isdir(given):
         return Path(given)
@@ -92,7 +92,7 @@ def find_recording(alignment: AlignmentData, json_path: Path, given: str = "") -
 
 
 def _of_one_name(folder: Path, stem: str) -> Iterator[Path]:
-    """Yield the recordings, then videos, then log-probs, of a name in a folder."""
+    """Yield the recordings, then videos, then log-probs, with this name in a folder."""
     beside = sorted(folder.glob(f"{glob.escape(stem)}.*"))
     for kind in (SOUND, MEDIA, LOG_PROBS):
         yield from (path for path in beside if path.suffix.casefold() in kind)

@@ -25,13 +25,13 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 MAX_LINE_BYTES = 16 * 2**20
 _MOST_SKIPPED = 2**30
 _MOST_BLANK = 2**22
-"""A line, or blank lines one after the other, beyond these are no text: a small gzip file may hold any number."""
+"""A longer line, or more consecutive blank lines, are not text: a small gzip file may hold any number."""
 BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
 
 
 class FolderSource:
-    """A source that is a folder, read with all folders below it in order; ids are paths below it.
+    """A source that is a folder, read with all its subfolders in order; ids are paths relative to it.
 
     Args:
         exclude: folders (as paths) that are no part of the corpus, such as the output folder.
@@ -97,7 +97,7 @@ class ItemMaker:
             return self.refused(id, line, origin, f"duplicate id {id!r}: {first} {has_it}; each needs an id of its own")
 
     def refused(self, id: str | None, line: int, origin: str, reason: str, stem: str = "") -> Refused:
-        """Return a refusal under `id` if that is free, else under an id made of `stem` or of its origin."""
+        """Return a refusal under `id` if that is free, otherwise under an id made from `stem` or from its origin."""
         if id is not None:
             try:
                 self.ids.claim(id, line)
@@ -127,7 +127,7 @@ def has_bytes(text: str) -> bool:
 
 
 def checked_text(value: Any, what: str) -> str:
-    """Return a transcript: a string that is not blank, else raise InputError."""
+    """Return a transcript, a string that is not blank; otherwise raise InputError."""
     text = checked_string(value, what)
     if not text.strip():
         raise InputError(f"{what}: the transcript is empty; expected at least one word")
@@ -135,7 +135,7 @@ def checked_text(value: Any, what: str) -> str:
 
 
 def checked_string(value: Any, what: str) -> str:
-    """Return a string of Unicode text, else raise InputError."""
+    """Return a string of Unicode text; otherwise raise InputError."""
     if not isinstance(value, str):
         raise InputError(f"{what}: expected a string, got {kind_of(value)}")
     if has_bytes(value):
@@ -144,7 +144,7 @@ def checked_string(value: Any, what: str) -> str:
 
 
 def known_code(value: Any) -> str:
-    """Return the code of the language that a source names; "" if it names none, or, with a warning, an unknown one.
+    """Return the code of the language that a source names; "" if it names none, or an unknown one (with a warning).
 
     >>> known_code("Dutch"), known_code("fy-NL"), known_code(None)
     ('nl', 'fy-NL', '')
@@ -162,7 +162,7 @@ def _known_code(name: str) -> str:
 
 
 def checked_seconds(value: Any, what: str, *, above_zero: bool = False) -> float:
-    """Return a finite number of seconds, not negative, else raise InputError."""
+    """Return a finite, non-negative number of seconds; otherwise raise InputError."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         got = shown(value) if isinstance(value, str) else kind_of(value)
         raise InputError(f"{what}: expected a number of seconds, got {got}")
@@ -178,14 +178,14 @@ def checked_seconds(value: Any, what: str, *, above_zero: bool = False) -> float
 
 
 def checked_duration(start_s: float, end_s: float) -> float:
-    """Return the seconds from start to end, else raise InputError."""
+    """Return the seconds from start to end; otherwise raise InputError."""
     if end_s <= start_s:
         raise InputError(f"the end: expected a time after the start at {start_s} s, got {end_s} s")
     return round(end_s - start_s, 9)
 
 
 def checked_id(value: Any, what: str) -> str | None:
-    """Return an id, None without one; a whole number is an id, too, as in tables that programs wrote."""
+    """Return an id, None if there is none; whole numbers are ids, too, because programs write such tables."""
     if value is None:
         return None
     if isinstance(value, int) and not isinstance(value, bool):
@@ -203,14 +203,14 @@ def parsed_number(text: str) -> float | str:
 
 
 def checked_channel(value: Any, what: str) -> int:
-    """Return a channel, from 1, else raise InputError."""
+    """Return a channel, from 1; otherwise raise InputError."""
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 1024:
         raise InputError(f"{what}: expected a channel, counted from 1, got {shown(value)}")
     return value
 
 
 def checked_audio(value: Any, what: str) -> str:
-    """Return the path of a sound file as it is written, else raise InputError."""
+    """Return the path of a sound file as it is written; otherwise raise InputError."""
     path = checked_string(value, what)
     if not path.strip():
         raise InputError(f"{what}: expected the path of an audio file, got an empty one")
@@ -222,13 +222,13 @@ def checked_audio(value: Any, what: str) -> str:
 
 
 def resolved(folder: str, path: str) -> str:
-    """Return `path` from `folder`, or from the current folder where the file is only there, as Kaldi and Lhotse do."""
+    """Return `path` relative to `folder`, or as Kaldi and Lhotse do, to the current folder if it exists only there."""
     joined = os.path.join(folder, path)
     return path if joined != path and os.path.exists(path) and not os.path.exists(joined) else joined
 
 
 def stem_of(path: str) -> str:
-    """Return the file's name without its extension, the id of an utterance that has none."""
+    """Return the file's name without its extension: the id of an utterance that has no other."""
     name = os.path.basename(path.rstrip("/")) or path
     return os.path.splitext(name)[0]
 
@@ -333,7 +333,7 @@ def read_head(path: str, lines: int, most_bytes: int = 2 * MAX_LINE_BYTES) -> li
 
 
 def is_gzip(path: str) -> bool:
-    """Return whether a file begins as gzip does."""
+    """Return whether a file begins with the gzip magic number."""
     with open_input(path) as file:
         return file.read(2) == _GZIP
 

@@ -49,15 +49,16 @@ SOUND = _extensions(
     "wav wave wavex bwf rf64 w64 flac ogg oga opus mp3 mp2 aiff aif aifc au snd caf sph nist "
     "sd2 voc ircam sf avr paf fap iff svx 8svx 16svx htk pvf xi wve sds mpc2k"
 )
-"""Extensions of what libsndfile reads, and MP3, in lower case; the content decides in the end."""
+"""Extensions of files that libsndfile reads, and MP3, in lower case; the content decides in the end."""
 MEDIA = _extensions(
     "m4a m4b m4r mp4 m4v mov qt 3gp 3gpp 3g2 aac adts loas webm weba mkv mka wma wmv asf amr "
     "awb avi divx flv f4v ts mts m2ts m2t mpg mpeg vob mpa ac3 eac3 dts ape wv tta shn ra "
     "rm rmvb mpc mp+ tak dsf mxf ogv ogx spx nut qcp"
 )
-"""Extensions of what FFmpeg reads: used where no `SOUND` of the same name lies beside it (a video and its sound)."""
+"""Extensions of files that FFmpeg reads; they are used if no `SOUND` file of the same name lies beside them (a video
+and its sound)."""
 LOG_PROBS = frozenset([".npy", ".npz", ".pt", ".safetensors"])
-"""Extensions of a network's output: used where a transcript, and no recording, of the same name lies beside it."""
+"""Extensions of a network's output; it is used if a transcript, but no recording, of the same name lies beside it."""
 TEXT = (".lab", ".txt")
 SUBTITLES = (".srt", ".vtt")
 BOOK = ".epub"
@@ -72,12 +73,12 @@ class MfaFolder(FolderSource):
     """Each recording or video (by its extension, in any case; without either, a file of log-probs) and its `.lab`,
     else `.txt`, else `.TextGrid`, else the text of its `.srt` or `.vtt`, else of its `.epub`.
 
-    The id is the path below the folder without extension, the speaker the folder that the file lies in. Of a TextGrid
-    each interval with text is an utterance of the speaker that the tier is named after; its id is that of the recording
-    with tier, start and end behind it. A TextGrid beside a `.lab` or `.txt` is taken for an alignment of it and left
-    alone. Where several recordings have no transcript, and one text or book lies beside them, each reads a part of it
-    (`parts`), or all of them read parts of the file `text`, where it is given. What has no partner, a second sound file
-    of one name and a second transcript are refused.
+    The id is the path below the folder without extension, the speaker the folder that the file lies in. Each interval
+    with text in a TextGrid is an utterance of the speaker that the tier is named after; its id is the recording's,
+    followed by tier, start and end. A TextGrid beside a `.lab` or `.txt` counts as its alignment and is ignored. If
+    several recordings have no transcript, and one text or book lies beside them, each reads a part of it (`parts`); if
+    the file `text` is given, they read parts of this file. Files without a partner, a second sound file of one name and
+    a second transcript are refused.
     """
 
     kind = "mfa"
@@ -106,7 +107,7 @@ class MfaFolder(FolderSource):
             yield from _Recordings(folder, maker, self.shared_text(folder)).items()
 
     def shared_text(self, folder: Folder) -> SharedText | None:
-        """Return the text that recordings without a transcript read parts of, None without such a text."""
+        """Return the text that recordings without a transcript read parts of, None if there is no such text."""
         if self._is_of_all:
             return self._last
         if not self.parts or not folder.book or has_bytes(folder.book):
@@ -165,7 +166,7 @@ class _Recordings:
                     yield self.refused(stem, name, reason)
 
     def part(self, stem: str, sound: str) -> Item:
-        """Return a recording without a transcript, with the text that it reads a part of, or refused."""
+        """Return a recording without a transcript, with the text that it reads a part of, or a refusal."""
         shared, book = self.shared, self.folder.book
         if shared is None:
             looks = f"{book} looks like the text of all recordings"
@@ -271,7 +272,7 @@ class LibriSpeech(FolderSource):
     """Recordings (by their extension) that a `*.trans.txt` in the same folder has a line for.
 
     The id is the path below the folder without extension; the speaker is the first part of `84-121123-0000`. Lines
-    without a sound file and sound files without a line are refused; other text files are left alone.
+    without a sound file and sound files without a line are refused; other text files are ignored.
     """
 
     kind = "librispeech"
@@ -342,7 +343,7 @@ class _Chapter:
 
 @dataclass
 class Folder:
-    """A folder: its `path`, its path `below` the first one ("" or "a/b/"), and its files by stem.
+    """A folder: its `path`, its path `below` the top folder ("" or "a/b/"), and its files by stem.
 
     The files are sounds, transcripts (`.lab` and `.txt`), TextGrids, subtitles and books (EPUB); `trans` are its
     `*.trans.txt`. `fault`: why it could not be read.
@@ -372,7 +373,7 @@ class Folder:
 
     @property
     def book(self) -> str:
-        """The name of the only text beside several recordings without any transcript; "" if there is no such text."""
+        """The name of the only text beside several recordings without transcripts; "" if there is no such text."""
         names = [name for texts in (self.texts, self.books) for found in texts.values() for name in found]
         return names[0] if len(names) == 1 and len(self.sounds) > 1 and not self.has_pair else ""
 
@@ -411,8 +412,8 @@ def folders_below(root: str, exclude: Sequence[str] = ()) -> Iterator[Folder]:
     """Yield `root` and all folders below it, sorted, each folder before those in it.
 
     Links to folders are followed, unless they lead back to a folder that they lie in. Names that begin with a dot
-    (such as a Mac's `._a.wav`), the folders `exclude` and those of other runs' outputs are no part of a corpus. In
-    memory are the names in one folder, and those of the folders that are still to be read on the way to it.
+    (such as `._a.wav` from macOS), the folders `exclude` and output folders of other runs do not belong to a corpus.
+    Memory holds the names in one folder, and the folders that are still to be read on the way to it.
     """
     excluded = {os.path.realpath(path) for path in exclude}
     pending: list[tuple[str, str, tuple[tuple[int, int], ...]]] = [(root, "", ())]
@@ -474,9 +475,9 @@ class Kaldi(FolderSource):
     in any order.
 
     The other files are indexed by hash: 24 to 35 bytes per line, so about 1 GB for ten million utterances with segments
-    and speakers, and no text. Relative paths count from the folder, and if there is no
-    such file from the current one, as Kaldi has it. Shell pipes and archives are refused, so are utterances without a
-    transcript or a recording, transcripts without either, and lines that one before them made superfluous.
+    and speakers, and no text. Relative paths start at the folder, or, if there is no such file, at the current one, as
+    in Kaldi. Refused are shell pipes and archives, utterances without a transcript or a recording, transcripts without
+    an utterance, and lines whose key occurred before.
     """
 
     kind = "kaldi"
@@ -546,7 +547,7 @@ class Kaldi(FolderSource):
         return resolved(self.name, archive) + colon + offset
 
     def _left_over(self, index: _LineIndex, maker: ItemMaker) -> Iterator[Item]:
-        """Yield refusals of the lines that no utterance uses: keys that came before, transcripts without audio."""
+        """Yield refusals of the lines that no utterance uses: repeated keys, and transcripts without audio."""
         is_text = index.name == "text"
         for line in read_lines(index.path):
             id = index.key_of(line.number)
@@ -566,7 +567,7 @@ class _KaldiLine(NamedTuple):
 
 
 class _LineIndex:
-    """Lines of a file by their first word; of several with one word the first counts."""
+    """The lines of a file by their first word; if several have the same first word, the first counts."""
 
     def __init__(self, path: str, name: str) -> None:
         self.path = path
@@ -586,7 +587,7 @@ class _LineIndex:
                 self.numbers.put(key, number)
 
     def number_of(self, key: str) -> int | None:
-        """Return the number of the first line with this key, None without one."""
+        """Return the number of the first line with this key, None if there is none."""
         return self.numbers.get(hash64(key.encode()))
 
     def key_of(self, number: int) -> str | None:
@@ -597,7 +598,7 @@ class _LineIndex:
             return None
 
     def get(self, key: str) -> _KaldiLine | None:
-        """Return the first line with this key, None without one; raise InputError if it is not UTF-8."""
+        """Return the first line with this key, None if there is none; raise InputError if it is not UTF-8."""
         number = self.number_of(key)
         if number is None:
             return None
@@ -619,7 +620,7 @@ class _LineIndex:
 
 
 def _key(data: bytes, number: int) -> bytes:
-    """Return the first word of a line, b"" where it is blank."""
+    """Return the first word of a line, b"" if it is blank."""
     if number == 1:
         data = data.removeprefix(BOM)
     return _SPACE_BYTES.split(data.strip(b" \t\r\n"), maxsplit=1)[0]
@@ -633,7 +634,7 @@ def _key_and_rest(line: TextLine) -> tuple[str, str]:
 
 
 def _segment(rest: str, recordings: _LineIndex) -> dict[str, Any]:
-    """Return audio, offset and duration of `recording start end [channel]`; an end of -1 is the recording's."""
+    """Return audio, offset and duration of `recording start end [channel]`; -1 means the end of the recording."""
     words = _SPACE.split(rest)
     if len(words) not in (3, 4):
         raise InputError(f"expected utterance, recording, start and end, got {shown(rest)} after the utterance")

@@ -21,7 +21,7 @@ from ctc_align.errors import InputError
 from ctc_align.files import FORMATS
 
 MAX_PART_BYTES = 235
-"""File systems take 255 bytes; extensions such as `.tokens.ctm` and numbers behind the name need some of them."""
+"""File systems allow 255 bytes; extensions such as `.tokens.ctm` and numbers after the name need some of them."""
 MAX_OUTPUT_BYTES = 1024
 _KEPT_BYTES = 160
 
@@ -49,7 +49,7 @@ _LAST_LINE = 2**32 - 1
 
 
 class TakenError(InputError):
-    """An id that the source has used before, at `line`; `made`: that id was made of a file's name."""
+    """An id that the source has used before, at `line`; `made`: that id was made from a file's name."""
 
     def __init__(self, id: str, line: int, made: bool) -> None:
         super().__init__(f"the id {id!r} is taken")
@@ -59,7 +59,7 @@ class TakenError(InputError):
 def output_of(id: str, windows: bool = os.name == "nt") -> str:
     """Return the path below the output folder, without extension, that mirrors `id`.
 
-    Two ids never share one, unless a name had to be shortened, and then only where 128-bit hashes meet. The path is
+    Two ids never share one, unless a name had to be shortened and 128-bit hashes collide. The path is
     relative, has no empty, "." or ".." part, no control characters, no backslash and no drive letter; no part is longer
     than MAX_PART_BYTES; and it never names a file of the run, whatever the extension. For `windows` the names that the
     system reserves, refuses or interprets have escapes, too.
@@ -104,7 +104,7 @@ def _safe_on_windows(part: str) -> str:
 
 
 def _shortened(part: str, whole: str, limit: int) -> str:
-    """Return `part`, or where it is longer than `limit` bytes its beginning and a hash of `whole`."""
+    """Return `part`; if it is longer than `limit` bytes, its beginning and a hash of `whole`."""
     data = part.encode()
     if len(data) <= limit:
         return part
@@ -151,7 +151,7 @@ class HashIndex:
 
 
 def hash64(name: bytes) -> int:
-    """Return 64 bits of BLAKE2: among ten million names two share theirs in one of 370,000 corpora."""
+    """Return 64 bits of BLAKE2: in one of 370,000 corpora of ten million names, two names share a hash."""
     return int.from_bytes(blake2b(name, digest_size=8).digest(), "little")
 
 
@@ -188,7 +188,7 @@ class UsedIds:
     def make(self, stem: str, line: int) -> tuple[str, str]:
         """Return the first of `stem`, `stem-2`, `stem-3` … that is free, and its output, and mark it as used.
 
-        Where ids of the source lie in between, it may be a later one; it depends on what came before only.
+        It depends only on ids that came before; if some of these have the form `stem-N`, numbers may be left out.
         """
         id = stem
         if self._is_used(stem):
@@ -217,7 +217,7 @@ class UsedIds:
         return output
 
     def _find(self, id: str) -> tuple[int, int | None]:
-        """Return the key of `id`, and its value if it was used; ids whose hashes are equal get different keys."""
+        """Return the key of `id`, and its value if it was used; ids with equal hashes get different keys."""
         other = hash31(id.encode())
         for number in itertools.count():
             key = hash64((f"{id}~{number}" if number else id).encode())
@@ -233,13 +233,13 @@ class UsedIds:
 
 
 def _output_key(output: str) -> int:
-    """Return the hash of an output, the same for those that are one file where case is folded."""
+    """Return the hash of an output; outputs that are one file when case is folded have the same hash."""
     decomposed = unicodedata.normalize("NFD", output)
     return hash64(unicodedata.normalize("NFD", decomposed.casefold()).encode())
 
 
 def _outputs(id: str, output: str) -> Iterator[str]:
-    """Yield possible outputs of `id`, best first."""
+    """Yield candidate outputs of `id`, best first."""
     yield output
     folder, slash, name = output.rpartition("/")
     other = f"{folder}{slash}{_shortened(name, id, 0)}"

@@ -31,7 +31,7 @@ from ctc_align.text.characters import json_escaped
 DONE: Final = "done"
 FAILED: Final = "failed"
 GONE: Final = "gone"
-"""The status of an entry that the source no longer has there: corrected, moved or refused."""
+"""The status of an outcome that no longer counts, because its entry was corrected, moved or refused."""
 _NAME = re.compile(r"journal(?:\.(\d+)-of-(\d+))?\.jsonl")
 _ALWAYS = (
     "id",
@@ -46,7 +46,7 @@ _ALWAYS = (
     "fingerprint",
     "time",
 )
-"""The fields that each line has, in this order; others follow where they have a value. Programs of others read them."""
+"""The fields that each line has, in this order; others follow if they have a value. Other programs read them."""
 _CRC = re.compile(rb', "crc": "([0-9a-f]{8})"\}\n\Z')
 _CRC_LENGTH = 21
 _RUN = re.compile(rb'"run": ([0-9]{1,9}),')
@@ -84,7 +84,7 @@ def journal_paths(out_dir: Path) -> list[Path]:
 
 
 def shard_of(path: Path) -> Shard:
-    """Return the shard that a journal is of."""
+    """Return the shard that a journal belongs to."""
     match = _NAME.fullmatch(path.name)
     assert match is not None
     return Shard(int(match[1]), int(match[2])) if match[1] else Shard()
@@ -99,8 +99,8 @@ class Line:
         time: when it was finished (Unix time).
         origin: position of a refused entry, which has no unique id.
         run: number of the run, one higher than any in the folder's journals at its start.
-        number: the line's in its journal, from 1 (`line` in JSON). The `Journal` that appends the line gives it, and
-            `run`; both are 0 in lines of earlier versions.
+        number: position of the line in its journal, from 1 (`line` in JSON). The `Journal` that appends the line sets
+            `number` and `run`; both are 0 in lines of earlier versions.
     """
 
     id: str
@@ -134,10 +134,10 @@ def line_key(id: str, origin: str | None = None) -> int:
 
 
 class Entry(NamedTuple):
-    """A whole line of a journal: its offset, and the line, None if it is damaged or misplaced.
+    """A complete line of a journal: its offset, and the line itself, None if it is damaged or misplaced.
 
-    `is_after_gap`: lines before this one are missing; `number`: that of the line, or the one that it should have;
-    `run`: the one that a damaged line seems to be of.
+    `is_after_gap`: lines before this one are missing; `number`: the number that the line has or should have; `run`: the
+    run that a damaged line seems to belong to.
     """
 
     offset: int
@@ -179,7 +179,7 @@ def read_lines(path: Path) -> Iterator[Line]:
 
 
 def line_at(file: int, offset: int) -> Line | None:
-    """Return the line that begins at `offset` of an open journal, None without a line there now."""
+    """Return the line that begins at `offset` of an open journal, None if there is no line there now."""
     raw, size = b"", 1024
     while not raw.endswith(b"\n"):
         os.lseek(file, offset, os.SEEK_SET)
@@ -193,7 +193,7 @@ def line_at(file: int, offset: int) -> Line | None:
 
 
 def parsed_line(raw: bytes) -> tuple[Line | None, str]:
-    """Return a line, or None and what is wrong with it."""
+    """Return a line, or None and the fault."""
     match = _CRC.search(raw, max(0, len(raw) - _CRC_LENGTH))
     if match is not None and zlib.crc32(raw[: match.start()]) != int(match[1], 16):
         return None, "its checksum does not match what it says; its utterance is redone"
@@ -209,7 +209,7 @@ def parsed_line(raw: bytes) -> tuple[Line | None, str]:
 
 
 def _line(data: dict[str, Any]) -> Line | None:
-    """Return the line that a JSON object is, None for anything else."""
+    """Return the line for a JSON object, None for anything else."""
     import msgspec
 
     try:
@@ -221,7 +221,7 @@ def _line(data: dict[str, Any]) -> Line | None:
 def torn_end(path: Path) -> tuple[bytes, str | None]:
     """Return the bytes after the last line end of a journal, and the id of their utterance if a kill left them.
 
-    The id is None without such bytes, or where they do not begin a line.
+    The id is None if there are no such bytes, or if they do not begin a line.
     """
     with open(path, "rb") as file:
         file.seek(_whole_length(file.fileno()))
@@ -240,13 +240,13 @@ class Journal:
 
     Args:
         path: the journal, made if it does not exist.
-        lock: the file that keeps other runs out of the folder, watched as the journal and the folder are.
+        lock: the file that keeps other runs out of the folder; watched, like the journal and the folder.
         run: the number of the run that appends; lines: the number of the journal's last line, None to count.
 
     Raises:
-        OutputError: the file cannot be written, or is not ours (a link, a pipe, a folder); lines that could not be
-            written whole are removed.
-        LostFolderError: what is at the path is no longer the file that was opened; nothing is written then.
+        OutputError: the file cannot be written, or is a link, a pipe or a folder; incompletely written lines are
+            removed.
+        LostFolderError: the path no longer leads to the file that was opened; nothing is written then.
     """
 
     def __init__(self, path: Path, lock: Path | None = None, run: int = 1, lines: int | None = None) -> None:
@@ -272,7 +272,7 @@ class Journal:
     def check(self) -> None:
         """Raise LostFolderError if folder, journal or lock are no longer those that this run opened.
 
-        A journal that was removed from its folder is written there again first: what it says is done.
+        A journal that was removed from its folder is first restored there, because what it records is done.
         """
         for path, was in self._watched.items():
             try:
@@ -286,7 +286,7 @@ class Journal:
             raise LostFolderError(f"{self.path}: was changed by another program while this run worked here")
 
     def _restore(self) -> bool:
-        """Write the lines of a removed journal to its path, where nothing is; return whether they are there."""
+        """Write the lines of a removed journal to its path if the path is free; return whether they are there."""
         try:
             if os.fstat(self._file).st_size != self._end:
                 return False

@@ -1,4 +1,4 @@
-"""The output folder: create it, lock it, remove the remains of a killed run, and protect the files of others in it.
+"""The output folder: create it, lock it, remove the remains of a killed run, and protect other people's files in it.
 
 One run at a time works in a folder, or one for each shard. The lock belongs to the operating system (`flock` on POSIX,
 through the library `filelock`), which releases it when the process dies in any way. NFS (since Linux 2.6.12), Lustre
@@ -46,7 +46,7 @@ def make_folder(out_dir: Path) -> None:
     """Make the output folder if it does not exist.
 
     Raises:
-        UsageError: it is a file, or cannot be made or written.
+        UsageError: it is a file, or cannot be created or written.
     """
     try:
         out_dir.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ def make_folder(out_dir: Path) -> None:
 
 
 def remove_folder(out_dir: Path, journal: Path) -> None:
-    """Remove a folder that this run made, unless more than an empty journal is in it."""
+    """Remove a folder that this run created, unless it contains more than an empty journal."""
     with contextlib.suppress(OSError):
         if not journal.stat().st_size:
             journal.unlink()
@@ -83,7 +83,7 @@ def folds_case(out_dir: Path, shard: Shard | None = None) -> bool:
 
 @contextlib.contextmanager
 def _probe(out_dir: Path, shard: Shard) -> Iterator[Path]:
-    """Make an empty file of a name that nobody can guess, in lower case, for the length of the block."""
+    """Make an empty file with an unguessable lower-case name, for the duration of the block."""
     probe = out_dir / f"{_PROBE}{shard.suffix}.{secrets.token_hex(8)}"
     os.close(os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))  # O_EXCL: never through a link
     try:
@@ -93,19 +93,19 @@ def _probe(out_dir: Path, shard: Shard) -> Iterator[Path]:
 
 
 def parts_folder(out_dir: Path, suffix: str) -> Path:
-    """Return the folder in which files are written before they are moved to their paths: a kill leaves them there."""
+    """Return the folder in which files are written before they move to their paths; after a kill they remain there."""
     return out_dir / f"{_PARTS}{suffix}"
 
 
 def compiling_path(out_dir: Path, suffix: str) -> Path:
-    """Return the path of the file that exists once a worker of a run compiles the kernels."""
+    """Return the path of the lock file of the worker that compiles the kernels."""
     return parts_folder(out_dir, suffix) / "compiling"
 
 
 def clear(out_dir: Path, shard: Shard) -> None:
     """Remove unfinished files of runs that have ended, this one included.
 
-    Pending parts of runs with another number of shards go too: their shards had other utterances.
+    Also remove pending parts of runs with a different number of shards: their shards had other utterances.
     """
     for path in out_dir.glob(".ctc-align*"):
         match = _LEFT.fullmatch(path.name)
@@ -126,7 +126,7 @@ def clear(out_dir: Path, shard: Shard) -> None:
 
 
 def left_behind(layout: Layout, out_dir: Path) -> list[str]:
-    """Return the shared and cut outputs that earlier runs with other options made, and this one does not."""
+    """Return the shared and cut outputs that earlier runs with other options made, and this run does not make."""
     others = [name for name in MANIFESTS if name not in layout.manifests]
     left = [path.name for name in others for path in sorted(out_dir.glob(f"manifest.{name}.jsonl*"))]
     if layout.kind != SHARDS:
@@ -139,10 +139,10 @@ def left_behind(layout: Layout, out_dir: Path) -> list[str]:
 def check_existing(source: Source, layout: Layout, out_dir: Path, *, force: bool) -> None:
     """Refuse a first run into a folder that would replace files that no run made.
 
-    Where a journal or a summary is, the outputs are of runs: those not yet in the journal are replaced.
+    If there is a journal or a summary, the outputs belong to runs: those not yet in the journal are replaced.
 
     Raises:
-        UsageError: such a file, unless `force` is given; in the folder of the corpus in any case.
+        UsageError: there is such a file and `force` is not given, or it is in the folder of the corpus.
     """
     if _has_trace(out_dir) or not _holds_files(out_dir):
         return
@@ -181,7 +181,7 @@ class FolderLock:
     """Holds an output folder, or one shard of it, for the length of a `with` block.
 
     Raises:
-        UsageError: another run holds it, or a run with another number of shards is at work in the folder.
+        UsageError: another run holds it, or a run with a different number of shards is at work in the folder.
         OutputError: the folder cannot be written.
     """
 
@@ -199,7 +199,7 @@ class FolderLock:
             if self._lock is None:
                 what = f"shard {self.shard.index}/{self.shard.count} of it" if self.shard.count > 1 else "it"
                 raise UsageError(
-                    f"{self.out_dir}: another run works on {what}: {holder_of(self.path)}; wait for its end, or stop it"
+                    f"{self.out_dir}: another run works on {what}: {holder_of(self.path)}; wait for it, or stop it"
                 )
             self._identity = _identity(self.path)
             _write_holder(self.path)
@@ -216,7 +216,7 @@ class FolderLock:
         self._release()
 
     def _refuse_other_counts(self) -> None:
-        """Raise UsageError if runs with another number of shards are at work: they would do the same utterances."""
+        """Raise UsageError if runs with a different number of shards are at work: they would repeat this run's work."""
         for path in self.out_dir.glob(".ctc-align*.lock"):
             match = _NAME.fullmatch(path.name)
             if match is None or path == self.path or int(match[2] or 1) == self.shard.count:
@@ -243,7 +243,7 @@ def lock_path(out_dir: Path, shard: Shard) -> Path:
 
 
 def is_held(path: Path) -> bool:
-    """Return whether a living process holds the lock at `path`; the files of a dead one are removed."""
+    """Return whether a living process holds the lock at `path`; remove the files of a dead one."""
     try:
         lock = _acquire(path, 0.0) if path.exists() else None
         if lock is None and _holder_path(path).exists() and not path.exists():
@@ -286,7 +286,7 @@ def _acquire(path: Path, timeout_s: float) -> BaseFileLock | None:
     """Return the lock on `path`, held; None if another process holds it.
 
     Raises:
-        OSError: it cannot be made; ELOOP where it is a link.
+        OSError: it cannot be created; ELOOP if it is a link.
     """
     refuse_link(path)  # `filelock` follows none either
     try:
@@ -306,7 +306,7 @@ def _acquired(lock: BaseFileLock) -> BaseFileLock | None:
 
 
 def _release(lock: BaseFileLock, path: Path) -> None:
-    """Release a lock and remove its files; a process that waits for the removed file sees that, and makes a new one."""
+    """Release a lock and remove its files; a process that waits for the removed file notices, and creates a new one."""
     for file in (_holder_path(path), *([path] if isinstance(lock, UnixFileLock) else [])):
         with contextlib.suppress(OSError):
             file.unlink()
@@ -314,7 +314,7 @@ def _release(lock: BaseFileLock, path: Path) -> None:
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
-    """Return the identity of a file, which changes if the file is replaced; None without a file."""
+    """Return the identity of a file, which changes if the file is replaced; None if there is no file."""
     try:
         status = os.stat(path)
     except OSError:

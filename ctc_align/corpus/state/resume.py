@@ -39,17 +39,17 @@ from ctc_align.reading import content_hash
 
 logger = logging.getLogger(__name__)
 _MOST_NAMED = 20
-"""Faults that are listed."""
+"""The most faults that are listed."""
 _MOST_LINES = 1000
 """Lines that are appended together."""
 
 
 class Outcomes:
-    """The outcomes in the journals of a folder, in some 30 bytes for each utterance.
+    """The outcomes in the journals of a folder, in about 30 bytes per utterance.
 
     Args:
-        paths: the journals; lines that others append meanwhile do not count.
-        lines: of journals, as far as known, how many lines the last run left in them.
+        paths: the journals; lines that other runs append in the meantime do not count.
+        lines: how many lines the last run left in each journal, if known.
         quiet: do not warn of damaged lines.
     """
 
@@ -59,7 +59,7 @@ class Outcomes:
         for path in paths:
             table.read(path, (lines or {}).get(path, 0), quiet)
         self.last_run = table.last_run
-        """The highest number of a run, 0 without any."""
+        """The highest number of a run, 0 if there is none."""
         self.last_lines = dict(zip(paths, table.last_lines))
         """The number of the last line of each journal."""
         keys, rows, is_tied, is_unsure = table.latest()
@@ -71,7 +71,7 @@ class Outcomes:
         self._is_unsure = is_unsure
         self._is_void = is_tied
         self.ties = int(is_tied.sum())
-        """The number of utterances about which two journals disagree in runs of one number."""
+        """The number of utterances about which two journals disagree in runs with the same number."""
         for key in table.torn:
             self.forget(key)
         self._open: tuple[int, int] | None = None
@@ -93,7 +93,7 @@ class Outcomes:
         return bool(self._is_unsure.any())
 
     def find(self, key: int) -> tuple[str, int] | None:
-        """Return (status, fingerprint) of an utterance by the line that counts, None without one."""
+        """Return (status, fingerprint) of an utterance from its valid line, None if there is none."""
         index = self._index(key)
         if index is None or self._is_void[index]:
             return None
@@ -105,28 +105,25 @@ class Outcomes:
         return index is not None and bool(self._is_unsure[index])
 
     def forget(self, key: int) -> None:
-        """Forget the outcome of an utterance, so that it is done again."""
+        """Forget the outcome of an utterance, so that it is repeated."""
         index = self._index(key)
         if index is not None:
             self._is_void[index] = True
 
     def line(self, key: int) -> Line | None:
-        """Return the last line of an utterance, also if it is to be done again; None without one."""
+        """Return the last line of an utterance, even if the utterance is to be repeated; None if there is no line."""
         index = self._index(key)
         return None if index is None else self._read(index)
 
     def lines(self, keys: np.ndarray | None = None) -> Iterator[Line]:
-        """Yield the valid lines, in the journals' order, including those of utterances to repeat.
-
-        `keys`: of these utterances only.
-        """
+        """Yield the valid lines, in the journals' order, even of utterances to repeat; `keys` limits them."""
         wanted = np.ones(len(self._keys), bool) if keys is None else np.isin(self._keys, keys)
         for index in np.lexsort((self._offsets, self._journals)):
             if wanted[index] and (line := self._read(index)) is not None:
                 yield line
 
     def refused(self) -> Iterator[Line]:
-        """Yield the lines that count of entries of sources that were no utterances."""
+        """Yield the valid lines of refused entries."""
         return (line for line in self.lines(self._keys[self._is_good == 0]) if line.origin is not None)
 
     def _read(self, index: int) -> Line | None:
@@ -146,7 +143,7 @@ class Outcomes:
 
 
 def index_of(key: int, keys: np.ndarray) -> int | None:
-    """Return where a key is among keys (uint64, ascending), None if it is not.
+    """Return the index of a key among keys (uint64, ascending), None if it is not there.
 
     >>> index_of(7, np.array([3, 7], np.uint64)), index_of(8, np.array([3, 7], np.uint64))
     (1, None)
@@ -157,9 +154,9 @@ def index_of(key: int, keys: np.ndarray) -> int | None:
 
 @dataclass
 class _Table:
-    """All lines of some journals, a row each, while the ones that count are chosen.
+    """All lines of some journals, one row each, from which the valid ones are chosen.
 
-    `runs` never fall within a journal, so that the order of its lines decides there.
+    `runs` never decrease within a journal, so the order of its lines decides there.
     """
 
     keys: array[int] = field(default_factory=lambda: array("Q"))
@@ -170,7 +167,7 @@ class _Table:
     good: array[int] = field(default_factory=lambda: array("b"))
     """1: done, 0: failed, -1: gone."""
     says: array[int] = field(default_factory=lambda: array("q"))
-    """Hashes of what lines say."""
+    """Hashes of the lines' contents."""
     breaks: list[tuple[int, int]] = field(default_factory=list)
     """For each journal: the row before which lines may be lost, and 1 + the last run that may have written them."""
     last_lines: list[int] = field(default_factory=list)
@@ -222,7 +219,7 @@ class _Table:
         self.last_run = max(self.last_run, run)
 
     def latest(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-        """Return for each key, ascending: the key, the row that counts, whether it is tied, whether it is unsure."""
+        """Return for each key, ascending: the key, its valid row, whether it is tied, whether it is unsure."""
         keys, runs = _numbers(self.keys, np.uint64), _numbers(self.runs, np.int64)
         journals, says = _numbers(self.journals, np.uint32), _numbers(self.says, np.int64)
         order = np.lexsort((np.arange(len(keys)), runs, keys))
@@ -248,9 +245,9 @@ def _numbers(values: array[int], kind: type) -> np.ndarray:
 
 
 class EarlierRows:
-    """The rows that stay in a folder though the source lacks their utterances: done by runs over other sources.
+    """The rows that stay in a folder although the source lacks their utterances: runs over other sources made them.
 
-    The source is read once, when it is first asked for, and its utterances take eight bytes each.
+    The source is read once, on first use, and its utterances take eight bytes each.
     """
 
     def __init__(self, source: Iterable[Utterance | Refused], outcomes: Outcomes) -> None:
@@ -269,7 +266,7 @@ class EarlierRows:
         return self._is_foreign(line.key)
 
     def count(self) -> int:
-        """Return how many utterances of shared files are done that the source lacks."""
+        """Return how many completed utterances in shared files the source lacks."""
         return sum(
             line.status == DONE and line.result.row is not None and self._is_foreign(line.key)
             for line in self._outcomes.lines()
@@ -291,7 +288,7 @@ class Fingerprints:
         self._audio: tuple[str, str] = ("", "")
 
     def of(self, utterance: Utterance, group: str | None = None) -> int:
-        """Return a hash of the audio's size and time of change, its part, its transcript and the run's fingerprint.
+        """Return a hash of the audio's size and modification time, its part, its transcript and the run's fingerprint.
 
         `group` is the assembled file that the utterance goes into, if there is one.
         """
@@ -321,7 +318,7 @@ def run_fingerprint(
     formats: Sequence[str],
     others: Sequence[str] = (),
 ) -> str:
-    """Return the fingerprint of a run: model and lexicon by their content, settings, kinds of outputs.
+    """Return the fingerprint of a run: the contents of model and lexicon, the settings, and the kinds of outputs.
 
     `others` are further choices that change outputs (layout, manifests …), as texts.
     """
@@ -338,12 +335,12 @@ def run_fingerprint(
 
 
 def log_probs_identity(reader: LogProbsReader) -> tuple[str, ...]:
-    """Return how log-probs are read, with the vocabulary by its content."""
+    """Return how log-probs are read, with a hash of the vocabulary."""
     return _content(Path(reader.vocab_path)), repr(reader.frame_shift_s), repr(reader.blank)
 
 
 def model_identity(model: str) -> str:
-    """Return a model by the content of its files, by its name where they are elsewhere.
+    """Return a hash of a model's files; its name if they are not on this machine.
 
     >>> model_identity("hf:org/name")
     'hf:org/name'
@@ -393,15 +390,15 @@ FaultsOf = Callable[[str | None, Sequence[tuple[GroupedUtterance, Line | None]]]
 def verify(
     jobs: Iterable[Job], faults_of: FaultsOf, outcomes: Outcomes, journal: Journal, everything: bool
 ) -> tuple[int, int, int]:
-    """Read the outputs of utterances, and have `outcomes` forget those that are not as their lines record them.
+    """Read the outputs of utterances, and make `outcomes` forget those that differ from their lines.
 
-    Without `everything` read only those that are unsure, with those that share a file with them: a damaged or missing
-    line may have been a later one about them. The line of an utterance whose outputs are whole is appended once more,
-    after the damage, so that it is sure from then on. What had failed has no outputs to check, and is done again.
+    Without `everything`, read only the unsure ones (a damaged or missing line may have been a later one about them),
+    and those that share a file with them. The line of an utterance whose outputs are complete is appended again, after
+    the damage, so that it is sure from then on. Failed utterances have no outputs to check, and are repeated.
 
     Returns:
-        The numbers of utterances that the journal calls done; of those whose outputs are not as recorded; of those of
-        an earlier version, whose lines have no checksums.
+        The number of utterances that the journal calls done; of those whose outputs differ from the record; and of
+        those from an earlier version, whose lines have no checksums.
 
     Raises:
         OutputError: the journal cannot be written.
@@ -436,7 +433,7 @@ def verify(
 
 
 def _utterances(jobs: Iterable[Job], outcomes: Outcomes) -> Iterator[Job]:
-    """Yield the jobs of entries that are utterances; unsure outcomes of refused ones are recorded again."""
+    """Yield the jobs of utterances; forget unsure outcomes of refused entries, so that they are recorded again."""
     for job in jobs:
         if isinstance(job.entry, Utterance):
             yield job

@@ -21,20 +21,20 @@ from ctc_align.errors import CtcAlignError
 from ctc_align.types import NONE, POOR
 
 MOST_GAPS = 1000
-"""Gaps, and overlaps, that are listed for one text."""
+"""The most gaps, and overlaps, that are listed for one text."""
 _FEWEST_TWICE = 4
-"""Words in a row that two recordings read and are named: a word or two at an edge are found by chance."""
+"""The fewest words in a row that count as an overlap: a word or two at an edge match by chance."""
 _SHOWN_CHARS = 60
 MOST_SAME = 1000
-"""Transcripts of several utterances that a summary lists."""
+"""The most shared transcripts that a summary lists."""
 MOST_NAMED = 10
-"""Utterances of one of them that it names."""
+"""The most utterances of a shared transcript that the summary names."""
 _FEWEST_WORDS = 8
 """Shorter transcripts ("yes", "seven") are the same in many recordings."""
 
 
 class _Stretch(NamedTuple):
-    """A stretch of a text; `char_end` None: to the end of a text that can no longer be read.
+    """A stretch of a text; `char_end` is None if it extends to the end of a text that can no longer be read.
 
     `utterances`: the recordings around a gap (None at the start and at the end of the text), or the two of an overlap.
     """
@@ -70,10 +70,10 @@ class TextCoverage:
         Texts are read one by one, in order. A gap has words that can be spoken, an overlap several of them.
 
         Gaps: `text` (path), `char_start`, `char_end` (code points, end exclusive; None: to the end of a text that can
-        no longer be read), `after` and `before`: the recordings around it (one and the same for what that leaves out;
+        no longer be read), `after` and `before`: the recordings around it (the same one for a gap within a recording;
         None at the start and at the end), `words`: the number of words that can be spoken (None without the text),
-        `begins`: its first words, or all; `ends`: its last words, "" if `begins` has all. Overlaps have `utterances`
-        in place of the recordings around: the two that read it; a third one is in another overlap.
+        `begins`: its first words, or all; `ends`: its last words, "" if `begins` has all. Instead of the recordings
+        around it, an overlap has `utterances`, the two that read it; a third one makes another overlap.
         """
         gaps: list[dict[str, Any]] = []
         overlaps: list[dict[str, Any]] = []
@@ -92,7 +92,7 @@ def _chars(stretch: _Stretch) -> dict[str, int | None]:
 
 
 def _text_of(path: str) -> str | None:
-    """Return a text, None if it cannot be read (any more)."""
+    """Return a text, None if it cannot be read (or no longer)."""
     from ctc_align.files.transcripts import read_transcript
 
     try:
@@ -102,7 +102,7 @@ def _text_of(path: str) -> str | None:
 
 
 def _named(stretches: Sequence[_Stretch], text: str | None, fewest: int) -> list[tuple[_Stretch, dict[str, Any]]]:
-    """Return the first MOST_GAPS stretches of at least `fewest` words, with these; without the text, all."""
+    """Return the first MOST_GAPS stretches of at least `fewest` words, with these; without the text, all stretches."""
     if text is None:
         return [(each, {"words": None, "begins": "", "ends": ""}) for each in stretches[:MOST_GAPS]]
     starts = _spoken_in(stretches, text)
@@ -117,7 +117,7 @@ def _named(stretches: Sequence[_Stretch], text: str | None, fewest: int) -> list
 
 
 def _spoken_in(stretches: Sequence[_Stretch], text: str) -> list[int]:
-    """Return where the words in stretches, which ascend, begin; what lies in several stretches is split once."""
+    """Return where the words in ascending stretches begin; text that lies in several stretches is split only once."""
     from ctc_align.text import split
 
     joined: list[list[int]] = []
@@ -131,7 +131,7 @@ def _spoken_in(stretches: Sequence[_Stretch], text: str) -> list[int]:
 
 
 def _twice(read: Sequence[tuple[int, int, str]]) -> Iterator[_Stretch]:
-    """Yield the stretches that a recording reads and an earlier one (`read` ascends) has read."""
+    """Yield the stretches that a recording and an earlier one both read (`read` ascends)."""
     end, by = 0, ""
     for start, stop, id in read:
         if start < min(stop, end) and id != by:
@@ -154,7 +154,7 @@ def _named_by(stretch: str) -> tuple[str, str]:
 
 
 def gap_words(gap: Mapping[str, Any]) -> str:
-    """Return the words that name a gap, as `summary.json` has it.
+    """Return the words that name a gap of `summary.json`.
 
     >>> gap_words({"begins": "All of", "ends": "it is."}), gap_words({"begins": "All"})
     ('All of … it is.', 'All')
@@ -163,7 +163,7 @@ def gap_words(gap: Mapping[str, Any]) -> str:
 
 
 def gap_place(gap: Mapping[str, Any]) -> str:
-    """Return where a gap is, by the recordings around it.
+    """Return a description of where a gap is, in terms of the recordings around it.
 
     >>> gap_place({"after": None, "before": "01"}), gap_place({"after": "01", "before": "01"})
     ('between the start and 01', 'within 01')
@@ -176,11 +176,11 @@ def gap_place(gap: Mapping[str, Any]) -> str:
 def _between(read: Sequence[tuple[int, int, str]], length: int | None) -> Iterator[_Stretch]:
     """Yield the passages around the parts `read` (ascending); `length` is the length of the text, if known.
 
-    What one recording leaves out lies between what it reads.
+    A passage that one recording leaves out lies between two that it reads.
     """
     end = 0
     last: list[str | None] = [None]
-    """The recordings that read up to `end`."""
+    """The recordings whose parts extend to `end`."""
     for start, stop, id in read:
         if start > end:
             yield _Stretch(end, start, (id if id in last else last[-1], id))
@@ -194,7 +194,7 @@ def _between(read: Sequence[tuple[int, int, str]], length: int | None) -> Iterat
 
 
 def text_hash(text: str, words: int | None) -> str | None:
-    """Return 64 bits of a hash of a transcript, in hexadecimal; None for one of few words, which says nothing.
+    """Return 64 bits of a hash of a transcript, in hexadecimal; None if it is too short to be telling.
 
     >>> text_hash("a b", 8) == text_hash(" a  b ", 8), text_hash("a b", 2)
     (True, None)
@@ -205,14 +205,14 @@ def text_hash(text: str, words: int | None) -> str | None:
 
 
 class SameTexts:
-    """Finds the transcripts that several utterances have; memory grows by nine bytes for each utterance."""
+    """Finds transcripts that several utterances share; memory grows by nine bytes per utterance."""
 
     def __init__(self) -> None:
         self._prints = array("Q")
         self._misfits = array("b")
 
     def add(self, line: Line) -> None:
-        """Add the transcript of an utterance that is done, and whether it fits."""
+        """Add the transcript of a completed utterance, and whether it fits."""
         if line.result.text is not None:
             self._prints.append(int(line.result.text, 16))
             self._misfits.append(_is_misfit(line))
@@ -223,9 +223,10 @@ class SameTexts:
         return {"transcripts": len(counts), "utterances": int(counts.sum())} if len(counts) else {}
 
     def rows(self, lines: Iterable[Line]) -> list[dict[str, Any]]:
-        """Return a row for each such transcript, as `same_texts` of a summary has it; `lines` are all once more.
+        """Return a row for each such transcript, as in `same_texts` of a summary, after a second pass over all `lines`.
 
-        Those that fit one of their recordings poorly or not at all go first, then those of most utterances.
+        Transcripts that fit one of their recordings poorly or not at all come first, then those with the most
+        utterances.
         """
         prints, counts, misfits = self._found()
         first = np.lexsort((-counts, misfits == 0))[:MOST_SAME]

@@ -27,16 +27,16 @@ from ctc_align.types import FITS, NONE, POOR
 
 FORMAT = "ctc-align-corpus/1"
 MOST_FAILURES = 10_000
-"""Failures that a summary lists; the journal has them all."""
+"""The most failures that a summary lists; the journal has them all."""
 MOST_RANKED = 10
-"""Utterances in each of its rankings."""
+"""The number of utterances in each of its rankings."""
 _RESULT_FIELDS = fields(UtteranceResult)
 _PERCENTILES = (1, 5, 25, 50, 75, 95, 99)
 
 
 @dataclass
 class NamedFiles:
-    """Files of a run: how many, and the names of the first below the output folder."""
+    """Files of a run: their number, and the first names, relative to the output folder."""
 
     count: int = 0
     names: list[str] = field(default_factory=list)
@@ -48,10 +48,10 @@ class NamedFiles:
 
 @dataclass(frozen=True)
 class RunStats:
-    """The work of one run; `stages` are busy seconds of all workers together (empty without `--profile`).
+    """The work of one run; `stages` are the busy seconds of all workers together (empty without `--profile`).
 
-    `left` are outputs that others have changed since a run wrote them, and that stay as they are; `kept` such ones in
-    whose stead others were written, by their present names.
+    `left` are outputs that others changed and that stay as they are; `kept` are the present names of changed outputs
+    that were moved aside for new ones.
     """
 
     wall_s: float = 0.0
@@ -69,25 +69,27 @@ class Summary:
     """Counts, hours, losses and failures of a corpus, or of one shard of it.
 
     Args:
-        done, failed: utterances by the latest line about each; `skipped` of the done were so before this run.
+        done, failed: utterances by the latest line about each; `skipped` of those done were done before this run.
         complete: whether the source was read to its end.
-        loss_per_token: least, greatest, mean and percentiles (`p50`) of nats per token; empty when nothing is done.
-        worst: those with the greatest loss per token, worst first; slowest: with the most seconds of work a second.
-        in_doubt: utterances whose confidence is not what `min_confidence` asked for, with `doubtful_words` in all and
-            `unexplained` stretches of speech; doubtful: those with the least confidence of a word, the least first.
+        loss_per_token: minimum, maximum, mean and percentiles (`p50`) of nats per token; empty if nothing is done.
+        worst: utterances with the greatest loss per token, worst first; slowest: those with the most work per second of
+            audio.
+        in_doubt: utterances that miss `min_confidence`, with `doubtful_words` in total and `unexplained` stretches of
+            speech; doubtful: those with the least confidence of a word, the least first.
         fit: how many utterances fit well, doubtfully, poorly and not at all; misfits: those that fit poorly or not at
             all, the worst first.
-        skipped_words: that are not in the recordings, of all `words` that can be spoken; most_skipped: the utterances
-            that lack the greatest share of theirs, the greatest first; too_many_skipped: how many lack more than
-            `max_skipped` percent.
-        journal_lines: number of lines of the run's journal at its end: where a later run finds fewer, lines are lost.
+        skipped_words: words that are not in the recordings, of all `words` that can be spoken; most_skipped: the
+            utterances that lack the greatest share of their words, the greatest first; too_many_skipped: how many lack
+            more than `max_skipped` percent.
+        journal_lines: number of lines of the run's journal at its end; if a later run finds fewer, lines are lost.
         unexplained_s: seconds of speech that no word explains, of all utterances.
-        looks: how many texts look like which other language than English, where nobody named one.
-        text_gaps: stretches of a text of many recordings that are in none of them (`TextCoverage.stretches`).
-        text_overlaps: stretches of it that two recordings read.
-        same_texts: transcripts that several utterances have: the first of these, their `count`, the `words` of one, and
-            the first of those that it fits poorly or not at all (`misfits`, of `misfit_count`); those with such ones
-            first, MOST_SAME at most; same_text_counts: all such `transcripts`, and their `utterances`.
+        looks: how many texts appear to be in each language other than English, if no language was named.
+        text_gaps: stretches of a shared text that no recording reads (`TextCoverage.stretches`).
+        text_overlaps: stretches of a shared text that two recordings read.
+        same_texts: transcripts that several utterances share: the first of these utterances, their `count`, the number
+            of `words`, and the first utterances that it fits poorly or not at all (`misfits`, of `misfit_count`);
+            transcripts with misfits first, MOST_SAME at most; same_text_counts: the numbers of all such `transcripts`,
+            and of their `utterances`.
         failures: (utterance, reason), at most MOST_FAILURES of them.
         others: sums and counts of fields of `UtteranceResult` that have no field here.
     """
@@ -157,7 +159,7 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
     """Return the summary of journals.
 
     Args:
-        keys: of the utterances that count, in a run, which has warned of damaged lines; None for all.
+        keys: of the utterances that count in this run, which has already warned of damaged lines; None for all.
         about: `source`, `shard`, `complete`, `skipped`, `journal_lines`, `run` of the Summary.
     """
     counter = _Counter()
@@ -280,7 +282,7 @@ _RANKINGS: dict[str, tuple[_Rank, _Row]] = {
     "misfits": (_misfit_rank, lambda r: {"fit": r.fit, "skipped": r.skipped, "words": r.words}),
     "most_skipped": (lambda r: _skipped_share(r) if r.skipped else None, _skipped_row),
 }
-"""Rankings of a summary: the value, greatest first (None: not ranked), and the fields that a row shows."""
+"""Rankings of a summary: the value to sort by, greatest first (None: not ranked), and the fields of a row."""
 
 
 class _Greatest:
@@ -316,7 +318,7 @@ def joined(out_dir: Path, argument: str = "--summary") -> tuple[Summary, list[st
     `argument` is what error messages call the folder.
 
     Raises:
-        UsageError: no folder, or no journal in it.
+        UsageError: there is no folder, or no journal in it.
     """
     if not out_dir.is_dir():
         raise UsageError(f"{argument} {out_dir}: expected the output folder of a corpus run, got no folder")
@@ -331,13 +333,13 @@ def joined(out_dir: Path, argument: str = "--summary") -> tuple[Summary, list[st
 
 
 def lines_left(paths: Sequence[Path]) -> dict[Path, int]:
-    """Return how many lines the last runs left in journals, as far as their summaries say."""
+    """Return how many lines the last runs left in journals, according to their summaries."""
     counts = {path: _read(summary_path(path.parent, shard_of(path))).get("journal_lines") for path in paths}
     return {path: count for path, count in counts.items() if type(count) is int}
 
 
 def _whole(ended: dict[Path, dict[str, Any]]) -> bool:
-    """Return whether all shards of some number are complete."""
+    """Return whether all shards of some division are complete."""
     shards = {shard_of(path) for path, data in ended.items() if _complete(data)}
     return any(all(Shard(i, s.count) in shards for i in range(s.count)) for s in shards)
 

@@ -1,6 +1,7 @@
 """The project's own models: a folder with `model.toml` (the description) and `model.safetensors` (the weights).
 
-What was measured or learnt with them lies beside: `calibration.toml`, `confidence.safetensors`, `edges.safetensors`.
+The folder may also hold what was learnt with the model: `calibration.toml`, `confidence.safetensors`,
+`edges.safetensors`.
 The embedded models are such folders. A recording of any length goes through in chunks with the network's whole context
 on both sides, so the result is that of one pass, in bounded memory.
 """
@@ -29,17 +30,18 @@ from ctc_align.types import Audio, Emissions
 from ctc_align.units import samples_to_seconds
 
 PIECE_FRAMES = 1024
-"""Frames that go through the network in a row, a multiple of its stride; a chunk is several pieces side by side."""
+"""Frames of a piece that goes through the network, a multiple of its stride; a chunk is several pieces side by side."""
 STEP_FRAMES = 32
-"""A recording shorter than a piece is rounded up to these steps: what torch prepares for a length serves again."""
+"""A recording shorter than a piece is rounded up to these steps, so that torch can reuse its preparations for a
+length."""
 LAST_PIECES = 4
 """The last piece of several is rounded up to quarters of a piece."""
 CACHED_FRAMES = 12_000
-"""Two minutes, whose features are 3 MB; features of longer audio are computed three times."""
+"""Features of at most two minutes (3 MB) are cached; those of longer audio are computed three times."""
 STATES_BYTES = 2**28
-"""Segmentation states that would take more memory (an hour and a half) lie on disk, where the device is the CPU."""
+"""Segmentation states that would take more memory (an hour and a half) lie on disk, if the device is the CPU."""
 PIECES_ON_DEVICE = 128
-"""Pieces that a device other than the CPU takes at once: about 2 GB while they go through."""
+"""Pieces that a device other than the CPU computes at once: about 2 GB."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +52,8 @@ class ModelDescription:
     (counted without the blank) are k * parts …, the last state is silence. `prior_scale` weighs the log-priors that are
     subtracted from the state posteriors; `silence_bonus` (nats) is then added to silence, whose share of the training
     data says little about the recording at hand. `language` is that of the training transcripts, "" if unknown.
-    Noise passes for silence where sounds are weak: up to `noise_malus` nats are subtracted from silence again, all of
-    them where the mixtures have no weight (`ctc_align.models.convnet.gaussian_mixtures.share_of_weight`).
+    Noise looks like silence where sounds are weak, so up to `noise_malus` nats are subtracted from silence again, all
+    of them if the mixtures have no weight (`ctc_align.models.convnet.gaussian_mixtures.share_of_weight`).
     `mixture_weight` is that of the mixtures' log-posteriors among the states' scores, 0 for a model without mixtures
     (see `ctc_align.models.convnet.gaussian_mixtures`).
     """
@@ -106,7 +108,7 @@ class ConvNet(AcousticModel):
 
         Args:
             audio: mono at 16 kHz.
-            progress: called with the share done, in [0, 1].
+            progress: called with the completed share, in [0, 1].
 
         Raises:
             AudioError: no samples, or another rate.
@@ -127,10 +129,11 @@ class ConvNet(AcousticModel):
 
     @torch.no_grad()
     def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
-        """Return the emissions of each audio, on the CPU to the bit as `emissions` with as many threads.
+        """Return the emissions of each audio; on the CPU with the same bits as `emissions` with as many threads.
 
         On the CPU they are computed one after the other: a piece is large enough to keep a core busy, and convolutions
-        of another shape would round differently. On other devices pieces of all audios go together, long ones first.
+        of a different shape would round differently. On other devices, pieces of all audios are batched together, the
+        longest first.
 
         Raises:
             AudioError: an audio has no samples, or another rate.
@@ -244,7 +247,7 @@ def network_with(shape: NetworkShape, weights: dict[str, torch.Tensor]) -> Acous
     """Return the network in evaluation mode with all its weights, float32.
 
     Raises:
-        RuntimeError: weights are missing, superfluous, or of another shape.
+        RuntimeError: weights are missing, superfluous, or have the wrong shape.
     """
     network = AcousticNetwork(shape)
     counters = {name: value for name, value in network.state_dict().items() if name.endswith("num_batches_tracked")}
@@ -277,8 +280,8 @@ class StateScoring:
 
     Attributes:
         offset: (K,) is added to the log-posteriors.
-        mixtures: score the states, too; None: the network alone does.
-        description: of the model, with `mixture_weight`, `noise_malus` and the context of its network's `shape`.
+        mixtures: score the states as well; None: only the network does.
+        description: the model's; uses `mixture_weight`, `noise_malus` and the context of its network's `shape`.
     """
 
     offset: torch.Tensor
@@ -286,7 +289,7 @@ class StateScoring:
     description: ModelDescription
 
     def to(self, device: torch.device) -> StateScoring:
-        """Return the same on another device."""
+        """Return a copy on another device."""
         mixtures = None if self.mixtures is None else self.mixtures.to(device)
         return replace(self, offset=self.offset.to(device), mixtures=mixtures)
 
@@ -315,7 +318,7 @@ def state_scoring(description: ModelDescription, weights: dict[str, torch.Tensor
     """Return how a model scores its segmentation states; without log-priors all are equally likely.
 
     Raises:
-        ValueError: the log-priors or the mixtures are of another number of states.
+        ValueError: the log-priors or the mixtures have a different number of states.
     """
     states = description.shape.states
     log_priors = weights.get("log_priors", torch.zeros(states))
@@ -382,7 +385,7 @@ def _read_description(path: Path) -> ModelDescription:
 
 
 def _check_sizes(shape: NetworkShape, weights: dict[str, torch.Tensor]) -> None:
-    """Raise ValueError if a network is not of the sizes of its weights, before any memory is taken for it."""
+    """Raise ValueError if a network's sizes do not match its weights, before any memory is allocated for it."""
     with torch.device("meta"):
         network = AcousticNetwork(shape)
     for name, wanted in network.state_dict().items():
@@ -396,7 +399,7 @@ def _check(description: ModelDescription) -> None:
     """Raise ValueError if the parts of a description do not fit together."""
     shape, vocab, parts = description.shape, description.vocab, description.parts
     if not all(isinstance(token, str) and token for token in vocab) or len(set(vocab)) != len(vocab) or len(vocab) < 2:
-        raise ValueError("vocab is not a list of two or more texts, or has one of them twice")
+        raise ValueError("vocab is not a list of two or more strings, or has one of them twice")
     for name, value in asdict(shape).items():
         for size in value if isinstance(value, (list, tuple)) else (value,):
             if type(size) is not int or not (0 if name == "states" else 1) <= size <= WIDEST:
@@ -473,5 +476,5 @@ def save_folder(
 
 
 def _quoted(text: str) -> str:
-    """Return a TOML string: JSON's escapes are valid TOML for all but DEL and halves of surrogate pairs."""
+    """Return a TOML string: JSON's escapes are valid TOML, except for DEL and halves of surrogate pairs."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,6 +1,6 @@
 """Log-mel features, normalised by the recording's own level and spectrum: gain does not matter.
 
-Frame t covers the samples [t * 160, (t + 1) * 160) at 16 kHz and is computed from the 20 ms around its centre alone, so
+Frame t covers the samples [t * 160, (t + 1) * 160) at 16 kHz and is computed only from the 20 ms around its centre, so
 a recording cut anywhere gives the same frames. The recording's statistics (its level and the mean of each mel channel
 over its louder frames) come from a first pass over all frames. `mel_filters` serves other networks, too.
 """
@@ -24,7 +24,7 @@ FRAME_SHIFT_S = HOP_SAMPLES / SAMPLE_RATE
 LOW_HZ, HIGH_HZ = 50.0, 7800.0
 
 LEAST_ROWS = 16
-"""At least this many frames are multiplied with the filters at once."""
+"""At least this many frames are multiplied by the filters at once."""
 
 # All levels are in nats of power: 1 nat = 4.34 dB.
 SMALLEST_POWER = 1e-20
@@ -123,7 +123,7 @@ def statistics_of(frames: torch.Tensor) -> Statistics:
 def _loud(levels: torch.Tensor) -> torch.Tensor:
     """Return the level of the louder frames: a quantile of all, but not far below the loudest second.
 
-    The quantile alone would be the level of a pause where speech is rarer than 1 − LOUD_QUANTILE of the recording.
+    The quantile alone would be the level of a pause if speech fills less than 1 − LOUD_QUANTILE of the recording.
     """
     rank = max(0, math.ceil(LOUD_QUANTILE * len(levels)) - 1)
     loud = torch.kthvalue(levels, rank + 1).values
@@ -136,7 +136,7 @@ def _loud(levels: torch.Tensor) -> torch.Tensor:
 
 
 def _without_clicks(levels: torch.Tensor) -> torch.Tensor:
-    """Return the running median (T - 4,) of levels (T,): a click touches two frames of five."""
+    """Return the running median (T - 4,) of levels (T,): a click affects only two frames of five."""
     return levels.unfold(0, CLICK_FILTER_FRAMES, 1).median(-1).values
 
 
@@ -192,7 +192,7 @@ def mel_filters(
 ) -> np.ndarray:
     """Return the weights (fft // 2 + 1, bins) float32 of each frequency of an FFT in each channel.
 
-    Triangles are straight in hertz, as in librosa and torchaudio; neighbours cross at half their height.
+    Triangles are linear in hertz, as in librosa and torchaudio; neighbours cross at half their height.
 
     Args:
         bins: number of channels.

@@ -19,11 +19,11 @@ from ctc_align.models.convnet import features
 CEPSTRA = 13
 VALUES = 3 * CEPSTRA
 MIXTURES = "mixtures."
-"""Prefix of their names among a model's weights."""
+"""Prefix of the mixtures' names among a model's weights."""
 SMALLEST_VARIANCE = 1e-8
 """The least variance of values before scaling; the network's inputs vary by about 1."""
 REACH = 4
-"""Frames on either side that a frame's differences are computed from."""
+"""The differences of a frame are computed from this many frames on either side."""
 ROWS_OF_A_PRODUCT = 1024
 ROWS_IN_CACHE = 64
 """Rows of values whose products with all Gaussians are computed at once, and summed at once."""
@@ -76,7 +76,7 @@ class Mixtures:
     variances: torch.Tensor
 
     def to(self, device: torch.device) -> Mixtures:
-        """Return the same on another device."""
+        """Return a copy on another device."""
         return Mixtures(self.weights.to(device), self.means.to(device), self.variances.to(device))
 
     def scores(self, x: torch.Tensor) -> torch.Tensor:
@@ -96,7 +96,7 @@ class Mixtures:
         return result.mul_(math.log(2))
 
     def log_posteriors(self, inputs: torch.Tensor) -> torch.Tensor:
-        """Return log p(state | frame) (T, K), all states being equally likely a priori.
+        """Return log p(state | frame) (T, K), with all states equally likely a priori.
 
         Args:
             inputs: the network's inputs (T + 2 * REACH, MELS).

@@ -100,14 +100,14 @@ class AcousticNetwork(nn.Module):
 class InferenceNetwork(nn.Module):
     """A trained network in evaluation mode: the numbers of `AcousticNetwork` up to rounding, in half the time.
 
-    It is called as `AcousticNetwork` is, and has no parameters. The normalisations, which are constant after training,
+    Call it like `AcousticNetwork`; it has no parameters. The normalisations, which are constant after training,
     are folded into the convolutions before them. The channels of a frame are neighbours in memory: a convolution is a
     product of matrices, one of a single tap a linear map, and the two phases of a pair are rows of two frames without a
     copy.
 
     Args:
-        trained: its weights are copied, and it may be trained further.
-        precision: of weights and of all that is between input and output, which are float32.
+        trained: the network whose weights are copied; it may be trained further.
+        precision: that of weights and intermediate values; input and output are float32.
     """
 
     def __init__(self, trained: AcousticNetwork, precision: torch.dtype = torch.float32) -> None:
@@ -160,7 +160,7 @@ class InferenceNetwork(nn.Module):
 
 
 def _affine(norm: nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the factors (C,) and constants (C,) that a normalisation is after training."""
+    """Return the factors (C,) and constants (C,) to which a normalisation reduces after training."""
     assert isinstance(norm, nn.BatchNorm1d)
     assert norm.running_mean is not None, "it has been trained"
     assert norm.running_var is not None, "it has been trained"
