@@ -270,8 +270,8 @@ def open_session(file: Path, device: torch.device, name: str) -> Any:
     if device.type == "cuda":
         if CUDA not in onnxruntime.get_available_providers():
             raise BackendError(
-                f"device {device}: this onnxruntime has no CUDA: use --device cpu, or replace onnxruntime "
-                "by onnxruntime-gpu"
+                f"device {device}: this onnxruntime has no CUDA: use --device cpu, or pip install onnxruntime-gpu "
+                "instead of onnxruntime"
             )
         providers.insert(0, (CUDA, {"device_id": device.index or 0}))
     elif device.type != "cpu":
