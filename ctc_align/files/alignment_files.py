@@ -52,15 +52,15 @@ class Alignment(AlignmentData):
         Args:
             start_s, end_s: the stretch that is drawn, seconds from the start of the utterance; None: all of it. Up to
                 36 s are drawn finely, more without phones and spectrogram.
-            audio: as for `ctc_align.align`; None: the path in `audio`, from the current directory.
-            panels: of the sound, "waveform" and "spectrogram"; () draws the tiers alone, and reads no recording.
+            audio: as for `ctc_align.align`; None: the path that the alignment names, relative to the current directory.
+            panels: views of the sound, "waveform" and "spectrogram"; () draws only the tiers, and reads no recording.
 
         Returns:
             A matplotlib figure, made without pyplot: `figure.savefig("words.pdf")`.
 
         Raises:
             AudioError: the recording cannot be read.
-            UsageError: matplotlib is not installed, or there is no such stretch or panel.
+            UsageError: matplotlib is not installed, or the stretch or a panel does not exist.
         """
         from ctc_align.view.pictures import alignment_figure
 
@@ -79,7 +79,7 @@ class Alignment(AlignmentData):
             path: the file.
             force: replace a file that exists; JSON in which a person has fixed words that this alignment does not
                 hold is moved to NAME.hand.json, and a warning says so.
-            sound: of a page, if there is no file of it; None: the recording that was aligned.
+            sound: the sound for a page, if it is not in a file; None: the recording that was aligned.
 
         Raises:
             OutputError: the file exists and `force` is not given, or it cannot be written.
@@ -101,10 +101,10 @@ class Alignment(AlignmentData):
 
 
 def read_alignment(path: str | Path) -> Alignment:
-    """Read the JSON file of an alignment; times then count from the start of the utterance, even if not in the file.
+    """Read the JSON file of an alignment; its times then count from the utterance's start, even if not in the file.
 
     Raises:
-        InputError: the file cannot be read, is not JSON, or not of this format.
+        InputError: the file cannot be read, is not JSON, or is not in this format.
     """
     return from_dict(read_object(path), path)
 
@@ -134,12 +134,12 @@ class OutputFiles:
 
     Args:
         force: replace files that exist.
-        protect: inputs; they are never overwritten, `force` or not.
-        beside: what would overwrite an input is written as NAME.aligned.EXT; without it that is an error.
+        protect: inputs, which are never overwritten, even with `force`.
+        beside: an output that would overwrite an input is written as NAME.aligned.EXT; otherwise this is an error.
 
     Raises:
-        OutputError: at once, before any work, where an output exists and `force` is not given, is an input or a
-            folder, or `out_dir` is not a folder that can be written (or made).
+        OutputError: raised at once, before any work: an output exists and `force` is not given, an output is an input
+            or a folder, or `out_dir` cannot be created or written.
     """
 
     out_dir: str | Path
@@ -174,7 +174,7 @@ class OutputFiles:
 
     @property
     def _targets(self) -> dict[Path, Path]:
-        """The files of the name, and what is written for each."""
+        """The files with this name, and the content of each."""
         targets = {}
         for writer in self._writers:
             path = target = Path(self.out_dir) / f"{self.name}{writer.extension}"
@@ -202,14 +202,14 @@ class OutputFiles:
         NAME.hand.json, and a warning says so.
 
         Args:
-            style: anything with `times` and `labels`; None: what the alignment's `config` says.
+            style: any object with `times` and `labels`; None: those in the alignment's `config`.
             parts: a folder, on the same file system, for unfinished files; None: they lie beside their targets.
             written: called with the path and the bytes of each file.
-            sound: what was aligned, where it is in memory, or the path of its recording; None: the recording that the
+            sound: the aligned sound, if it is in memory, or the path of its recording; None: the recording that the
                 alignment names.
 
         Raises:
-            OutputError: writing failed, or a file appeared since the check; then nothing half-written is left.
+            OutputError: writing failed, or a file appeared since the check; no incomplete file remains.
         """
         style = Style.of(alignment.config if style is None else style)
         writers = [writer(style) for writer in self._writers]
@@ -217,7 +217,7 @@ class OutputFiles:
             if parts is None:
                 Path(self.out_dir).mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise OutputError(f"{self.out_dir}: this folder cannot be made ({error.strerror or error})") from error
+            raise OutputError(f"{self.out_dir}: this folder cannot be created ({error.strerror or error})") from error
         if not self.force:
             self._check_files()
         beside = _write_whole(list(zip(self.paths, writers)), alignment, parts, written, sound)
@@ -250,7 +250,7 @@ def check_folder(folder: Path) -> None:
     """Raise OutputError unless a path is a writable folder, or can be created as one.
 
     Raises:
-        OSError: a path that cannot be read, such as one with too long a name.
+        OSError: the path cannot be examined, for example because its name is too long.
     """
     with suppress(FileNotFoundError, NotADirectoryError, ValueError):
         folder.stat()  # from Python 3.14 on `exists` hides all other faults
@@ -286,8 +286,8 @@ def _write_whole(
 ) -> list[Path]:
     """Write temporary files, which replace their targets when all are complete; return the files that were added.
 
-    Files that would lose what a person has fixed are moved out of the way. What a run of a corpus writes is what was
-    planned (`written`): there no file comes with another.
+    Existing files with hand corrections that would be lost are moved aside. A corpus run (with `written`) writes
+    exactly the planned files, none of which brings another file with it.
     """
     beside: dict[Path, bytes] = {}
     with placing([target for target, _ in jobs], parts) as files:
@@ -310,7 +310,7 @@ def _write_whole(
 
 
 def _holds_fixes(alignment: AlignmentData, path: Path) -> bool:
-    """Return whether an alignment is of the text in a file, and has all words that a person has fixed there."""
+    """Return whether an alignment is of the text in a file, and has all of its hand-corrected words."""
     if not is_corrected(path):
         return True
     try:

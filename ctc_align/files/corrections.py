@@ -20,7 +20,7 @@ from ctc_align.types import EAF, HAND, TEXTGRID
 
 _BY_HAND = re.compile(rb'"by"\s*:\s*"hand"')
 _TEXT_BYTES = 8
-"""Bytes of memory for each byte of a file of labels, roughly."""
+"""Approximate bytes of memory for each byte of a file of labels."""
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +50,7 @@ def is_whole_label_file(path: Path) -> bool:
 
 
 def keep_aside(path: Path) -> Path:
-    """Rename a file that somebody has changed to NAME.hand.EXTENSION, and return its new path.
+    """Rename a file that was changed by hand to NAME.hand.EXTENSION, and return its new path.
 
     Raises:
         OutputError: it cannot be moved.
@@ -82,11 +82,11 @@ def keep_corrected(path: Path) -> None:
 
 
 BEFORE = ".before"
-"""NAME.before.json is the alignment as it was before the first correction was saved as NAME.json, NAME.before-2.json
-where another utterance is called so."""
+"""NAME.before.json is the alignment as it was before the first correction was saved as NAME.json; if another utterance
+has this name, NAME.before-2.json."""
 _MADE = re.compile(r"(?P<what>\.corrected(?: ?\(\d+\)|[ -]\d+)?|\.hand(?:-\d+)?|\.before(?:-\d+)?|\.aligned)\Z")
-"""The parts that are put after a name: a page's .corrected, to which browsers add the number of a second download
-("talk.corrected (1).json"), a corpus run's .hand, the app's .before, realign's .aligned."""
+"""The parts that are added to a name: .corrected by a page (browsers add a number to a second download: "talk.corrected
+(1).json"), .hand by a corpus run, .before by the app, .aligned by realign."""
 _ROUNDED_S = 0.001
 
 
@@ -106,7 +106,7 @@ def original_of(path: Path) -> Path:
 class LatestWork:
     """The file of an alignment that has the latest corrections, or the alignment itself if there are none.
 
-    `replaced` are its other files, which are older; `outdated` corrections of another text or recording than it has.
+    `replaced` are its other files, which are older; `outdated` are corrections of a different text or recording.
     """
 
     path: Path
@@ -114,7 +114,7 @@ class LatestWork:
     outdated: tuple[Path, ...] = ()
 
     def notes(self) -> Iterator[str]:
-        """Yield which files are used, and which are not."""
+        """Yield messages that say which files are used, and which are not."""
         others = ", ".join(path.name for path in self.replaced)
         if others:
             is_alone = len(self.replaced) == 1 and self.replaced[0] == original_of(self.path)
@@ -127,8 +127,8 @@ class LatestWork:
 def latest_works(files: Iterable[Path]) -> Iterator[LatestWork]:
     """Yield the latest version of each alignment in these files, in the order of its first file.
 
-    Files belong together by their names (`original_of`), folder and utterance. Of an alignment that was corrected the
-    last file to be changed goes first, of those of the same text and length as NAME.json, where that is there.
+    Files belong together by their names (`original_of`), folder and utterance. If an alignment was corrected, the file
+    that was changed last wins, among those with the same text and length as NAME.json (if that exists).
     """
     groups: dict[Path, list[Path]] = {}
     for path in files:
@@ -138,7 +138,7 @@ def latest_works(files: Iterable[Path]) -> Iterator[LatestWork]:
 
 
 def latest_beside(path: Path) -> LatestWork:
-    """Return the latest version of the alignment in a file, out of all files in its folder."""
+    """Return the latest version of the alignment in a file, among all files in its folder."""
     return LatestBeside().of(path)
 
 
@@ -174,7 +174,7 @@ def _made_in(folder: Path) -> Mapping[Path, list[Path]]:
 
 
 def _of_group(original: Path, group: list[Path]) -> Iterator[LatestWork]:
-    """Yield the latest version among files of one name; other utterances are other alignments."""
+    """Yield the latest version among files of one name; different utterances are different alignments."""
     if len(group) == 1:
         yield LatestWork(group[0])
         return
@@ -198,7 +198,7 @@ def _of_group(original: Path, group: list[Path]) -> Iterator[LatestWork]:
 def has_later_fixes(later: Path, path: Path) -> bool:
     """Return whether a person has fixed words in one file but not in the other; True if one file cannot be read.
 
-    What is aligned again from a file has the fixes of that file.
+    An alignment that was made again from a file has that file's corrections.
     """
     found = [_object(each) for each in (later, path)]
     if None in found:
@@ -231,7 +231,7 @@ def _changed(path: Path) -> int:
 
 
 def _object(path: Path) -> dict[str, Any] | None:
-    """Return the JSON object of an alignment; None if it cannot be read: its reader reports that."""
+    """Return the JSON object of an alignment; None if it cannot be read, which its reader reports."""
     try:
         return read_object(path)
     except CtcAlignError:
@@ -243,7 +243,7 @@ def _agree(one: dict[str, Any] | None, other: dict[str, Any] | None, names: Iter
 
 
 def _is_same(one: dict[str, Any] | None, other: dict[str, Any] | None) -> bool:
-    """Return whether two alignments are of the same text and of as long a stretch; True if one cannot be read."""
+    """Return whether two alignments have the same text and the same length; True if one cannot be read."""
     if one is None or other is None:
         return True
     if not _agree(one, other, ("text", "text_offset")):

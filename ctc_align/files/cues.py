@@ -45,17 +45,17 @@ MS_PER_S = 1000
 _NTSC = (24, 30, 48, 60, 120)
 _NEAR_HZ = 0.005
 _LEAST_S = 0.2
-"""A cue without an aligned word is shown at least this long where there is room."""
+"""A cue without an aligned word is shown at least this long if there is room."""
 _TAKEN_S = 0.04
-"""It is shown for this time, a frame of a film, at the cost of the word before it if there is no room."""
+"""If there is no room, it is shown for this time, a frame of a film, which is taken from the word before it."""
 _SLACK_S = 1e-6
 """Words that touch may overlap by the rounding of their times."""
 SHORTEST_S = 0.8
-"""The least time for which a subtitle is shown where the speech allows it; a shorter pause holds none."""
+"""The least time for which a subtitle is shown if the speech allows it; a shorter pause has no room for one."""
 _LETTER_S = 0.05
 """Words without times are placed in a gap that has this much time for each of their letters."""
 _LATER_S = 1.0
-"""A direction on separate lines is shown at most this much after the words before it."""
+"""A stage direction on separate lines is shown at most this long after the words before it."""
 
 
 def clock(units: int, point: str = ".", units_per_s: int = MS_PER_S, hour_digits: int = 2) -> str:
@@ -72,7 +72,7 @@ def clock(units: int, point: str = ".", units_per_s: int = MS_PER_S, hour_digits
 def apart(spans: Sequence[Span], end_s: float, units_per_s: float = MS_PER_S) -> list[tuple[int, int]]:
     """Return spans in whole units, each at least one unit long, not overlapping, up to `end_s` if there is room.
 
-    They need not ascend; whichever is first in time is moved last.
+    The spans need not ascend; the first in time is moved last.
 
     >>> apart([(1.0, 2.0), (0.0, 1.0002), (2.0, 2.0)], 2.0)
     [(1000, 1999), (0, 1000), (1999, 2000)]
@@ -94,7 +94,7 @@ def apart(spans: Sequence[Span], end_s: float, units_per_s: float = MS_PER_S) ->
 
 
 def on_frames(times_ms: Sequence[tuple[int, int]], end_s: float, frame_rate: float) -> list[tuple[int, int]]:
-    """Return times in milliseconds on the nearest frames, each at least one frame long; unchanged for rate 0.
+    """Return times in milliseconds, rounded to frames, each at least one frame long; unchanged for rate 0.
 
     Args:
         times_ms: (start, end) of each cue, counted from the film's start.
@@ -135,7 +135,7 @@ def source_subtitles(alignment: AlignmentData) -> Subtitles:
 def shown_times(alignment: AlignmentData, shift_s: float, frame_rate: float) -> list[tuple[int, int]]:
     """Return the times of all cues in milliseconds, each at least 1 ms long, not overlapping, inside the recording.
 
-    They ascend, but for passages that were read in another order than the file's.
+    They ascend, except for passages that were read in a different order from the file's.
     """
     cues = source_subtitles(alignment).cues
     spoken = spoken_words_by_cue(alignment)
@@ -202,7 +202,7 @@ def spoken_words_by_cue(alignment: AlignmentData) -> list[list[AlignedWord]]:
 
 
 def _longest_run(ranks: Sequence[int], first: int, last: int) -> tuple[int, int]:
-    """Return the longest stretch of [first, last) in which the ranks go up by one, the first of several."""
+    """Return the longest stretch of [first, last) in which the ranks increase by one; the first one on a tie."""
     longest, start = (first, first), first
     for at in range(first + 1, last + 1):
         if at == last or ranks[at] != ranks[at - 1] + 1:
@@ -232,7 +232,7 @@ def _filled(cues: Sequence[SourceCue], gap: Span, neighbours: Sequence[Span]) ->
 
 
 def _interpolated(anchors: Sequence[tuple[float, float]], at_s: float) -> float:
-    """Return by how much a time was moved, between the moves of the neighbours; 0 if there are none."""
+    """Return by how much a time was moved, interpolated between the neighbours; 0 if there are none."""
     if len(anchors) < 2 or anchors[1][0] <= anchors[0][0]:
         return anchors[0][1] if anchors else 0.0
     (first_s, first), (last_s, last) = anchors
@@ -243,7 +243,7 @@ def _interpolated(anchors: Sequence[tuple[float, float]], at_s: float) -> float:
 def word_times(alignment: AlignmentData, words: Sequence[AlignedWord]) -> list[tuple[Span, bool]]:
     """Return times for words, ascending, and whether each word is shown separately.
 
-    A word that nobody says stands alone if its subtitle has such words only.
+    An unspoken word stands alone if its subtitle has only unspoken words.
     """
     spans: list[Span | None] = [(word.start_s or 0.0, word.end_s or 0.0) if is_timed(word) else None for word in words]
     alone = [False] * len(words)
@@ -270,7 +270,7 @@ def _fill(
 ) -> None:
     """Give the words [start, end), which have no times, the gap between their neighbours, by their letters.
 
-    Where it is too short for words that may be spoken they share a neighbour's time; what nobody says never does.
+    If the gap is too short for words that may be spoken, they share a neighbour's time; unspoken words never do.
     """
     start, end = run
     low_s, high_s = _gap(spans, run, duration_s)
@@ -291,7 +291,7 @@ def _fill(
 
 
 def _gap(spans: Sequence[Span | None], run: tuple[int, int], duration_s: float) -> Span:
-    """Return the time between the words on both sides of [start, end), which is empty where these overlap."""
+    """Return the time between the words on both sides of [start, end); it is empty if these overlap."""
     before = spans[run[0] - 1] if run[0] else (0.0, 0.0)
     after = spans[run[1]] if run[1] < len(spans) else (duration_s, duration_s)
     assert before is not None, "runs are filled from the first to the last"
@@ -302,8 +302,7 @@ def _gap(spans: Sequence[Span | None], run: tuple[int, int], duration_s: float) 
 def _unspoken_times(
     alignment: AlignmentData, words: Sequence[AlignedWord], spans: Sequence[Span | None], run: tuple[int, int]
 ) -> tuple[list[Span], list[bool]]:
-    """Return times for the words [start, end), which nobody says and which have words with times beside them; and
-    which of them stand alone."""
+    """Return times for the unspoken words [start, end), beside words with times; and which of them stand alone."""
     start, end = run
     low_s, high_s = _gap(spans, run, alignment.duration_s)
     # the first word of the run that does not stand on the line before it, the last that does not on that after it
@@ -322,8 +321,7 @@ def _unspoken_times(
 
 
 def _ends_line(alignment: AlignmentData, words: Sequence[AlignedWord], at: int) -> bool:
-    """Return whether a line, or what one speaker says, ends between a word and the one before it; so it does at both
-    ends of the text."""
+    """Return whether a line or turn ends between a word and the one before it; True at both ends of the text."""
     if at in (0, len(words)):
         return True
     before, word = words[at - 1], words[at]
@@ -335,8 +333,8 @@ def _alone(
 ) -> list[Span]:
     """Return times in a gap for words that stand on separate lines; [] if it is too short for a subtitle.
 
-    That of the transcript's subtitle, moved as its neighbours are; else a second after the words before, in the
-    middle of a short gap, or before the first word of all.
+    It is the time of the transcript's subtitle, moved like its neighbours; otherwise a second after the words before,
+    in the middle of a short gap, or before the first word of all.
     """
     low_s, high_s = gap
     if not words or high_s - low_s < SHORTEST_S:
@@ -359,7 +357,7 @@ def _alone(
 
 
 def _source_span(alignment: AlignmentData, words: Sequence[AlignedWord]) -> Span | None:
-    """Return when the transcript's subtitles of words that nobody says are shown; None without any."""
+    """Return when the transcript shows its subtitles of unspoken words; None if it has none."""
     if alignment.subtitles is None:
         return None
     starts = [cue.char_start for cue in alignment.subtitles.cues]
@@ -381,13 +379,13 @@ LONGEST_S = 7.0
 _GAP_MS = 80
 """Gap between two subtitles that follow each other closely, where there is silence."""
 _LEAD_MS = 400
-"""A subtitle that is still too short may appear this much before its first word."""
+"""A subtitle that is still too short may appear this long before its first word."""
 _PAUSE_S, _LONG_PAUSE_S = 0.3, 2.0
 _CUE_COST, _SHORT_TEXT_COST, _INNER_SENTENCE_COST, _PAUSE_COST_PER_S = 3.0, 4.0, 5.0, 6.0
 _TOO_SHORT_COST, _FAST_COST_PER_COLUMN, _MOST_FAST_COST = 30.0, 2.0, 40.0
 _SHORT_COLUMNS = 14
 _TAG_CHARS = 200
-"""A tag is searched this far before a name."""
+"""The most characters before a name among which its tag is searched."""
 
 
 @dataclass(frozen=True)
@@ -413,9 +411,9 @@ class Cue:
 def new_cues(alignment: AlignmentData, style: Style, *, source_lines: bool = False) -> list[Cue]:
     """Return all words of the transcript as subtitles: in order, not overlapping, not empty, one speaker in each.
 
-    Names of speakers are no words of them: they are each subtitle's `speaker`. A word without times stays with its
+    Names of speakers are not among the words: they are each subtitle's `speaker`. A word without times stays with its
     neighbours, or alone in a pause; a transcript without any aligned word is spread over the recording.
-    With `source_lines` each line of the transcript is one, where none of them is wider than two lines of a subtitle.
+    With `source_lines`, each line of the transcript is a subtitle, if none is wider than two lines of a subtitle.
     """
     pieces = text_pieces([word for word in alignment.words if word.kind != SPEAKER], alignment, style.max_line)
     if not pieces:
@@ -431,7 +429,7 @@ def new_cues(alignment: AlignmentData, style: Style, *, source_lines: bool = Fal
 
 
 def _source_lines(row: TextRow, most_columns: int) -> list[tuple[int, int]]:
-    """Return the transcript's lines as (start, end) of pieces; [] if one is wider than that."""
+    """Return the transcript's lines as (start, end) of pieces; [] if one is too wide for a subtitle."""
     indices = range(1, len(row.pieces))
     starts = [0, *(index for index in indices if row.pieces[index].starts_line or _turns(row, index))]
     spans = list(zip(starts, [*starts[1:], len(row.pieces)]))
@@ -439,7 +437,7 @@ def _source_lines(row: TextRow, most_columns: int) -> list[tuple[int, int]]:
 
 
 def _turns(row: TextRow, index: int) -> bool:
-    """Return whether another speaker begins with a piece, or what stands alone begins or ends."""
+    """Return whether a different speaker begins with a piece, or a passage that stands alone begins or ends there."""
     piece, before = row.pieces[index], row.pieces[index - 1]
     return (piece.speaker, piece.is_alone) != (before.speaker, before.is_alone)
 
@@ -470,7 +468,7 @@ def text_pieces(words: Sequence[AlignedWord], alignment: AlignmentData, line_col
 
 
 def _followed_by(words: Sequence[AlignedWord]) -> list[str]:
-    """Return for each word the next one that somebody says, else the next one; "" after the last."""
+    """Return for each word the next spoken one, otherwise the next one; "" after the last."""
     found, said = [], ""
     for index in range(len(words) - 1, -1, -1):
         found.append(said or (words[index + 1].text if index + 1 < len(words) else ""))
@@ -479,7 +477,7 @@ def _followed_by(words: Sequence[AlignedWord]) -> list[str]:
 
 
 def _is_tag(text: str, word: AlignedWord) -> bool:
-    """Return whether a word is a mark of a format, or names a speaker in one (`<v Mary Ann>`)."""
+    """Return whether a word is markup of a format, or names a speaker in markup (`<v Mary Ann>`)."""
     if word.kind != SPEAKER:
         return word.kind == MARKUP
     around = (max(word.char_start - _TAG_CHARS, 0), word.char_start + 1)
@@ -570,7 +568,7 @@ def _ms(seconds: float) -> int:
 class CueWord:
     """A word of a cue, spoken in [start, end) in whole units; `is_spaced`: white space precedes the word.
 
-    One that nobody says (a label, a direction) is not `is_spoken`, and its times mean nothing.
+    For an unspoken word (a label, a direction) `is_spoken` is False, and its times mean nothing.
     """
 
     text: str
@@ -644,7 +642,7 @@ def _word(piece: TextPiece, times: tuple[int, int]) -> CueWord:
 def _times(
     pieces: Sequence[TextPiece], shown: tuple[int, int], shift_s: float, units_per_s: int
 ) -> list[tuple[int, int]]:
-    """Return the times of words in units: ascending, none over another, within the time that their cue is shown."""
+    """Return the times of words in units: ascending, without overlaps, within the time for which their cue is shown."""
     free, last = shown
     times = []
     for piece in pieces:
@@ -655,7 +653,7 @@ def _times(
 
 
 def _source_cues(alignment: AlignmentData, style: Style) -> list[Cue]:
-    """Return the cues of the transcript that have words, by time, with the lines that they have there."""
+    """Return the cues of the transcript that have words, by time, with their lines in the transcript."""
     assert alignment.subtitles is not None, "the transcript is a subtitle file"
     starts = [cue.char_start for cue in alignment.subtitles.cues]
     if not starts:

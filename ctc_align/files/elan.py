@@ -40,7 +40,7 @@ from ctc_align.types import EAF, AlignmentData, Interval, Tier, Transcript
 _MS_PER_S = 1000
 _MOST_MS = 10**12
 _DEEPEST = 50
-"""Tiers that depend on each other, as far as they are followed."""
+"""The most tiers in a chain of dependent ones."""
 _HEAD = re.compile(r"\s*<(?:\?xml|ANNOTATION_DOCUMENT)")
 _ROOT = re.compile(r"<ANNOTATION_DOCUMENT(?![^\s>])")
 _HEAD_LETTERS = 4096
@@ -88,7 +88,7 @@ class ElanDocument:
         tiers: in the file's order.
         tiers_end: the offset after the last tier.
         types: ids of linguistic types.
-        last_id: the span of the number of the last annotation that ELAN made, where the file has it.
+        last_id: the span of the number of the last annotation that ELAN made, if the file has it.
     """
 
     slots: list[tuple[str, int | None, int]] = field(default_factory=list)
@@ -143,7 +143,7 @@ class ElanDocument:
 
 
 def _depth(name: str, parents: dict[str, str]) -> int:
-    """Return how many tiers a tier depends on, the one through the other."""
+    """Return how many tiers a tier depends on, directly or through others."""
     depth = 0
     while parents.get(name) and depth < _DEEPEST:
         depth, name = depth + 1, parents[name]
@@ -176,7 +176,7 @@ def read_elan(document: str, name: str = "ELAN file") -> ElanDocument:
     """Return the parts of an ELAN file; `name` is its name in messages.
 
     Raises:
-        InputError: it is not XML, has a document type, or is no ELAN file with times in milliseconds.
+        InputError: it is not XML, has a document type, or is not an ELAN file with times in milliseconds.
     """
     reader = _Reader(document.encode("utf-8", "replace"), name)
     try:
@@ -265,11 +265,12 @@ class _Reader:
 class ElanWriter(Writer):
     """Tiers `words` and `tokens` (or `phones`) of annotations with times, in whole milliseconds, for each speaker.
 
-    A tier of tokens depends on its tier of words, each token within its word (ELAN's `Included_In`), where there is
-    one. Where speakers are named a tier `speakers` says who speaks when, unless the style's `tiers` name others.
+    A tier of tokens depends on its tier of words, if there is one, with each token within its word (ELAN's
+    `Included_In`). If speakers are named, a tier `speakers` says who speaks when, unless the style's `tiers` name
+    others.
 
-    A transcript that is an ELAN file comes back as it is, with `TIER - words` and `TIER - tokens` for each tier of its
-    text behind all others. The new tiers depend on none, so that words may lie outside old annotations.
+    A transcript that is an ELAN file is written unchanged, followed by `TIER - words` and `TIER - tokens` for
+    each tier of its text. The new tiers do not depend on others, so words may lie outside old annotations.
     """
 
     extension = ".eaf"
@@ -291,7 +292,7 @@ class ElanWriter(Writer):
 
 
 def _parents(tiers: Sequence[SpokenTier]) -> list[int | None]:
-    """Return the index of the tier that each depends on; None for one of tokens that are not all within words."""
+    """Return the index of the tier that each tier depends on; None for tokens that are not all within words."""
     of_words = {tier.speaker: index for index, tier in enumerate(tiers) if tier.kind == WORDS}
     indices = [of_words.get(tier.speaker) if tier.kind == TOKENS else None for tier in tiers]
     return [
@@ -308,7 +309,7 @@ def _are_within(outer: Sequence[TimedLabel], rows: Sequence[TimedLabel]) -> bool
 
 
 def _media(audio: str) -> str:
-    """Return the element that names the recording; none if it has no name."""
+    """Return the element that names the recording; "" if it has no name."""
     if not audio:
         return ""
     path = PurePath(_clean(audio))
@@ -319,7 +320,7 @@ def _media(audio: str) -> str:
 
 
 def _added(document: str, found: ElanDocument, tiers: Sequence[SpokenTier], parents: Sequence[int | None]) -> str:
-    """Return a document with more tiers behind the others, their slots among the others by time, and their types.
+    """Return a document with further tiers at the end, their slots inserted by time, and their types.
 
     `parents` has the index of the tier that each depends on; [] if none does, as in a document that has types.
     """
@@ -393,7 +394,7 @@ def _slots_among(found: ElanDocument, slots: Sequence[tuple[int, str]]) -> list[
 
 
 def _numbered(letters: str, taken: Sequence[str]) -> Iterator[str]:
-    """Yield new ids: letters and a number above those that are taken."""
+    """Yield new ids: letters and a number above the existing ones."""
     numbers = [int(id[len(letters) :]) for id in taken if re.fullmatch(rf"{letters}[0-9]{{1,15}}", id)]
     number = max(numbers, default=0)
     while True:
@@ -402,5 +403,5 @@ def _numbered(letters: str, taken: Sequence[str]) -> Iterator[str]:
 
 
 def _clean(text: str) -> str:
-    """Return a text without characters that XML cannot have."""
+    """Return a text without characters that XML does not allow."""
     return _NO_XML.sub("\ufffd", without_controls(text))

@@ -4,7 +4,7 @@ EPUB 2 and 3 (https://www.w3.org/TR/epub-33/): a ZIP archive whose META-INF/cont
 whose spine names the pages in order. The table of contents (`nav`) and pages outside the reading order (`linear="no"`)
 are left out. Nothing is fetched, no link is followed, and a book that is encrypted or unpacks to too much is refused.
 
-In a page, block elements separate paragraphs; white space becomes one space. Text that nobody reads aloud is left out:
+In a page, block elements separate paragraphs; white space becomes one space. Text that is not read aloud is left out:
 scripts and styles, page numbers, note marks, the readings above Chinese characters. A page is read as XML, or as HTML
 if it is not well-formed XML; entities that a page declares are never expanded.
 """
@@ -35,7 +35,7 @@ from ctc_align.types import BookPlace, Transcript
 PARAGRAPH = "\n\n"
 """The characters between two paragraphs of the text."""
 MOST_DEPTH = 1000
-"""Elements within each other; a page with more is refused."""
+"""The most nested elements; a page with more is refused."""
 _BLOCKS = word_set(
     "address article aside blockquote body caption center dd details dialog dir div dl dt fieldset figcaption figure "
     "footer form h1 h2 h3 h4 h5 h6 header hgroup hr html legend li main menu nav ol optgroup option p pre section "
@@ -45,7 +45,7 @@ _UNREAD = word_set(
     "annotation annotation-xml audio canvas head iframe object rp rt script style svg template title video"
 )
 _UNREAD_TYPES = frozenset(("noteref", "pagebreak", "doc-noteref", "doc-pagebreak"))
-"""Values of `epub:type` and `role`: a number of a page, and the mark of a note."""
+"""Values of `epub:type` and `role` for a page number, and for the mark of a note."""
 _VOID = word_set("area base br col embed hr img input link meta param source track wbr")
 _SPACE = re.compile(r"[ \t\n\r\f\v\xa0]+")
 _Attributes = Mapping[str, str]
@@ -56,10 +56,10 @@ MOST_PAGE_BYTES = 32 * 2**20
 MOST_BYTES = 256 * 2**20
 """A book whose pages together unpack to more is refused."""
 MOST_MALFORMED_BYTES = 4 * 2**20
-"""A page that is not well-formed is read as HTML up to this size: that may take long."""
+"""A page that is not well-formed is read as HTML up to this size, because that may take long."""
 MOST_FILES = 65_535
 _FONTS = ("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC")
-"""Encryption that only fonts have."""
+"""Encryption algorithms that are used only for fonts."""
 _PAGES = ("application/xhtml+xml", "text/html", "application/xml", "text/x-oeb1-document")
 _ENCRYPTED = (
     "expected an EPUB book that can be read, got one that is encrypted (DRM); give its text as a plain text file, or a "
@@ -79,17 +79,17 @@ class Handlers:
         """Begin an element."""
 
     def end(self, name: str) -> None:
-        """End the element that began last and has not ended."""
+        """End the innermost open element."""
 
     def characters(self, data: str) -> None:
-        """Take text between tags."""
+        """Handle text between tags."""
 
 
 def parse_xml(data: bytes, handlers: Handlers) -> None:
     """Read an XML document; the names of HTML's entities are known, no matter what the DTD says.
 
     Raises:
-        ValueError: it is not well-formed, or declares entities of its own.
+        ValueError: the document is not well-formed, or declares its own entities.
     """
 
     def refuse(*_: object) -> None:
@@ -168,7 +168,7 @@ class _HtmlReader(HTMLParser):
 
 @dataclass
 class _Element:
-    """An open element: its steps in the page's CFI, its id, and where its text began (None: it has none so far)."""
+    """An open element: its steps in the page's CFI, its id, and where its text began (None: it has no text yet)."""
 
     name: str
     steps: str
@@ -196,7 +196,7 @@ class BookText(Handlers):
 
     @property
     def text(self) -> str:
-        """The text so far, paragraphs parted by `PARAGRAPH`."""
+        """The text so far, with paragraphs separated by `PARAGRAPH`."""
         return "".join(self._pieces)
 
     def add(self, href: str, cfi: str, parse: Callable[[Handlers], None]) -> None:
@@ -205,10 +205,10 @@ class BookText(Handlers):
         Args:
             href: of the page, in the archive.
             cfi: the steps that lead to the page, "/6/4".
-            parse: has this object take the page's events.
+            parse: sends the page's events to this object.
 
         Raises:
-            ValueError: from `parse`, or elements lie too deep in each other.
+            ValueError: from `parse`, or elements are nested too deeply.
         """
         self._href, self._cfi, self._open, self._paragraph, self._space = href, cfi, [], None, ""
         before = len(self._pieces), len(self.places), self.length
@@ -224,7 +224,7 @@ class BookText(Handlers):
     def start(self, name: str, attributes: _Attributes) -> None:
         """Begin an element; a block ends the paragraph under way."""
         if len(self._open) >= MOST_DEPTH:
-            raise ValueError(f"more than {MOST_DEPTH} elements lie in each other")
+            raise ValueError(f"more than {MOST_DEPTH} nested elements")
         parent = self._open[-1] if self._open else None
         steps, is_unread = "", self._is_unread(name, attributes)
         if parent is not None:
@@ -261,7 +261,7 @@ class BookText(Handlers):
         return name in _UNREAD or "hidden" in attributes or not _UNREAD_TYPES.isdisjoint(types)
 
     def _add(self, run: str) -> None:
-        """Add characters without white space, after what is to stand before them."""
+        """Add characters without white space, after the pending separator."""
         if self._paragraph is None:
             before = PARAGRAPH if self.length else ""
             block = next((element for element in reversed(self._open) if element.is_block), self._open[0])
@@ -319,7 +319,7 @@ def read_epub(data: bytes, source: str) -> Transcript:
     """Return the text of a book, with the elements of its paragraphs; `source` is its name in messages.
 
     Raises:
-        TranscriptError: the archive is damaged, encrypted, too large unpacked, or lacks a part that it names.
+        TranscriptError: the archive is damaged, encrypted, too large when unpacked, or lacks a part that it names.
     """
     with open_epub(data, source) as book:
         return book.transcript()
@@ -327,7 +327,7 @@ def read_epub(data: bytes, source: str) -> Transcript:
 
 @contextmanager
 def open_epub(data: bytes, source: str) -> Iterator[EpubArchive]:
-    """Yield a book, to be read in the block; `source` is its name in messages.
+    """Yield a book that can be read within the block; `source` is its name in messages.
 
     Raises:
         TranscriptError: as `read_epub`, at once or in the block.
@@ -351,7 +351,7 @@ class SpinePage(NamedTuple):
 
 
 class EpubArchive:
-    """An open archive, and how much of it has been unpacked."""
+    """An open archive, which counts how much of it has been unpacked."""
 
     def __init__(self, archive: zipfile.ZipFile, source: str) -> None:
         self.archive = archive
@@ -376,7 +376,7 @@ class EpubArchive:
         return self.parsed(self.package(), _Package()).version
 
     def spine(self) -> tuple[str, list[SpinePage]]:
-        """Return the name of the package document, and the pages in their order, none of them encrypted."""
+        """Return the package document's name, and the pages in order; raise TranscriptError if one is encrypted."""
         path = self.package()
         pages = self.parsed(path, _Package()).pages(posixpath.dirname(path))
         if not pages:
@@ -407,7 +407,7 @@ class EpubArchive:
                 raise self.fault(f"{href}: cannot be read: {worse}; correct that page, or save the text") from None
 
     def parsed(self, name: str, handlers: Events) -> Events:
-        """Return `handlers` after the events of an XML file of the archive."""
+        """Send the events of an XML file of the archive to `handlers`; return these."""
         try:
             parse_xml(self.read(name), handlers)
         except ValueError as error:
@@ -430,7 +430,7 @@ class EpubArchive:
         self.unpacked += len(data)
         if len(data) > MOST_PAGE_BYTES or self.unpacked > MOST_BYTES:
             most = MOST_PAGE_BYTES if len(data) > MOST_PAGE_BYTES else MOST_BYTES
-            raise self.fault(f"{name}: expected a page of text, got more than {most >> 20} MiB unpacked")
+            raise self.fault(f"{name}: expected a page of text, got more than {most >> 20} MiB when unpacked")
         return data
 
 
@@ -450,14 +450,15 @@ class _Package(Handlers):
     def __init__(self) -> None:
         self.version = ""
         self._pages: dict[str, str | None] = {}
-        """The URL of each item of the manifest by its id; None for what is not a page of text, such as the contents."""
+        """The URL of each item of the manifest by its id; None for an item that is not a page of text, such as the
+        contents."""
         self._spine: list[tuple[str, str]] = []
-        """The id of each page that is read in its turn, and its CFI."""
+        """The id and the CFI of each page in the reading order."""
         self._depth = self._children = self._references = 0
         self._spine_step = 6
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
-        """Take an item of the manifest, or a reference of the spine."""
+        """Handle an item of the manifest, or a reference of the spine."""
         self._depth += 1
         self._children += self._depth == 2
         if name == "package" and self._depth == 1:
@@ -488,14 +489,14 @@ class _Package(Handlers):
 
 
 class _Encryption(Handlers):
-    """The `files` of META-INF/encryption.xml that are more than fonts made unreadable."""
+    """The `files` in META-INF/encryption.xml that are truly encrypted, not only obfuscated fonts."""
 
     def __init__(self) -> None:
         self.files: set[str] = set()
         self._algorithm = ""
 
     def start(self, name: str, attributes: Mapping[str, str]) -> None:
-        """Take the algorithm of the next file, or the file."""
+        """Handle the algorithm of the next file, or the file."""
         if name == "encrypteddata":
             self._algorithm = ""
         elif name == "encryptionmethod":

@@ -25,7 +25,7 @@ class Format:
     """A format of alignments.
 
     Attributes:
-        writers: one for each file; the `extension` of a writer is the end of the file's name.
+        writers: one for each file; a file's name ends in the `extension` of its writer.
         leaves_out: what the format cannot hold, in the words of docs/formats.md.
         reader: takes the bytes and the name of a file, and returns its content; raises CtcAlignError or ValueError if
             the file is incomplete. None for formats that are only written.
@@ -79,7 +79,7 @@ def parse_formats(formats: str) -> tuple[str, ...]:
     """Return the formats of a comma-separated list, in order.
 
     Raises:
-        UsageError: the list is empty, names an unknown format, or one that needs a package which is not installed.
+        UsageError: the list is empty, or names a format that is unknown or needs a package that is not installed.
 
     >>> parse_formats("TextGrid, json")
     ('textgrid', 'json')

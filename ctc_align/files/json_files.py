@@ -62,8 +62,8 @@ _LONGEST_NAME = 40
 def json_schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of format "ctc-align/1", which describes every field.
 
-    It is the file `ctc-align-1.schema.json` beside this one. It lets fields pass that it does not know, as a later
-    version may write them.
+    It is the file `ctc-align-1.schema.json` beside this one. It allows unknown fields, because later versions may write
+    them.
 
     >>> json_schema()["properties"]["duration_s"]["description"]
     'The length of the utterance in seconds.'
@@ -75,8 +75,8 @@ def to_dict(alignment: AlignmentData, style: Style | None = None) -> dict[str, A
     """Return the JSON object of an alignment: plain dicts, lists, strings and finite numbers or None.
 
     `offset_s` is always the start of the utterance in `audio` and `duration_s` its length. With times
-    "recording" in the style (by default the alignment's own `config`) the offset is added to every start and end,
-    and `config` says so.
+    "recording" in the style (by default that of the alignment's `config`), the offset is added to every start and
+    end, and `config` says so.
     """
     data = _object(alignment, style if style is not None else Style.of(alignment.config))
     return {**data, "words": list(data["words"])}
@@ -161,13 +161,13 @@ def _region_object(region: Region, time_s: _TimeWriter) -> dict[str, Any]:
 
 
 def _book_place_object(place: BookPlace) -> dict[str, Any]:
-    """Return the position of a paragraph in its book; an empty id is left out."""
+    """Return the position of a paragraph in its book; omit an empty id."""
     data = {field.name: getattr(place, field.name) for field in fields(place)}
     return {key: value for key, value in data.items() if value != ""}
 
 
 def _subtitles_object(subtitles: Subtitles) -> dict[str, Any]:
-    """Return the cues of the transcript, with the times of its file; empty fields are left out."""
+    """Return the cues of the transcript, with their times in its file; omit empty fields."""
     cues = [
         {field.name: value for field in fields(cue) if (value := getattr(cue, field.name)) not in ("", None)}
         for cue in subtitles.cues
@@ -183,7 +183,7 @@ def _spread(edged: AlignedWord | AlignedToken) -> dict[str, float]:
 
 
 def _written_s(shift_s: float, last_unit: int, seconds: float | None) -> float | None:
-    """Return a time as it is written: moved by the utterance's offset, in whole units up to the end of its audio."""
+    """Return a time as written: moved by the utterance's offset, in whole units up to the end of its audio."""
     if finite(seconds) is None or seconds is None:
         return None
     first_unit = math.ceil(shift_s * UNITS_PER_S - 1e-4)
@@ -209,8 +209,8 @@ def _plain(value: Any) -> Any:
 class JsonWriter(Writer):
     """The whole alignment, with one word per line, so that people and diffs can read it.
 
-    Everything is in it as it was: control characters and marks of direction as JSON's escapes, bytes of file names that
-    are no UTF-8 as halves of surrogate pairs (`\\udcff`).
+    Nothing is lost: control characters and direction marks are written as JSON's escapes, bytes of file names that are
+    not UTF-8 as halves of surrogate pairs (`\\udcff`).
     """
 
     extension = ".json"
@@ -254,7 +254,7 @@ def read_object(path: str | Path) -> dict[str, Any]:
     """Return the JSON object of an alignment as in the file.
 
     Raises:
-        InputError: the file cannot be read, is not JSON, or not of this format.
+        InputError: the file cannot be read, is not JSON, or is not in this format.
     """
     try:
         data = read_input(path, factor=JSON_BYTES)
@@ -289,11 +289,11 @@ def no_number(constant: str) -> float:
 def alignment_fields(data: dict[str, Any], name: str | Path = "the JSON object") -> dict[str, Any]:
     """Return the fields of an alignment from a JSON object that `to_dict` made.
 
-    Times count from the start of the utterance. `name` is what error messages call the object. Fields that are not
-    known are left alone: a later version may have written them.
+    Times count from the start of the utterance. `name` is what error messages call the object. Unknown fields are
+    ignored, because a later version may have written them.
 
     Raises:
-        InputError: something is missing, or of another type or out of its range, or what a person fixed cannot be so.
+        InputError: a field is missing, has the wrong type or is out of range, or hand corrections are impossible.
     """
     try:
         fields = _fields(Fields(data))
@@ -307,7 +307,7 @@ class Fields:
     """The fields of a JSON object, each converted to its required type; `path` is the object's path in messages.
 
     Raises:
-        ValueError: it is no object, or a field is missing or something else.
+        ValueError: this is not an object, or a field is missing or invalid.
     """
 
     def __init__(self, data: Any, path: str = "") -> None:
@@ -356,7 +356,7 @@ class Fields:
         return value
 
     def from_zero(self, key: str) -> float | None:
-        """Return a number that is not negative, None without one."""
+        """Return a number that is not negative, None if there is none."""
         value = self.number_or_none(key)
         if value is not None and value < 0:
             raise ValueError(f"{self.path_of(key)}: expected a number from 0, got {shown(value)}")
@@ -536,7 +536,7 @@ def _check_bare(path: str, status: str, fields: dict[str, Any]) -> None:
     if left:
         raise ValueError(
             f"{path}: expected no times, confidence, tokens or `by` of a word that is {status}, got "
-            f"{', '.join(left)}: take them out, or make it {ALIGNED}"
+            f"{', '.join(left)}: remove them, or make the word {ALIGNED}"
         )
 
 
@@ -553,7 +553,7 @@ def _by(item: Fields) -> str:
 
 
 def _timed(item: Fields, shift_s: float) -> dict[str, Any]:
-    """Return the times of a word or token, moved, with what is known of them."""
+    """Return the times of a word or token, moved, with their standard deviations and `by`, if known."""
     start_s, end_s = item.seconds_or_none("start_s"), item.seconds_or_none("end_s")
     if start_s is not None and end_s is not None and start_s > end_s:
         raise ValueError(f"{item.path}: expected start_s up to end_s, got {start_s} and {end_s}")
@@ -596,10 +596,10 @@ def fixed_name(word: AlignedWord) -> str:
 def check_fixed_words(words: Sequence[AlignedWord], text: str, duration_s: float, name: str) -> None:
     """Raise InputError, which begins with `name`, if corrected words are impossible (overlaps, times outside …).
 
-    Nothing is checked of an alignment that no person has corrected.
+    An alignment without hand corrections is not checked.
 
     Args:
-        words: of the transcript, in its order, all that has times with both of them.
+        words: those of the transcript, in order; a word with times has both.
         text: the transcript.
         duration_s: length of the utterance.
         name: the file.

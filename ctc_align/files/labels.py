@@ -65,12 +65,12 @@ class TokenCtmWriter(CtmWriter):
 
 
 class TsvWriter(Writer):
-    """A header and one aligned word a line: start_s, end_s (3 decimals), word, confidence, char_start, char_end.
+    """A header and one aligned word per line: start_s, end_s (3 decimals), word, confidence, char_start, char_end.
 
-    Words are shown as in CTM, without their outer punctuation unless labels are "written"; tab, line end and backslash
-    in one stand as \\t, \\n, \\r and \\\\, other control characters as \\x1b. An apostrophe stands before a word that a
-    spreadsheet would compute (`'=1+1`), and before one that begins with such apostrophes: take one away to have the
-    word; numbers stay. `char_start:char_end` is the word's span in the transcript, in code points.
+    Words are written as in CTM, without their outer punctuation unless labels are "written"; a tab, line end or
+    backslash becomes \\t, \\n, \\r or \\\\, another control character \\x1b. An apostrophe precedes a word that a
+    spreadsheet would compute (`'=1+1`), or that begins with such apostrophes: remove one to get the word; numbers
+    stay. `char_start:char_end` is the word's span in the transcript, in code points.
     """
 
     extension = ".tsv"
@@ -87,8 +87,8 @@ class TsvWriter(Writer):
 class AudacityWriter(Writer):
     """`start<TAB>end<TAB>label` for each aligned word; File > Import > Labels reads it.
 
-    The extension is not the bare `.txt` that Audacity itself uses: transcripts have that. White space in a label is one
-    space, a control character U+FFFD.
+    The extension is not the plain `.txt` that Audacity uses, because transcripts have that. White space in a label
+    becomes one space, a control character U+FFFD.
     """
 
     extension = ".audacity.txt"
@@ -113,7 +113,7 @@ def _shown(number: float | None) -> str:
 
 
 def _utterance_field(utterance: str) -> str:
-    """Return the utterance as the first field; a leading ";" would make the line a comment."""
+    """Return the utterance as the first field; replace a leading ";", which would make the line a comment."""
     name = without_spaces(utterance)
     return "_" * (len(name) - len(name.lstrip(";"))) + name.lstrip(";")
 
@@ -128,15 +128,16 @@ def _tens_of_us(units: int) -> str:
 
 
 class CsvWriter(Writer):
-    """A header and a row for each word of the transcript and each of its tokens; cells that have no value are empty.
+    """A header and a row for each word of the transcript and each of its tokens; cells without a value are empty.
 
     `tier` is "words", and "phones" or "tokens"; the style's `tiers` may name "sentences" and "speakers", too. `word` is
-    the word's number in the transcript, from 1, in rows of tokens that of the word they are in, whose label is
-    `word_label`; `position` is the token's number in it. Words without times have their `status` and no times. Times
-    are seconds with 3 decimals; `char_start:char_end` is the span in the transcript, in code points.
+    the word's number in the transcript, from 1; in rows of tokens, it is the number of the word that contains the
+    token, whose label is `word_label`; `position` is the token's number in it. Words without times have their `status`
+    and no times. Times are seconds with 3 decimals; `char_start:char_end` is the span in the transcript, in code
+    points.
 
-    Words, names and sentences that a spreadsheet would compute have an apostrophe before them, as in TSV; tokens, which
-    are the model's, are as they are ("@" is a phone of SAMPA). Control characters stand as Python's escapes.
+    Words, names and sentences that a spreadsheet would compute have an apostrophe before them, as in TSV; tokens of the
+    model are unchanged ("@" is a phone of SAMPA). Control characters are written as Python's escapes.
     """
 
     extension = ".csv"
@@ -223,7 +224,7 @@ def _times(row: TimedLabel) -> dict[str, str]:
 
 
 def _sureness(edged: AlignedWord | AlignedToken) -> dict[str, str]:
-    """Return the confidence and the standard deviations of the edges, as far as they are known."""
+    """Return the confidence and the standard deviations of the edges, if known."""
     values = {"confidence": edged.confidence, "start_sd_ms": edged.start_sd_ms, "end_sd_ms": edged.end_sd_ms}
     decimals = {"confidence": 4, "start_sd_ms": 2, "end_sd_ms": 2}
     known = {name: number for name, value in values.items() if (number := finite(value)) is not None}

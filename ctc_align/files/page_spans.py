@@ -21,22 +21,22 @@ XHTML = "http://www.w3.org/1999/xhtml"
 _UTF_8 = ("utf-8", "ascii")
 _RUN = re.compile(r"[^ \t\n\r\f\v\xa0]+")
 _WHOLE = word_set("math ruby")
-"""Elements that are taken whole: no span may stand between their parts."""
+"""Elements that are never divided: no span may stand between their parts."""
 _WITHOUT_SPANS = word_set(
     "colgroup datalist dir dl head hgroup html menu ol optgroup option picture select svg table tbody textarea tfoot "
     "thead tr ul"
 )
 """Elements in which HTML allows no span."""
 _MOST_WORDS = 200
-"""Words of a sentence that are tried as one element, where markup cuts it."""
+"""The most words of a sentence that are tried as one element, if markup cuts it."""
 
 
 @dataclass(eq=False, slots=True)
 class SourceNode:
-    """An element, from its start tag at byte `start` to behind its end tag at byte `end`.
+    """An element, from its start tag at byte `start` to `end`, the byte after its end tag.
 
     `name` and `prefix` (with its colon) are as written, `spaces` the namespaces of the prefixes in force, and
-    `first`, `last` the characters of text in it, `last` exclusive, where somebody counts them.
+    `first`, `last` its characters of text, `last` exclusive, if they are counted.
     """
 
     parent: SourceNode | None
@@ -55,7 +55,7 @@ class SourceNode:
 
 
 class XmlSource(Handlers):
-    """Takes the events of a document in UTF-8, and keeps its elements, in the order of their start tags."""
+    """Handles the events of a UTF-8 document, and keeps its elements in the order of their start tags."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -63,7 +63,7 @@ class XmlSource(Handlers):
         self.open: list[SourceNode] = []
 
     def begin(self, parser: expat.XMLParserType) -> None:
-        """Have each event come alone, with its offset."""
+        """Make the parser report each event separately, with its offset."""
         if self.data.startswith((codecs.BOM_UTF16_BE, codecs.BOM_UTF16_LE)):
             raise ValueError("it is in UTF-16; only files in UTF-8 can be changed")
         forward: Callable[[str, dict[str, str]], object] | None = parser.StartElementHandler  # type: ignore[assignment]
@@ -90,7 +90,7 @@ class XmlSource(Handlers):
         node.end = self.data.index(b">", self.offset) + 1 if is_tag else self.offset
 
     def at_end_of(self, node: SourceNode, content: str) -> tuple[int, int, str]:
-        """Return the edit, for `edited`, that puts `content` behind all that is in an element."""
+        """Return the edit, for `edited`, that appends `content` to an element."""
         offset = self.data.rindex(b"<", 0, node.end)
         if self.data.startswith(b"</", offset):
             return offset, offset, content
@@ -98,7 +98,7 @@ class XmlSource(Handlers):
         return offset, node.end, f">{content}</{node.prefix}{node.name}>"
 
     def in_start_tag(self, node: SourceNode, attribute: str) -> tuple[int, int, str]:
-        """Return the edit that gives an element one more attribute."""
+        """Return the edit that adds an attribute to an element."""
         offset = node.start + 1 + len(f"{node.prefix}{node.name}".encode())
         return offset, offset, f" {attribute}"
 
@@ -117,7 +117,7 @@ class XmlSource(Handlers):
 
 
 def edited(data: bytes, edits: Iterable[tuple[int, int, str]]) -> bytes:
-    """Return a document in which the bytes [start, end) of each edit are its text; none of them overlap.
+    """Return a document in which each edit's bytes [start, end) are replaced by its text; edits do not overlap.
 
     >>> edited(b"<p>So be it.</p>", [(12, 12, "</b>"), (3, 3, "<b>")])
     b'<p><b>So be it.</b></p>'
@@ -137,8 +137,7 @@ def _declared(version: str, encoding: str | None, standalone: int) -> None:
 
 
 class SpanWord(NamedTuple):
-    """A word: its characters [first, last) in the book, when it is spoken, None if it has no times, and in which
-    recording (a number)."""
+    """A word: its characters [first, last) in the book, its times (None without any), and its recording's number."""
 
     first: int
     last: int
@@ -147,7 +146,7 @@ class SpanWord(NamedTuple):
 
 
 class PageSpan(NamedTuple):
-    """An element that is put in: its id, and when it is spoken, seconds, in which recording."""
+    """An inserted element: its id, its times in seconds, and the number of its recording."""
 
     id: str
     start_s: float
@@ -157,7 +156,7 @@ class PageSpan(NamedTuple):
 
 @dataclass(eq=False, slots=True)
 class _TextRun:
-    """Characters of the book from `first` on, in the bytes from `offset` on; `whole`: what cannot be parted there."""
+    """Characters of the book from `first` on, in the bytes from `offset` on; `whole`: what cannot be divided there."""
 
     first: int
     text: str
@@ -203,7 +202,7 @@ class PageSource(XmlSource):
         return page
 
     def begin(self, parser: expat.XMLParserType) -> None:
-        """See sections of CDATA, too: a tag within one would be text."""
+        """Also handle CDATA sections: a tag within one would be text."""
         super().begin(parser)
         parser.StartCdataSectionHandler = self._start_section
         parser.EndCdataSectionHandler = self._end_section
@@ -215,7 +214,7 @@ class PageSource(XmlSource):
         self._book.start(name, attributes)
 
     def end(self, name: str) -> None:
-        """End the innermost element, here and in the book."""
+        """End the innermost element, in this object and in the book."""
         node = self.open[-1]
         super().end(name)
         node.last = self._last
@@ -264,9 +263,9 @@ class PageSource(XmlSource):
         """Return the page with an element for each unit of words, and these elements; the text is the same.
 
         Args:
-            units: sentences or words of this page, ascending, none over another.
-            prefix: of the ids, with which no id of the page begins.
-            link: attributes of a `link` that is put into its head.
+            units: sentences or words of this page, ascending, without overlaps.
+            prefix: the beginning of the new ids; no id of the page begins with it.
+            link: attributes of a `link` that is added to its head.
         """
         heads = [node for node in self.nodes if node.name.lower() == "head"][:1]
         edits = [self.at_end_of(head, f"<{head.prefix}link {link}/>") for head in heads]
@@ -283,7 +282,7 @@ class PageSource(XmlSource):
         return edited(self.data, edits), spans
 
     def _parts(self, units: Sequence[Sequence[SpanWord]]) -> Iterator[_Part]:
-        """Yield what becomes one element each: units, or parts of them where no element can hold all of one."""
+        """Yield the stretches that become one element each: units, or parts of a unit that no element can hold."""
         free = 0
         waiting: _Part | None = None
         for unit in units:
@@ -300,7 +299,7 @@ class PageSource(XmlSource):
             yield waiting
 
     def _lifted(self, unit: Sequence[SpanWord]) -> list[SpanWord]:
-        """Return words with all of the elements that are taken whole at their edges."""
+        """Return words, extended by the undivided elements at their edges."""
         lifted = []
         for word in unit:
             first, last = self._run(word.first), self._run(word.last - 1)
@@ -310,7 +309,7 @@ class PageSource(XmlSource):
         return lifted
 
     def _parts_of(self, words: Sequence[SpanWord]) -> Iterator[_Part]:
-        """Yield the longest stretches of words that one element can hold, and of a word that none can its pieces."""
+        """Yield the longest stretches of words that one element can hold; yield a word that none can hold in pieces."""
         at = 0
         while at < len(words):
             if not _holds_spans(self._run(words[at].first).node):
@@ -348,7 +347,7 @@ class PageSource(XmlSource):
         return self._runs[bisect_right(self._firsts, character) - 1]
 
     def _wrapped(self, first: int, last: int) -> tuple[int, int, SourceNode] | None:
-        """Return where tags around characters go, and the element that they are in; None if one cannot be."""
+        """Return where tags around characters go, and the element around them; None if tags are impossible there."""
         begin, end = self._run(first), self._run(last - 1)
         home = _common(begin.node, end.node)
         start = begin.whole.start if begin.whole else begin.offset_of(first)
@@ -373,7 +372,7 @@ def _holds_spans(node: SourceNode) -> bool:
 
 
 def _common(one: SourceNode, other: SourceNode) -> SourceNode | None:
-    """Return the innermost element that holds two."""
+    """Return the innermost element that contains two others."""
     above: set[int] = set()
     node: SourceNode | None = one
     while node is not None:

@@ -26,11 +26,11 @@ from ctc_align.view.page import MOST_EMBEDDED_BYTES, PageSound, page, peaks_of, 
 EMBED, LINK, NO_SOUND = SOUND_MODES = ("embed", "link", "none")
 """The sound of a page: inside it, a link to the recording as it lies, or none."""
 SOUND_EXTENSION = ".page.ogg"
-"""The end of the name of the sound of a page that is too large to be inside it."""
+"""The end of a sound file's name, if the sound is too large to be inside its page."""
 _PEAKS_RATE = 8000
 logger = logging.getLogger(__name__)
 SAMPLE_RATE = 16000
-"""Rate of the sound that is drawn, in Hz."""
+"""Sampling rate of the drawn sound, in Hz."""
 MOST_NOTEBOOK_S = 600.0
 """Recordings of up to this many seconds are put into notebooks: about 3 MB."""
 _FRAME_PX = 640
@@ -45,10 +45,10 @@ def page_object(alignment: AlignmentData) -> dict[str, Any]:
 
 
 class HtmlWriter(Writer):
-    """A page that shows the alignment, with the recording inside, or if it is too large beside it (NAME.page.ogg).
+    """A page that shows the alignment, with the recording inside or, if it is too large, beside it (NAME.page.ogg).
 
-    The sound is what was aligned where the context has it, else it is read from the recording that the alignment names.
-    Where there is neither (log-probs), the page is without sound, and a warning is logged.
+    The sound is the one that was aligned, if the context has it; otherwise it is read from the recording that the
+    alignment names. If there is neither (log-probs), the page has no sound, and a warning is logged.
     """
 
     extension = ".html"
@@ -66,7 +66,7 @@ class HtmlWriter(Writer):
 
 
 def _sound(alignment: AlignmentData, context: WritingContext) -> PageSound | None:
-    """Return the sound of an alignment that was just made, or read; None, and a warning, if it cannot be read."""
+    """Return the sound of an alignment that was just made or read; None, with a warning, if it cannot be read."""
     recording = context.sound if isinstance(context.sound, str) else alignment.audio
     if isinstance(context.sound, Audio):
         sound = PageSound.embedded(context.sound.samples, context.sound.sample_rate)
@@ -110,7 +110,7 @@ def sound_place(page: Path, recording: str | os.PathLike[str]) -> Path:
 
 
 def embedded_stretch(alignment: AlignmentData, recording: str | os.PathLike[str]) -> PageSound:
-    """Return the stretch of a recording that was aligned, as sound inside the page.
+    """Return the aligned stretch of a recording, as sound inside the page.
 
     Raises:
         AudioError: there is no such recording, or the stretch is not in it.
@@ -125,7 +125,7 @@ def embedded_stretch(alignment: AlignmentData, recording: str | os.PathLike[str]
 def linked_recording(
     alignment: AlignmentData, recording: str | os.PathLike[str], folder: Path, peaks: np.ndarray | None = None
 ) -> PageSound:
-    """Return a link to the whole recording from a page in `folder`; `peaks` are the stretch's, where they are known.
+    """Return a link to the whole recording from a page in `folder`; `peaks` are those of the stretch, if known.
 
     Raises:
         AudioError: there is no such recording, or the stretch is not in it.
@@ -157,7 +157,7 @@ def channel_of(alignment: AlignmentData) -> int | None:
 
 
 class PngWriter(Writer):
-    """A picture of the whole alignment, 150 dots an inch: `ctc_align.view.pictures`."""
+    """A picture of the whole alignment, 150 dots per inch: `ctc_align.view.pictures`."""
 
     extension = ".png"
     is_binary = True
@@ -169,7 +169,7 @@ class PngWriter(Writer):
         check_plotting()
 
     def write_bytes(self, alignment: AlignmentData, file: BinaryIO, context: WritingContext = NO_CONTEXT) -> None:
-        """Write the picture, without the sound where that cannot be read, with a warning."""
+        """Write the picture; if the sound cannot be read, without it and with a warning."""
         from ctc_align.view.pictures import alignment_figure, rendered_figure
 
         try:
@@ -182,7 +182,7 @@ class PngWriter(Writer):
 
 
 class SvgWriter(PngWriter):
-    """The same picture as vector graphics, with letters as outlines."""
+    """The same picture as `PngWriter` draws, as vector graphics with letters as outlines."""
 
     extension = ".svg"
     is_binary = False
@@ -197,8 +197,8 @@ def picture_sound(alignment: AlignmentData, audio: AudioLike | None = None) -> A
             alignment names, from the current directory.
 
     Raises:
-        AudioError: it cannot be read, or is not long enough; or the alignment names none.
-        UsageError: log-probs, which have no sound.
+        AudioError: the recording cannot be read or is too short, or the alignment names none.
+        UsageError: `audio` is log-probs, which have no sound.
     """
     from ctc_align.audio.loading import as_audio, load_segment
 
@@ -219,8 +219,8 @@ def picture_sound(alignment: AlignmentData, audio: AudioLike | None = None) -> A
 def notebook_html(alignment: AlignmentData) -> str:
     """Return an alignment for a notebook: its page in a frame, with a recording of up to ten minutes inside.
 
-    Where the recording is not there (any more) it is a table of the words. The frame may run the page's own script and
-    save files, and reaches nothing of the notebook.
+    If the recording is missing, it is a table of the words. The frame may run the page's script and save files, but has
+    no access to the notebook.
     """
     from ctc_align.view.page import page
 

@@ -2,8 +2,8 @@
 
 See https://www.w3.org/TR/epub-33/#sec-media-overlays. The text of the book keeps every character: sentences or words
 become elements with ids, each page that is read gets a media overlay (SMIL), and the package document lists them all.
-The format SMIL alone refers to elements of the book that have an id: the finest ones that together contain all of their
-text, which are sentences or words if the book marks them, otherwise paragraphs.
+The format SMIL without a book refers to elements of the book that have an id: the finest ones that together contain all
+of their text, which are sentences or words if the book marks them, otherwise paragraphs.
 
 Recordings of EPUB 3's core media types (MP3, AAC in MP4, Opus in Ogg) are copied unchanged; all others are encoded as
 Opus.
@@ -48,22 +48,22 @@ ACTIVE_CLASS = "ctc-align-spoken"
 _STYLE = f".{ACTIVE_CLASS} {{\n  background-color: #ffe28a;\n  color: #000000;\n}}\n"
 _OPUS = (".opus", "audio/ogg; codecs=opus")
 _MOST_COPIED_BYTES = 8 * 2**30
-"""Pictures, fonts and all else in a book that unpack to more are refused."""
+"""A book whose pictures, fonts and other files unpack to more is refused."""
 _FIRST_DATE = (1980, 1, 1, 0, 0, 0)
 SENTENCES, WORDS = UNITS = ("sentences", "words")
 _PAUSE_MS = 3000
-"""A pause up to this long is played: players leap over what no clip has."""
+"""A pause up to this long belongs to a clip; players skip everything that no clip covers."""
 _BOOK_BYTES = 8
-"""Bytes of memory for each byte of a book, roughly."""
+"""Approximate bytes of memory for each byte of a book."""
 
 
 class SmilWriter(Writer):
-    """A SMIL document: for each page a `seq`, in it a `par` for each element with an id whose words are read.
+    """A SMIL document: a `seq` for each page, with a `par` for each element with an id whose words are read.
 
-    Pages and elements are in the order of the book, `text` names them by their names in the book's archive; `audio` is
-    the recording's file name, with the times of the element's first and last word in the recording, whatever the style
-    says of times. An element that is cut in two by another reading has the longer part. Paragraphs without an
-    id cannot be named: their text is in no `par`. A warning says how many words are left out, and why.
+    Pages and elements are in the order of the book; `text` refers to them by their names in the book's archive. `audio`
+    is the recording's file name, with the times of the element's first and last word in the recording, whatever the
+    style says about times. If another reading cuts an element in two, it has the longer part. Paragraphs without an id
+    cannot be named: their text is in no `par`. A warning says how many words are left out, and why.
 
     Raises:
         OutputError: the transcript is not a book, or no element that is read has an id.
@@ -121,7 +121,7 @@ class SmilPage(NamedTuple):
 
 
 def write_smil(pages: Iterable[SmilPage], file: TextIO) -> None:
-    """Write a media overlay: a `seq` for each page, in it a `par` for each clip."""
+    """Write a media overlay: a `seq` for each page, with a `par` for each clip."""
     file.write(
         '<?xml version="1.0" encoding="UTF-8"?>\n<smil xmlns="http://www.w3.org/ns/SMIL" '
         'xmlns:epub="http://www.idpf.org/2007/ops" version="3.0">\n  <body>\n'
@@ -144,8 +144,8 @@ def write_smil(pages: Iterable[SmilPage], file: TextIO) -> None:
 def _smil_clips(alignment: AlignmentData) -> tuple[list[tuple[BookPlace, int, int]], int, int]:
     """Return the elements that are read, in the order of the book, with their times in the recording, milliseconds.
 
-    Then the numbers of words with times that are left out: those in no element with an id, and those that are read
-    apart from the rest of theirs.
+    Also return the numbers of omitted words with times: those in no element with an id, and those that are read apart
+    from the rest of their element.
     """
     rows = word_rows(alignment, Style(times=RECORDING), MS_PER_S)
     row_of = {id(word): (number, row) for number, (word, row) in enumerate(zip(words_by_time(alignment), rows))}
@@ -161,7 +161,7 @@ def _smil_clips(alignment: AlignmentData) -> tuple[list[tuple[BookPlace, int, in
 
 
 def _finest(places: Sequence[BookPlace], starts: Sequence[int]) -> list[BookPlace]:
-    """Return elements that do not lie in each other, with words: those inside one where they hold all of its words."""
+    """Return elements with words, none inside another; inner ones replace an element if they have all of its words."""
     found: list[BookPlace] = []
     at = 0
     ordered = sorted(places, key=lambda place: (place.char_start, -place.char_end))
@@ -187,7 +187,7 @@ def _count(starts: Sequence[int], place: BookPlace) -> int:
 
 
 def _longest(rows: Sequence[tuple[int, TimedLabel]]) -> list[TimedLabel]:
-    """Return the longest run of rows that follow each other in time, the first of several."""
+    """Return the longest run of rows that follow each other in time; the first one on a tie."""
     runs: list[list[tuple[int, TimedLabel]]] = []
     for number, row in rows:
         if not runs or number != runs[-1][-1][0] + 1:
@@ -197,7 +197,7 @@ def _longest(rows: Sequence[tuple[int, TimedLabel]]) -> list[TimedLabel]:
 
 
 def quoted(name: str) -> str:
-    """Return a name as a URL, without what none can have: halves of surrogate pairs and control characters."""
+    """Return a name as a URL, without what URLs cannot hold: halves of surrogate pairs and control characters."""
     return quote(without_controls(name).encode("utf-8", "replace"), safe=_SAFE)
 
 
@@ -212,7 +212,7 @@ class SpokenClip(NamedTuple):
 
 @dataclass(frozen=True)
 class SpokenPage:
-    """A page with its new bytes, and its elements that are read, in the order of reading."""
+    """A page with its new bytes, and those of its elements that are read, in reading order."""
 
     page: SpinePage
     data: bytes
@@ -220,7 +220,7 @@ class SpokenPage:
 
 
 class BookFolder:
-    """The names of the new files: in one folder, beside the package document, that the book does not have."""
+    """The names of the new files, in a new folder beside the package document."""
 
     def __init__(self, package: str, names: set[str]) -> None:
         self.root = posixpath.dirname(package)
@@ -243,12 +243,12 @@ class BookFolder:
 
 
 def href_from(name: str, folder: str) -> str:
-    """Return the URL of a file of the archive in a file that is in `folder`."""
+    """Return the URL that leads from a file in `folder` to a file of the archive."""
     return quoted(posixpath.relpath(name, folder or "."))
 
 
 def sound_kind(recording: Path) -> tuple[str, str] | None:
-    """Return the extension and the media type of a recording that goes into a book as it is; None for all others."""
+    """Return the extension and the media type of a recording that is copied into a book; None for all others."""
     try:
         with MediaFile(str(recording), str(recording)) as media:
             codec, streams = media.stream.codec_context, media.container.streams
@@ -265,11 +265,11 @@ def sound_kind(recording: Path) -> tuple[str, str] | None:
 
 
 def write_book(book: EpubArchive, pages: Sequence[SpokenPage], recordings: Sequence[Path], part: Path) -> None:
-    """Write the book with its pages, their overlays and the recordings, at a path where nothing is.
+    """Write the book with its pages, their overlays and the recordings, to an unused path.
 
     Raises:
         AudioError: a recording cannot be read.
-        TranscriptError: the book has media overlays, or is too large unpacked.
+        TranscriptError: the book has media overlays already, or is too large when unpacked.
     """
     package = book.spine()[0]
     folder = BookFolder(package, book.names)
@@ -302,7 +302,7 @@ def _info(name: str, method: int = zipfile.ZIP_DEFLATED) -> zipfile.ZipInfo:
 
 
 def _copy(book: EpubArchive, archive: zipfile.ZipFile, changed: Mapping[str, bytes | str]) -> None:
-    """Copy all files of a book, those of `changed` with their new content."""
+    """Copy all files of a book; those in `changed` get their new content."""
     left = _MOST_COPIED_BYTES
     for info in {info.filename: info for info in book.archive.infolist()}.values():
         if info.filename == "mimetype":
@@ -328,7 +328,7 @@ def _overlay(page: SpokenPage, sounds: Sequence[str], folder: BookFolder) -> str
 
 
 def refuse_old(book: EpubArchive) -> None:
-    """Raise TranscriptError for a book that is not EPUB 3, with what makes one of it and leaves its text as it is."""
+    """Raise TranscriptError for a book that is not EPUB 3; the message names a converter that keeps its text."""
     version = book.version()
     if not version.startswith("3"):
         raise book.fault(
@@ -381,7 +381,7 @@ def _package(
 
 
 def _modified_now(source: XmlSource) -> list[tuple[int, int, str]]:
-    """Return the edits by which the package says that it was changed now, where it says when it was."""
+    """Return the edits that set the package's modification time to now, if it has one."""
     now, edits = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), []
     for node in source.nodes:
         end = source.data.rindex(b"<", 0, node.end)
@@ -411,7 +411,7 @@ class Reading:
 
 
 class ReadAloud(NamedTuple):
-    """A book that was written: its pages with sound and all of its pages, and how many elements are lit."""
+    """A book that was written: the numbers of its pages with sound, of all its pages, and of highlighted elements."""
 
     pages: int
     all_pages: int
@@ -430,11 +430,11 @@ def write_read_aloud(book: Path, readings: Sequence[Reading], target: Path, by: 
     Args:
         book: the EPUB 3 that was aligned.
         readings: of the book or of its parts.
-        by: out of `UNITS`: what is lit at a time.
+        by: one of `UNITS`: what players highlight at a time.
 
     Raises:
-        TranscriptError: the book cannot be read or changed, or is not what was aligned.
-        UsageError: two alignments have the same words, or none has any.
+        TranscriptError: the book cannot be read or changed, or is not the one that was aligned.
+        UsageError: two alignments have times for the same words, or none has any.
         AudioError: a recording cannot be read.
         OutputError: the file cannot be written.
     """
@@ -477,7 +477,7 @@ def _pages(archive: EpubArchive) -> tuple[str, list[_BookPage]]:
 
 
 def _units(reading: Reading, text: str, by: str, recording: int) -> Iterator[list[SpanWord]]:
-    """Yield what is lit at a time, with times in the recording."""
+    """Yield the units that are highlighted at a time, with times in the recording."""
     alignment = reading.alignment
     shift = alignment.text_offset or 0
     if text[shift : shift + len(alignment.text)] != alignment.text:
@@ -502,7 +502,7 @@ def _units(reading: Reading, text: str, by: str, recording: int) -> Iterator[lis
 
 
 def _refuse_twice(units: Sequence[tuple[Sequence[SpanWord], str]], text: str) -> None:
-    """Raise UsageError, which says how much it is, where two alignments have times for the same words."""
+    """Raise UsageError if two alignments have times for the same words; the message says how many."""
     for (unit, name), (following, other) in pairwise(units):
         word = following[0]
         if word.first >= unit[-1].last:
@@ -512,8 +512,8 @@ def _refuse_twice(units: Sequence[tuple[Sequence[SpanWord], str]], text: str) ->
         and_more = f" and {more:,} more {'word' if more == 1 else 'words'}" if more > 0 and name != other else ""
         raise UsageError(
             f"{name} and {other} both have times for {text[word.first : word.last]!r}{and_more} (from character "
-            f"{word.first} of the book); give one alignment for each part of it, and leave away (or delete) the other: "
-            "an old one, a second take, or one of another book"
+            f"{word.first} of the book); give one alignment for each part of it, and omit (or delete) the other: "
+            "an old one, a second take, or one of a different book"
         )
 
 
@@ -559,7 +559,7 @@ def _marked(
 
 
 def _clips(spans: Sequence[PageSpan]) -> list[SpokenClip]:
-    """Return the stretches of the recordings, in whole milliseconds; short pauses go with what is before them."""
+    """Return the stretches of the recordings, in whole milliseconds; a short pause belongs to the stretch before it."""
     times = [(round(span.start_s * MS_PER_S), round(span.end_s * MS_PER_S)) for span in spans]
     clips = []
     for index, (span, (start_ms, end_ms)) in enumerate(zip(spans, times)):

@@ -37,7 +37,7 @@ _TEXTS = ("text", "segment", "sentence", "words")
 _SPEAKERS = ("speaker", "speaker_id", "speaker_label")
 _TIMES = (("start", "end"), ("start_s", "end_s"), ("start_time", "end_time"), ("begin", "end"))
 _PAIRS = (("timestamp", (0, 1), 1.0), ("offsets", ("from", "to"), 1000.0))
-"""Keys of both times in one value: where they are in it, and how many of its units a second has."""
+"""Keys of values with both times: the indices of the times in the value, and its units per second."""
 _SOUNDS = ("audio_filepath", "audio")
 _MS_PER_S = 1000
 _UNITS_PER_MS = 100
@@ -45,16 +45,16 @@ _LABELS = {WORDS: "Word", TOKENS: "Phone", SENTENCES: "Sentence", SPEAKERS: "Spe
 
 
 def parse_json_transcript(text: str, source: str) -> Transcript | None:
-    """Return the transcript in a JSON text, None if it is not JSON or of a kind that is not known.
+    """Return the transcript in a JSON text, None if it is not JSON or of an unknown kind.
 
-    Segments become cues, a segment a line of text. Of an alignment of this package it is its `text`.
+    Segments become cues, each a line of text. For an alignment of this package, the transcript is its `text`.
 
     Args:
         text: of the file.
         source: the file's name, for messages.
 
     Raises:
-        TranscriptError: segments of which one has no text, or times that are no numbers; the message names it.
+        TranscriptError: a segment has no text, or its times are not numbers; the message names it.
 
     >>> parse_json_transcript('{"segments": [{"start": 0.5, "end": 2, "text": " Hello"}]}', "a.json").text
     'Hello'
@@ -122,13 +122,13 @@ def _is_segment(value: Any) -> bool:
 
 
 def _first(segment: dict[str, Any], keys: Sequence[str]) -> Any:
-    """Return the first of some keys' values that is there and no list (of words), None for none."""
+    """Return the first existing value of some keys that is not a list (of words), None if there is none."""
     values = (segment.get(key) for key in keys)
     return next((value for value in values if value is not None and not isinstance(value, (list, dict))), None)
 
 
 def _times(segment: dict[str, Any], before_s: float, where: str) -> tuple[float, float]:
-    """Return the times of a segment in seconds, that of the segment before where one is missing."""
+    """Return the times of a segment in seconds; a missing time is taken from the previous segment."""
     start, end, per_s = _written_times(segment)
     try:
         start_s = before_s if start is None else max(as_seconds(start) / per_s, 0.0)
@@ -141,7 +141,7 @@ def _times(segment: dict[str, Any], before_s: float, where: str) -> tuple[float,
 
 
 def _written_times(segment: dict[str, Any]) -> tuple[Any, Any, float]:
-    """Return the times of a segment as they are written, None for one that is not, and the units of a second."""
+    """Return the times of a segment as written, None for a missing one, and the units per second."""
     for first, last in _TIMES:
         if first in segment:
             return segment[first], segment.get(last), 1.0
@@ -157,8 +157,8 @@ def _written_times(segment: dict[str, Any]) -> tuple[Any, Any, float]:
 class WhisperWriter(Writer):
     """`text`, `segments` (sentences) with their `words`, and `word_segments`, as Whisper and WhisperX write them.
 
-    As Whisper has it, a word begins with the space before it, and what has no time (a dash, letters that the model
-    does not know) stands with the word before it, so that the words of a segment add up to its text. Words have
+    As in Whisper, a word begins with the space before it, and text without a time (a dash, letters that the model does
+    not know) is added to the word before it, so that the words of a segment add up to its text. Words have
     `probability` (Whisper) and `score` (WhisperX), which are both the confidence, and `speaker` if it is known.
     Words that are not in the recording are left out. Times are seconds with 3 decimals.
     """
@@ -194,7 +194,7 @@ def _segment(number: int, sentence: Sentence, row_of: dict[int, TimedLabel], spa
 
 
 def _whisper_words(sentence: Sentence, row_of: dict[int, TimedLabel], space: str) -> Iterator[dict[str, Any]]:
-    """Yield the words with times; the text of others is added to the one before, at first to the one after."""
+    """Yield the words with times; add the text of others to the word before, or at the beginning to the word after."""
     text, timed = "", None
     for index, each in enumerate(sentence.words):
         piece = (" " * bool(each.space) if index else space) + each.text
@@ -222,10 +222,10 @@ def _whisper_word(text: str, word: Any, row_of: dict[int, TimedLabel]) -> dict[s
 class LabelStudioWriter(Writer):
     """A list of one task of Label Studio, whose prediction has a region of the recording for each row of the tiers.
 
-    The style's `tiers` say which, by default words. A region has a label ("Word", "Phone", "Sentence" or "Speaker",
-    from the control `tier`) and its text (`transcription`), the confidence as `score`, and who speaks in `meta`. `data`
-    has the recording as `audio`, to be replaced by the address at which Label Studio can reach it, and the transcript
-    as `text`. The controls that a project needs are in docs/formats.md.
+    The style's `tiers` select the rows, by default words. A region has a label ("Word", "Phone", "Sentence" or
+    "Speaker", from the control `tier`) and its text (`transcription`), the confidence as `score`, and the speaker in
+    `meta`. `data` has the recording as `audio`, to be replaced by the address at which Label Studio can reach it, and
+    the transcript as `text`. The controls that a project needs are in docs/formats.md.
     """
 
     extension = ".labelstudio.json"

@@ -1,7 +1,7 @@
 """Sentences of a transcript with their times, and running text: its width in columns and its possible line breaks.
 
 A sentence ends at a full stop (except that of an abbreviation), a question or exclamation mark, a blank line, a change
-of speaker, and where the recording continues with another part of the text.
+of speaker, and where the recording continues with a different part of the text.
 """
 
 from __future__ import annotations
@@ -35,9 +35,10 @@ _LEANING = frozenset(_ENGLISH_LEANING.split())
 class TextPiece:
     """A word, or a part of one that is longer than a line; times are seconds.
 
-    `is_spaced`: white space stands before it, `starts_line`: a line end is in that. `break_cost` says how bad it is to
-    end a line or a subtitle after it. `char_start` is the word's index in the transcript, `speaker` who says it, and
-    `is_spoken` False for what nobody says (labels, directions), `is_alone` if a subtitle has nothing else.
+    `is_spaced`: white space precedes it; `starts_line`: this contains a line end. `break_cost` says how bad it is to
+    end a line or a subtitle after it. `char_start` is the word's index in the transcript, `speaker` who says it,
+    `is_spoken` is False for text that nobody says (labels, directions), and `is_alone` is True if a subtitle has
+    nothing else.
     """
 
     text: str
@@ -53,7 +54,7 @@ class TextPiece:
 
 
 def columns(text: str) -> int:
-    """Return the width of a text: two columns for wide characters (CJK, emoji), none for marks that sit on others.
+    """Return the width of a text: two columns for wide characters (CJK, emoji), none for combining marks.
 
     >>> columns("né"), columns("日本"), columns("e\\u0301")
     (2, 4, 1)
@@ -84,7 +85,7 @@ def break_cost(word: str, after: str, following: str) -> float:
 
 
 def _is_shortened(word: str, following: str) -> bool:
-    """Return True if a full stop marks an abbreviation: titles, initials, and before a small letter."""
+    """Return True if a full stop marks an abbreviation: in titles, in initials, and before a lower-case letter."""
     if not word.endswith(".") or word.endswith(".."):
         return False
     first = next((char for char in following if char.isalnum()), "")
@@ -118,8 +119,7 @@ class TextRow:
         return bisect_right(self._ends, self._ends[start] + self._spaces[start] + self._line_columns) - 1
 
     def lines(self, start: int, end: int) -> list[tuple[TextPiece, ...]]:
-        """Return pieces [start, end) as one line, or as two of similar width, broken at a cheap gap; one where they
-        do not fit into two."""
+        """Return pieces [start, end) as one line, or as two of similar width, broken at a cheap gap."""
         gaps = [at for at in range(start + 1, end) if self._both_fit(start, at, end)]
         if self.columns(start, end) <= self._line_columns or not gaps:
             return [tuple(self.pieces[start:end])]
@@ -140,7 +140,7 @@ def text_of(pieces: Sequence[TextPiece]) -> str:
 
 
 def parts_of_word(word: str, line_columns: int = LINE_COLUMNS) -> list[str]:
-    """Return the word, in parts where it is longer than a line.
+    """Return the word, in parts if it is longer than a line.
 
     >>> [len(part) for part in parts_of_word("x" * 100)]
     [42, 42, 16]
@@ -198,7 +198,7 @@ class Sentence:
 
 
 def sentences(alignment: AlignmentData) -> list[Sentence]:
-    """Return the sentences of what is said, by time; words that are not in the recording are left out.
+    """Return the spoken sentences, by time, without words that are not in the recording.
 
     >>> words = [AlignedWord(text, text, at, at + len(text), "aligned", at / 10, at / 10 + 0.2, 0.9)
     ...          for text, at in (("It", 0), ("is.", 3), ("Is", 7), ("it?", 10))]
@@ -223,14 +223,14 @@ def sentences(alignment: AlignmentData) -> list[Sentence]:
 
 
 def _goes_on(text: str, word: AlignedWord, following: AlignedWord) -> bool:
-    """Return whether a sentence goes on after a word of it."""
+    """Return whether a sentence continues after one of its words."""
     if word.speaker != following.speaker:
         return False
     return break_cost(word.text, space_between(text, word, following), following.text) != SENTENCE
 
 
 def written(text: str, words: Sequence[AlignedWord]) -> list[WrittenWord]:
-    """Return words with the white space before each: one space for any, a line end for that of lines, none for none."""
+    """Return words with the white space before each: one space, a line end between lines, or "" if there is none."""
     found = []
     for index, word in enumerate(words):
         space = space_between(text, words[index - 1], word) if index else ""
@@ -239,9 +239,9 @@ def written(text: str, words: Sequence[AlignedWord]) -> list[WrittenWord]:
 
 
 def space_between(text: str, word: AlignedWord, following: AlignedWord | None) -> str:
-    """Return the white space between two words; marks of a format may stand between them, and a break is a line end.
+    """Return the white space between two words; markup may stand between them, and a line break counts as a line end.
 
-    A paragraph's end where the text goes on elsewhere, and none after the last word.
+    It is a paragraph's end where the recording continues elsewhere in the text, and "" after the last word.
     """
     if following is None:
         return ""

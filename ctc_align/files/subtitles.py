@@ -41,7 +41,7 @@ _CUE_LINE = re.compile(r"^[ \t]*(?:\d+:)?\d+:\d+(?:(?<=:\d\d:\d\d)|\s?[,.]\s?\d+
 _FULL_TIME = r"(\d{1,4}):(\d\d):(\d\d)\s?[,.]\s?(\d{1,9})"
 _HALF_ARROW = r"\s*(?:[-–—=~]{1,3}\s?(?:>|&gt;)?|>)?\s*"
 _DAMAGED_TIMES = re.compile(rf"\s*{_FULL_TIME}{_HALF_ARROW}{_FULL_TIME}(?P<settings>[ \t].*)?\s*")
-"""Whole times on both sides, and an arrow that is not quite one: a cue's times only where no text can be."""
+"""Complete times on both sides of an imperfect arrow: these are a cue's times only where no text can be."""
 _ARROW = "-->"
 _NUMBER = re.compile(r"\s*\d{1,7}\s*")
 _HEADER = re.compile(r"\s*WEBVTT(?![^\s])")
@@ -62,14 +62,14 @@ _ass_clock = functools.partial(clock, units_per_s=_CS_PER_S, hour_digits=1)
 _MOST_ASS_CS = 10 * 3600 * _CS_PER_S
 _MOST_LRC_CS = 100 * 60 * _CS_PER_S
 _DARK_CS = 2 * _CS_PER_S
-"""After so much time without a word an LRC line without text ends the line before it."""
+"""After this much time without a word, an empty LRC line ends the line before it."""
 _WORD_JOINER = "\u2060"
 _ASS_COMMAND = re.compile(r"\\(?=[Nnh])")
 _ASS_SIGNS = str.maketrans("{}", "()")
 _LRC_BRACKETS = str.maketrans("[]", "()")
 _LRC_STAMP = re.compile(r"<(\s*[\d:.,\s]+)>")
 _UNLIT, _LIT = r"{\1c&HFFFFFF&\k0}", r"{\1c}"
-"""The colour of words that are still to come, for no time; and that of words that were said again."""
+"""The colour of words that are still to come, for zero time; and that of words that have been said."""
 _ASS_HEAD = """[Script Info]
 ; made by ctc-align
 Title: {title}
@@ -101,7 +101,7 @@ def has_cues(text: str) -> bool:
 
 
 def has_damaged_times(text: str) -> bool:
-    """Return whether a line is two whole times with something between them that may have been an arrow.
+    """Return whether a line is two complete times with something between them that may have been an arrow.
 
     >>> has_damaged_times("1\\n00:00:01,000 -- 00:00:02,000\\nHello"), has_damaged_times("from 1:00 - 2:00")
     (True, False)
@@ -110,7 +110,7 @@ def has_damaged_times(text: str) -> bool:
 
 
 def without_times_lines(text: str) -> str:
-    """Return the text of a cue such that no line of it reads as times: the arrow of one that would is opened.
+    """Return the text of a cue, in which no line may read as times: the arrow of such a line gets a space.
 
     >>> without_times_lines("Now:\\n00:00:01.000 --> 00:00:02.000\\na -> b")
     'Now:\\n00:00:01.000 -- > 00:00:02.000\\na -> b'
@@ -125,19 +125,20 @@ def without_times_lines(text: str) -> str:
 
 
 _CueLines = tuple[int, int, SourceCue]
-"""The line of a cue's number or name (without one, of its times), the line of its times, and the cue without text."""
+"""The index of the line with a cue's number or name (if it has none, its times), that of its times, and the cue without
+text."""
 
 
 def parse_subtitles(text: str, source: str, likely: str = SRT) -> Transcript:
-    """Return the cues' text, a cue after the other, and the cues.
+    """Return the text of all cues, one after the other, and the cues.
 
     Args:
         text: of the file.
         source: the file's name, for messages.
-        likely: "srt" or "vtt" where the file does not say.
+        likely: "srt" or "vtt", if the file does not say.
 
     Raises:
-        TranscriptError: a line of times that cannot be read, or no cue at all; the message names the line.
+        TranscriptError: a line of times cannot be read (the message names it), or there is no cue.
 
     >>> parse_subtitles("WEBVTT\\n\\n00:01.000 --> 00:02.000 line:0\\n<v Mary>Hello\\nthere\\n", "a.vtt").text
     '<v Mary>Hello\\nthere'
@@ -192,7 +193,7 @@ def _times_lines(lines: Sequence[str], source: str, format: str) -> list[_CueLin
 
 
 def _is_meant_as_times(line: str) -> bool:
-    """Return whether a line with an arrow looks like times gone wrong, not like words."""
+    """Return whether a line with an arrow looks like malformed times, not like words."""
     before, _, after = line.partition(_ARROW)
     return not any(character.isalpha() for character in before) or re.match(r"\s*\d+:\d", after) is not None
 
@@ -203,7 +204,7 @@ def _opens_cue(lines: Sequence[str], index: int, id_index: int, format: str) -> 
 
 
 def _id_index(lines: Sequence[str], index: int, free: int, format: str, rows: Sequence[_CueLines]) -> int:
-    """Return the line of the number or name of the cue whose times are at `index`; lines before `free` are taken."""
+    """Return the line with the number or name of the cue with times at `index`; lines before `free` are taken."""
     above = index - 1
     if above < free:
         return index
@@ -259,11 +260,12 @@ class SrtWriter(Writer):
     """Numbered subtitles of at most two lines, in the words of the transcript.
 
     SRT has no escape, and players take `<b>` and `{\\an8}` for markup: in new subtitles they are written `‹b›` and
-    `(\\an8)`, and an arrow that would read as times is opened (`-- >`). Cues of a subtitle file keep their markup.
+    `(\\an8)`, and an arrow that would read as times gets a space (`-- >`). Cues of a subtitle file keep their markup.
     A control character is U+FFFD.
 
-    With `highlight_words` each subtitle is one for each of its words, which is underlined (`<u>`) while it is spoken,
-    as Whisper has it, and one without between words that are apart; of a subtitle file's markup nothing stays then.
+    With `highlight_words`, each subtitle is repeated for each of its words, which is underlined (`<u>`) while it is
+    spoken, as Whisper does, and once without underlining in each gap between words; markup of a subtitle file is then
+    dropped.
     """
 
     extension = ".srt"
@@ -288,9 +290,9 @@ def _write_srt(file: TextIO, cues: Sequence[tuple[int, int, str]]) -> None:
 
 
 def _lit_cues(cue: WordCue, frame_rate: float) -> Iterator[tuple[int, int, str]]:
-    """Yield a cue as one for each time in which the same word is lit, or none: (start_ms, end_ms, text).
+    """Yield a copy of a cue for each stretch in which one word, or none, is highlighted: (start_ms, end_ms, text).
 
-    A word stays lit until the next one where the gap between them is shorter than a frame.
+    A word stays highlighted until the next one if the gap between them is shorter than a frame.
     """
     least_ms = MS_PER_S / frame_rate if frame_rate else 1
     texts, at = _lit_texts(cue), cue.start
@@ -310,7 +312,7 @@ def _lit_cues(cue: WordCue, frame_rate: float) -> Iterator[tuple[int, int, str]]
 
 
 def _lit_texts(cue: WordCue) -> list[str]:
-    """Return the text of a cue with each of its spoken words lit, and at last with none."""
+    """Return the text of a cue with each of its spoken words highlighted, and finally with none."""
     text, spans = "", []
     for number, line in enumerate(cue.lines):
         text += "\n" * bool(number)
@@ -327,10 +329,10 @@ def _lit_texts(cue: WordCue) -> list[str]:
 
 
 class VttWriter(Writer):
-    """The same subtitles as in SubRip, "&", "<" and ">" escaped (so that "-->" is text too), and who speaks as a voice.
+    """The same subtitles as in SubRip; "&", "<" and ">" are escaped (so "-->" is text), and speakers are voices.
 
-    A control character is U+FFFD, as WebVTT has it for NUL. With `highlight_words` the time at which a word begins
-    stands before it (`<00:00:01.200>`), and browsers and players show what was said in another style (`::cue(:past)`).
+    A control character is written as U+FFFD, as in WebVTT for NUL. With `highlight_words`, each word's start time
+    precedes it (`<00:00:01.200>`), and browsers and players show past words in a different style (`::cue(:past)`).
     """
 
     extension = ".vtt"
@@ -362,21 +364,21 @@ def _vtt_cues(alignment: AlignmentData, style: Style) -> Iterator[tuple[int, int
 
 
 def _voice(speaker: str) -> str:
-    """Return who speaks as WebVTT has it: a voice span up to the end of the cue."""
+    """Return the speaker as in WebVTT: a voice span up to the end of the cue."""
     return f"<v {_vtt_escaped(' '.join(speaker.split()))}>" if speaker else ""
 
 
 def _stamp(word: CueWord, after: int, before: int) -> str:
-    """Return the time of a spoken word as WebVTT wants it, after the last one, before the cue's end; "" for none."""
+    """Return the time of a spoken word for WebVTT, between the last one and the cue's end; "" if there is none."""
     return f"<{clock(word.start)}>" if word.is_spoken and after < word.start < before else ""
 
 
 def source_srt(alignment: AlignmentData, shift_s: float = 0.0, frame_rate: float = 0.0) -> str:
     """Return the cues of the transcript as an SRT file; `shift_s` is added to every time, `frame_rate` as `on_frames`.
 
-    Their numbers are the file's where they ascend, else 1, 2, 3 …; the settings behind times stay. What only VTT has
-    (voices, classes) is left out of cues that come from there. Text of other files is written such that no player takes
-    it for markup.
+    The numbers are those of the file if they ascend, otherwise 1, 2, 3 …; settings after the times stay. From VTT cues,
+    whatever SRT lacks (voices, classes) is left out. Text of other files is written so that no player takes it for
+    markup.
     """
     subtitles = source_subtitles(alignment)
     is_same = subtitles.format == SRT
@@ -398,8 +400,8 @@ def source_srt(alignment: AlignmentData, shift_s: float = 0.0, frame_rate: float
 def source_vtt(alignment: AlignmentData, shift_s: float = 0.0, frame_rate: float = 0.0) -> str:
     """Return the cues of the transcript as a WebVTT file with its header, notes, styles, names and settings.
 
-    Times within a cue (`<00:00:01.500>`) become the starts of the words that follow them. Who speaks in a segment of
-    another file is its voice (`<v Ann>`).
+    Times within a cue (`<00:00:01.500>`) become the starts of the words that follow them. The speaker of a segment from
+    another kind of file becomes its voice (`<v Ann>`).
     """
     subtitles = source_subtitles(alignment)
     is_same = subtitles.format == VTT
@@ -421,7 +423,7 @@ def source_vtt(alignment: AlignmentData, shift_s: float = 0.0, frame_rate: float
 
 
 def cue_numbers(subtitles: Subtitles) -> list[int]:
-    """Return the numbers of an SRT file's cues where they ascend; else, and of other files, 1, 2, 3 …"""
+    """Return the numbers of an SRT file's cues if they ascend; otherwise, and for other files, 1, 2, 3 …"""
     names = [cue.name for cue in subtitles.cues]
     if subtitles.format == SRT and all(name.isdecimal() and len(name) < 10 for name in names):
         numbers = list(map(int, names))
@@ -431,12 +433,12 @@ def cue_numbers(subtitles: Subtitles) -> list[int]:
 
 
 def _plain_lines(text: str) -> str:
-    """Return a text without lines that are blank, which would end the cue, or read as the times of another."""
+    """Return a text without blank lines, which would end the cue, and without lines that read as times."""
     return without_times_lines("\n".join(filter(str.strip, text.split("\n"))))
 
 
 def srt_text(text: str) -> str:
-    r"""Return the text of a cue such that no player takes it for markup, and no reader for times.
+    r"""Return the text of a cue, changed so that no player takes it for markup, and no reader for times.
 
     >>> srt_text("a <b>x</b> {\\an8} 1 < 2 > 0")
     'a ‹b›x‹/b› (\\an8) 1 < 2 > 0'
@@ -451,7 +453,7 @@ def _without_tags(text: str) -> str:
 
 
 def _srt_of_vtt(payload: str) -> str:
-    """Return the payload of a VTT cue in SRT: its bold, italic and underlined text, all other text as text."""
+    """Return the payload of a VTT cue for SRT: keep bold, italic and underlining; all other text is plain."""
     pieces, end = [], 0
     for match in _VTT_TAG.finditer(payload):
         pieces += [_without_tags(html.unescape(payload[end : match.start()])), _srt_tag(match)]
@@ -460,17 +462,17 @@ def _srt_of_vtt(payload: str) -> str:
 
 
 def _srt_tag(match: re.Match[str]) -> str:
-    """Return what SRT has of a tag of VTT: bold, italic and underlined text."""
+    """Return the SRT form of a VTT tag for bold, italic or underlined text; "" for other tags."""
     return f"<{match[1]}{match[2].lower()}>" if match[2] else ""
 
 
 def _vtt_mark(match: re.Match[str]) -> str:
-    """Return a mark of SRT as VTT has it, and the signs that mean something there escaped."""
+    """Return SRT markup as VTT, with VTT's special characters escaped."""
     return match["tag"] or _SIGNS.get(match["sign"] or "", "")
 
 
 def _retimed(text: str, cue: SourceCue, words: Sequence[AlignedWord], shown_ms: tuple[int, int], shift_s: float) -> str:
-    """Return the payload of a cue with the starts of its words as the times in it."""
+    """Return the payload of a cue, with its inner times set to the starts of its words."""
     start_ms, end_ms = shown_ms
     payload = text if cue.payload is None else cue.payload
     times = []
@@ -485,12 +487,11 @@ def _retimed(text: str, cue: SourceCue, words: Sequence[AlignedWord], shown_ms: 
 
 
 class AssWriter(Writer):
-    r"""Karaoke: each word with `\k` and the hundredths of a second for which it is lit; who speaks is the line's name.
+    r"""Karaoke: each word with `\k` and the hundredths of a second for which it is lit; the speaker is the line's name.
 
-    What nobody says (labels, directions) has no time, and is never lit. A line's times add up from its start, pauses
-    included (`{\k25}` before no text), so that every word begins within 5 ms of where it is spoken, in the tenth hour
-    as in the first minute. Braces are written as parentheses, and a backslash that would be a command is followed by an
-    invisible word joiner.
+    Unspoken text (labels, directions) has no time, and is never lit. A line's times add up from its start, pauses
+    included (`{\k25}` without text), so every word begins within 5 ms of its true start, even after ten hours. Braces
+    are written as parentheses, and a backslash that would be a command is followed by an invisible word joiner.
     """
 
     extension = ".ass"
@@ -508,7 +509,7 @@ class AssWriter(Writer):
 
 
 def _karaoke(cue: WordCue) -> str:
-    r"""Return the words of a line, each behind its `{\k}`.
+    r"""Return the words of a line, each after its `{\k}`.
 
     >>> words = (CueWord("So", False, 12, 40), CueWord("be", True, 40, 61), CueWord("it.", True, 70, 99))
     >>> _karaoke(WordCue(10, 120, (words,)))
@@ -537,8 +538,8 @@ def _ass_text(text: str) -> str:
 class LrcWriter(Writer):
     """Lyrics, `[mm:ss.xx]` before each line; with `highlight_words` enhanced LRC, `<mm:ss.xx>` before each word too.
 
-    The end of an enhanced line is the time behind its last word. A line without text stands where nothing is sung for
-    two seconds or more. Square brackets in the text are written as parentheses: LRC has no escape for them.
+    The end of an enhanced line is the time after its last word. An empty line marks a pause of two seconds or more.
+    Square brackets in the text are written as parentheses: LRC has no escape for them.
     """
 
     extension = ".lrc"

@@ -37,7 +37,7 @@ _VALUE = re.compile(
 _HEAD = re.compile(r'\s*(?:File type\s*=\s*)?"ooTextFile')
 _HEAD_BYTES = 400
 _TEXT_BYTES = 8
-"""Bytes of memory for each byte of a TextGrid, roughly."""
+"""Approximate bytes of memory for each byte of a TextGrid."""
 SHORT = "short"
 _LONG_TIER = (
     """    item [{number}]:
@@ -56,7 +56,7 @@ _LONG_TIER = (
 """The head of an interval tier, and an interval, in Praat's long text format."""
 _SHORT_TIER = ('"IntervalTier"\n"{name}"\n{xmin}\n{xmax}\n{count}\n', '{xmin}\n{xmax}\n"{label}"\n')
 _MS_OVER = 1000
-"""A word may end 10 ms after the end of a TextGrid, in its units, without making it longer: that is rounding."""
+"""A word may end 10 ms (in units) after the end of a TextGrid without making it longer, because of rounding."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,8 @@ def read_textgrid(path: str | Path) -> TextGrid:
     """Read a TextGrid in long or short text format, UTF-8 or UTF-16, with or without a byte order mark.
 
     Raises:
-        InputError: no such file, another encoding, or not a TextGrid; with the line where reading stopped.
+        InputError: there is no such file, its encoding is wrong, or it is not a TextGrid; with the line where reading
+            stopped.
     """
     try:
         raw = read_input(path, factor=_TEXT_BYTES)
@@ -139,7 +140,7 @@ def textgrid_transcript(data: bytes, source: str) -> Transcript:
 
 
 def textgrid_layout(document: str, name: str = "TextGrid") -> tuple[list[re.Match[str]], tuple[str, ...], bool]:
-    """Return the parts of a TextGrid that change where it gets more tiers. Raises InputError if it cannot be read.
+    """Return the parts of a TextGrid that change when it gets more tiers. Raises InputError if it cannot be read.
 
     They are the grid's start, its end and the number of tiers, as matches in the text; the names of all tiers; and
     whether it is in the long format.
@@ -237,14 +238,15 @@ def _cut(text: str) -> str:
 class TextGridWriter(Writer):
     """Interval tiers `words` and `tokens` (or `phones`) that cover the recording without gaps; silence is "".
 
-    The style's `tiers` may name others: `sentences`, and `speakers` (who speaks when). Where the transcript names
-    several speakers each has tiers, named as MFA does: `SPEAKER - words` and `SPEAKER - tokens`; words
-    before the first name are `unnamed`. A transcript that is a TextGrid comes back as it is, in the same text
-    format, with `TIER - words` and `TIER - tokens` for each tier of its text behind all others.
+    The style's `tiers` may name others: `sentences`, and `speakers` (who speaks when). If the transcript names several
+    speakers, each has tiers, named as in MFA: `SPEAKER - words` and `SPEAKER - tokens`; words before the first name are
+    `unnamed`. A transcript that is a TextGrid is written unchanged, in the same text format, followed by `TIER - words`
+    and `TIER - tokens` for each tier of its text.
 
-    In a label or a tier's name white space is a space and a control character U+FFFD; a quotation mark is doubled.
+    In a label or a tier's name, white space becomes a space, and a control character U+FFFD; a quotation mark is
+    doubled.
 
-    With times "recording" the tiers begin at 0 all the same, so that they lie under the recording in Praat.
+    Even with times "recording" the tiers begin at 0, so that they match the recording in Praat.
     """
 
     extension = ".TextGrid"
@@ -282,7 +284,7 @@ def write_tiers(
 
 
 def _write_with_document(file: TextIO, document: str, tiers: Sequence[tuple[str, list[TimedLabel]]]) -> None:
-    """Write a TextGrid as it is, with more tiers behind the others; it ends later where words do."""
+    """Write a TextGrid unchanged, with further tiers at the end; it ends later if words do."""
     (start_match, end_match, count_match), old_names, is_long = textgrid_layout(document)
     start, end = (round(float(match.group()) * UNITS_PER_S) for match in (start_match, end_match))
     last = max([row.end for _, rows in tiers for row in rows[-1:]], default=end)

@@ -20,7 +20,8 @@ from ctc_align.text.transcript import has_spaceless
 from ctc_align.types import AlignedWord, AlignmentData, SourceCue, Subtitles, Tier, Transcript
 
 _LEAST_WORDS = 2.0
-"""Words of a label of sentences, on average, at least; two characters count as one in scripts without spaces."""
+"""The least average number of words in labels of sentences; in scripts without spaces, two characters count as a
+word."""
 _ENDS = (".", "?", "!", "…", "。", "？", "！")
 _SILENCE = re.compile(r"<?(?:sil|silence|sp|spn|p:|pause|eps)>?|[^\w<>()\[\]♪]*", re.IGNORECASE)
 """Labels of silence."""
@@ -34,11 +35,11 @@ _NO_NAMES = re.compile(
     r"(?:text|transcri\w*|sentences?|utterances?|utt|phrases?|default|speech|orthograph\w*|ort|tier\W?\d*|\W*)",
     re.IGNORECASE,
 )
-"""Names of tiers that name no speaker."""
+"""Names of tiers that do not name a speaker."""
 UNNAMED = "unnamed"
-"""Who speaks, in the names of tiers, before a transcript with several speakers names one."""
+"""The speaker, in names of tiers, before the first name in a transcript with several speakers."""
 WORDS, TOKENS, PHONES, SENTENCES, SPEAKERS = TIERS = ("words", "tokens", "phones", "sentences", "speakers")
-"""Kinds of tiers by the names that the setting `tiers` has for them; "phones" are the tokens, whatever these are."""
+"""Kinds of tiers by their names in the setting `tiers`; "phones" means the tokens, even if they are not phones."""
 
 
 def speaker_of(name: str) -> str:
@@ -64,10 +65,10 @@ def tiers_transcript(tiers: Sequence[Tier], source: str, format: str, document: 
     """Return the labels of the text tiers, in order of time, as a transcript with a cue for each label.
 
     Args:
-        tiers: of the document, without silence, those that others depend on first.
+        tiers: of the document, without silence; a tier comes before those that depend on it.
         source: the document's name, for messages.
         format: one of `ctc_align.types.CUE_FORMATS`.
-        document: the whole file, which words are added to.
+        document: the whole file, to which words are added.
 
     Raises:
         TranscriptError: no label has letters.
@@ -123,7 +124,7 @@ def _letters(tier: Tier) -> int:
 
 
 def _is_of_sentences(tier: Tier) -> bool:
-    """Return whether labels have several words on average, or half of them end as sentences do."""
+    """Return whether labels have several words on average, or half of them end like sentences."""
     labels, count = [row.label for row in tier.intervals], len(tier.intervals)
     words = sum(len(label) // 2 if has_spaceless(label) else len(label.split()) for label in labels)
     ended = sum(label.rstrip("\"'”’») ").endswith(_ENDS) for label in labels)
@@ -131,7 +132,7 @@ def _is_of_sentences(tier: Tier) -> bool:
 
 
 class SpokenTier(NamedTuple):
-    """A tier: its name, its rows by time in whole units, its kind out of `TIERS`, and whose it is ("": no one's)."""
+    """A tier: its name, its rows by time in whole units, its kind out of `TIERS`, and its owner ("" for none)."""
 
     name: str
     rows: list[TimedLabel]
@@ -152,9 +153,9 @@ def wanted_tiers(style: Style, default: Sequence[str] = (WORDS, TOKENS)) -> tupl
 def tiers_by_speaker(
     alignment: AlignmentData, style: Style, units_per_s: int, default: Sequence[str] = (WORDS, TOKENS)
 ) -> list[SpokenTier]:
-    """Return the tiers that the style asks for, by default `words` and `tokens` (or `phones`), in whole units.
+    """Return the tiers of the style, by default `words` and `tokens` (or `phones`), in whole units.
 
-    Where the transcript names several speakers each has its own, as MFA names them: `SPEAKER - words`.
+    If the transcript names several speakers, each has tiers, named as in MFA: `SPEAKER - words`.
     """
     words = words_by_time(alignment)
     names = speaker_names(words)
@@ -196,7 +197,7 @@ def _tiers(
     owners: Sequence[str],
     order: Iterable[str],
 ) -> list[SpokenTier]:
-    """Return the tiers of some kinds, for each owner; `owners` has that of each word by time, "" if there is one."""
+    """Return the tiers of some kinds, for each owner; `owners` has the owner of each word by time ("" for none)."""
     words = words_by_time(alignment)
     rows = word_rows(alignment, style, units_per_s)
     of_tokens = [owner for word, owner in zip(words, owners) for _ in word.tokens]
@@ -221,7 +222,7 @@ def _tiers(
 def sentence_rows(
     alignment: AlignmentData, rows: Sequence[TimedLabel], owners: Sequence[str]
 ) -> list[tuple[TimedLabel, str]]:
-    """Return the sentences and their owners; a sentence begins and ends where the rows of its words do."""
+    """Return the sentences and their owners; a sentence begins and ends with the rows of its words."""
     by_word = {id(word): (row, owner) for word, row, owner in zip(words_by_time(alignment), rows, owners)}
     found = []
     for sentence in sentences(alignment):
@@ -231,7 +232,7 @@ def sentence_rows(
 
 
 def speaker_rows(words: Sequence[AlignedWord], rows: Sequence[TimedLabel]) -> list[TimedLabel]:
-    """Return the turns: from the first to the last word that a speaker says before another one does."""
+    """Return the turns: from the first to the last word of a speaker before another one speaks."""
     turns = []
     for name, group in groupby(zip(speaker_names(words), rows), key=lambda pair: pair[0]):
         turn = [row for _, row in group]

@@ -17,14 +17,14 @@ from ctc_align.types import Transcript
 
 _SUBTITLES = (".srt", ".vtt")
 _TEXT_BYTES = 8
-"""Bytes of memory for each byte of a transcript, roughly."""
+"""Approximate bytes of memory for each byte of a transcript."""
 
 
 def read_transcript(path: str | Path) -> str:
     """Read the text of a file: a plain text unchanged, or its cues (SRT, VTT, JSON with segments) one after the other.
 
-    "-" is standard input; a byte order mark is removed. Line ends are kept, those of subtitles are "\\n".
-    `read_transcript_file` keeps the cues, too. Raises as that does.
+    "-" is standard input; a byte order mark is removed. Line ends are kept; those of subtitles become "\\n".
+    `read_transcript_file` also keeps the cues. Raises the same errors.
     """
     return read_transcript_file(path).text
 
@@ -32,13 +32,13 @@ def read_transcript(path: str | Path) -> str:
 def read_transcript_file(path: str | Path) -> Transcript:
     """Read a transcript (a UTF-8 text, a file with cues, or a book) from a file, or from standard input for "-".
 
-    Each is recognised by its content: subtitles (SRT, VTT) by a line of two times with an arrow between them, what
-    Whisper, WhisperX and NeMo write by segments in JSON, a TextGrid or an ELAN file by its first
-    lines, an EPUB book by what its archive says it is. Of an alignment of this package (JSON) it is the text.
+    Each kind is recognised by its content: subtitles (SRT, VTT) by a line of two times with an arrow between them,
+    output of Whisper, WhisperX and NeMo by segments in JSON, a TextGrid or an ELAN file by its first lines, an EPUB
+    book by the type in its archive. For an alignment of this package (JSON), the transcript is its text.
 
     Raises:
-        UsageError: no such file, a folder, or a file that cannot be read.
-        WrongFileError: the file is not text (a PDF, a recording) or not one for readers (other JSON, a CTM).
+        UsageError: the file does not exist, is a folder, or cannot be read.
+        WrongFileError: the file is not text (a PDF, a recording), or not a transcript (other JSON, a CTM).
         TranscriptError: the bytes are not UTF-8, or the subtitles are broken; the message names the line.
 
     >>> from tempfile import TemporaryDirectory
@@ -155,7 +155,7 @@ def _decoded(data: bytes, source: str) -> str:
 
 
 def _place(data: bytes) -> str:
-    """Return where the first byte is that is not UTF-8."""
+    """Return the position of the first byte that is not UTF-8."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:

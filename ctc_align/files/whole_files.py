@@ -44,20 +44,21 @@ class Parts:
 
 @contextmanager
 def placing(targets: Sequence[Path], folder: Path | None = None, *, sync: bool = False) -> Iterator[Parts]:
-    """Yield the parts, which the block writes; at the end of the block each part replaces its target.
+    """Yield the parts for the block to write; at the end of the block each part replaces its target.
 
-    After a power loss a target that was there before is the old file or the new one, both whole. A new one may be
-    missing or empty, until somebody has the disk written (`write_to_disk`); with `sync` that is done here.
+    After a power failure, a target that existed before is either the old or the new file, complete in both cases. A new
+    one may be missing or empty until the disk is flushed (`write_to_disk`); `sync` does this here.
 
     Args:
         targets: the files; their folders are made.
         folder: for the parts while they are written, on the same file system; None: beside the targets. It is in the
-            output folder of a run, which made it: neither is made again, because another one is not the run's.
+            output folder of a run, which created it; neither is created again, because a new one would not be the
+            run's.
 
     Raises:
-        LostFolderError: `folder` is no longer there.
-        OutputError: the system refused, or there is a link between the output folder and a target; no part and none of
-            the files that were not there before is left.
+        LostFolderError: `folder` no longer exists.
+        OutputError: the system refused, or there is a link between the output folder and a target; all parts and new
+            files are removed.
     """
     parts = Parts(targets, folder)
     placed: list[Path] = []
@@ -95,20 +96,20 @@ def placing(targets: Sequence[Path], folder: Path | None = None, *, sync: bool =
 
 
 def _make_below(root: Path, folder: Path) -> None:
-    """Make `folder` and what is missing between it and `root`, but never `root`, and nothing through a link."""
+    """Create `folder` and missing folders between it and `root`, but never `root`, and nothing through a link."""
     for path in _between(root, folder):
         refuse_link(path)
         path.mkdir(exist_ok=True)
 
 
 def refuse_links(root: Path, folder: Path) -> None:
-    """Raise OSError (ELOOP) where `folder`, or a folder between it and `root` above it, is a link."""
+    """Raise OSError (ELOOP) if `folder`, or a folder between it and `root` above it, is a link."""
     for path in _between(root, folder):
         refuse_link(path)
 
 
 def refuse_link(path: Path) -> None:
-    """Raise OSError (ELOOP) where there is a link at a path."""
+    """Raise OSError (ELOOP) if there is a link at a path."""
     if is_link(path):
         reason = f"{path} is a link, and in an output folder none is followed: remove it, or choose another folder"
         raise OSError(errno.ELOOP, reason)
@@ -128,7 +129,7 @@ def _between(root: Path, folder: Path) -> list[Path]:
 
 
 def remove_file(path: Path, root: Path) -> None:
-    """Remove a file below `root` if it exists; of a link, remove the link and not its target.
+    """Remove a file below `root` if it exists; if it is a link, remove the link, not its target.
 
     Raises:
         OutputError: it cannot be removed, or there is a link on the way.
@@ -141,7 +142,7 @@ def remove_file(path: Path, root: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a folder with all that is in it, or a file or link itself, as far as the system allows."""
+    """Remove a folder with its contents, or a file or link itself, as far as the system allows."""
     if is_link(path) or not path.is_dir():
         with suppress(OSError):
             path.unlink(missing_ok=True)
@@ -152,8 +153,8 @@ def remove_tree(path: Path) -> None:
 def write_to_disk(root: Path, names: Sequence[str]) -> None:
     """Flush files below `root`, and their folders, to disk, so that they survive a power failure.
 
-    Where the system can, by one call for its whole file system: a call for each of many small files would take longer
-    than making them.
+    If the system can, flush the whole file system in one call: a call for each of many small files would take longer
+    than creating them.
 
     Raises:
         OSError: the disk cannot be written.

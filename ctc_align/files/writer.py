@@ -1,8 +1,8 @@
 """The base class of all writers, the style of times and labels, and times in whole units.
 
 Formats in order of time (CTM, TextGrid, labels, new subtitles) have the words in order of time, which differs from the
-order of the text if passages were read in another order. JSON and the kept cues of a subtitle file keep the order of
-the text.
+order of the text if passages were read in a different order. JSON and the kept cues of a subtitle file keep the order
+of the text.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ WRITTEN = "written"
 AGAIN = "again"
 
 PIECE = 2**20
-"""Characters of a file that are held back while it is written."""
+"""The number of characters that are buffered while a file is written."""
 UNITS_PER_S = 100_000
-"""Times are written in steps of 10 µs, which every reader of TextGrids keeps."""
+"""Times are written in steps of 10 µs, which every reader of TextGrids preserves."""
 
 
 StyleSource = Settings | Mapping[str, Any] | None
@@ -39,7 +39,7 @@ class Style(Settings):
 
     @classmethod
     def of(cls, settings: StyleSource) -> Style:
-        """Return the style in `settings` or in an alignment's `config`; defaults replace values of another type."""
+        """Return the style in `settings` or in an alignment's `config`; defaults replace values of the wrong type."""
         values = {} if settings is None else settings if isinstance(settings, Mapping) else vars(settings)
         return cls(**{field.name: _as_its_default(values.get(field.name), field.default) for field in fields(cls)})
 
@@ -59,7 +59,7 @@ class Style(Settings):
 
 
 def _as_its_default(value: Any, default: Any) -> Any:
-    """Return a value of an alignment's `config`, the default where it is of another type or too large a number."""
+    """Return a value of an alignment's `config`; the default if it has the wrong type or is too large."""
     if isinstance(default, float) and type(value) is int:
         return float(value) if abs(value) <= MOST_NUMBER else default
     return value if type(value) is type(default) else default
@@ -71,9 +71,9 @@ class WritingContext:
 
     Args:
         path: the file that is written; None: standard output, or bytes in memory.
-        sound: the sound that was aligned, where it is in memory, or the path of its recording; None: the recording
-            that the alignment names.
-        beside: gets the files that belong to the one that is written, and their bytes; None: there can be none.
+        sound: the sound that was aligned, if it is in memory, or the path of its recording; None: the recording that
+            the alignment names.
+        beside: receives further files that belong to the one that is written, and their bytes; None: there can be none.
     """
 
     path: Path | None = None
@@ -85,7 +85,7 @@ NO_CONTEXT = WritingContext()
 
 
 class Writer:
-    """One format: its `extension`, with the dot, and `write`; the caller opens the file.
+    """A writer of one format: its `extension`, with the dot, and `write`; the caller opens the file.
 
     A binary format, or one that needs the sound, overrides `write_bytes` and not `write`.
     """
@@ -94,11 +94,11 @@ class Writer:
     encoding_errors: ClassVar[str] = "replace"
     """Treatment of characters that UTF-8 cannot encode (halves of surrogate pairs from file names)."""
     beside_extension: ClassVar[str] = ""
-    """The end of the name of a file that may come with the one that is written; "" for none."""
+    """The end of the name of a further file that may belong to the one that is written; "" for none."""
     most_s: ClassVar[float | None] = None
-    """The end of the times that the format can hold, in seconds; None if it has none."""
+    """The greatest time that the format can hold, in seconds; None if there is no limit."""
     is_binary: ClassVar[bool] = False
-    """True for a format that is not text, and nothing for a terminal."""
+    """True for a format that is not text and not fit for a terminal."""
 
     def __init__(self, style: Style | None = None) -> None:
         self._style = style
@@ -115,14 +115,14 @@ class Writer:
         raise NotImplementedError
 
     def write_bytes(self, alignment: AlignmentData, file: BinaryIO, context: WritingContext = NO_CONTEXT) -> None:
-        """Write the bytes of the file: here the text, as UTF-8, as it is made: that of hours never lies in memory."""
+        """Write the bytes of the file: here the text as UTF-8, in pieces, so that it is never in memory as a whole."""
         text = _TextPieces(file.write, self.encoding_errors)
         self.write(alignment, text)
         text.flush()
 
 
 class _TextPieces(io.StringIO):
-    """Text that goes to `put` in pieces of about `PIECE` characters, as UTF-8."""
+    """A text file that passes its text to `put` in pieces of about `PIECE` characters, as UTF-8."""
 
     def __init__(self, put: Callable[[bytes], object], errors: str) -> None:
         super().__init__()
@@ -236,7 +236,7 @@ def rows_by_word(alignment: AlignmentData, style: Style, units_per_s: int = UNIT
 
 
 def _unjudged(word: AlignedWord) -> bool:
-    """Return whether a person has fixed a word, and nothing else is known of it: that it is there is certain."""
+    """Return whether a word is known only from a person's correction, which makes its presence certain."""
     return bool(word.by) and word.confidence is None
 
 
@@ -263,7 +263,7 @@ def _rows(
 
 
 def _inside(rows: list[TimedLabel], end: int) -> list[TimedLabel]:
-    """Return the rows moved back until none leaves the audio; unchanged if there is no room."""
+    """Return the rows, moved back until none exceeds the audio; unchanged if there is no room."""
     moved: list[TimedLabel] = []
     for row in reversed(rows):
         if row.end <= end:
@@ -281,7 +281,7 @@ def time_units(seconds: float, last_unit: int) -> int:
 
 
 def end_units(alignment: AlignmentData, style: Style) -> int:
-    """Return the end of the audio in units, rounded down so that no time leaves it (with slack for float errors)."""
+    """Return the end of the audio in units, rounded down so that no time exceeds it (with slack for float errors)."""
     return math.floor((alignment.duration_s + style.shift_s(alignment)) * UNITS_PER_S + 1e-4)
 
 

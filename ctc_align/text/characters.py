@@ -44,7 +44,7 @@ _IGNORED = re.compile(
 )
 _PRESENTATION = re.compile("[\ufb00-\ufb4f\ufb50-\ufdff\ufe70-\ufeff\uff01-\uffef\U0001d400-\U0001d7ff]")
 _MU = re.compile(r"(?P<micro>(?<![^\W\d_])[µμ](?=[A-Za-z]))|[µμ]")
-"""Before a Latin unit both characters are the sign micro, elsewhere the Greek letter."""
+"""Before a Latin unit, both characters mean the micro sign, elsewhere the Greek letter."""
 _OPENED_INSIDE = re.compile(rf"(?<={LETTER})‘(?={LETTER})")
 
 
@@ -166,7 +166,7 @@ REPLACEMENT = "\ufffd"
 
 
 def printable(text: str, keep: str = "") -> str:
-    r"""Return a text that a terminal shows and does not obey: control characters become Python escapes.
+    r"""Return a text that is safe to show in a terminal: control characters become Python escapes.
 
     Args:
         keep: characters to keep: "\n" for a text of several lines, "\t" for columns.
@@ -185,7 +185,7 @@ def _escape(char: str) -> str:
 
 
 def json_escaped(text: str) -> str:
-    r"""Return a JSON text with the same content in which no control character or mark of direction stands raw.
+    r"""Return a JSON text with the same content in which control characters and direction marks are escaped.
 
     >>> json_escaped('"\x9b2J\u202e"')
     '"\\u009b2J\\u202e"'
@@ -201,7 +201,7 @@ def _json_escape(char: str) -> str:
 
 
 def without_controls(text: str) -> str:
-    r"""Return a text with U+FFFD for each control character but tab and line feed, and spaces for U+2028 and U+2029.
+    r"""Return a text with U+FFFD for each control character except tab and line feed, and spaces for U+2028 and U+2029.
 
     >>> without_controls("a\x1b[1m\x00b")
     'a�[1m�b'

@@ -235,7 +235,7 @@ def two_digits(text: str) -> str:
 
 
 def number(text: str) -> str:
-    """Read a bare number: as a year where it looks like one, else its value.
+    """Read a bare number: as a year if it looks like one, otherwise its value.
 
     >>> number("1999"), number("1,999")
     ('nineteen ninety nine', 'one thousand nine hundred ninety nine')
@@ -273,7 +273,7 @@ def roman(numeral: str, before: str, shouting: bool) -> str | None:
     """Read a Roman numeral after the word `before`; None if the letters may be something else.
 
     After a reigning name an ordinal (Henry VIII: "the eighth"), after another capitalised word a cardinal
-    (World War II, Chapter IV). A single I, V or X only after a word such as Chapter. Where all is in capitals, only
+    (World War II, Chapter IV). A single I, V or X only after a word such as Chapter. If everything is in capitals, only
     after those names and words.
 
     >>> roman("VIII", "Henry", False), roman("II", "War", False), roman("I", "Charles", False)
@@ -325,7 +325,7 @@ _MONTHS = word_list("months", "english")
 
 
 def money_before(word: str) -> str:
-    """Return the currency's plural where `word` is a sum of money ("$2", before "million"), else "".
+    """Return the currency's plural if `word` is a sum of money ("$2", before "million"), otherwise "".
 
     >>> money_before("$2"), money_before("2")
     ('dollars', '')

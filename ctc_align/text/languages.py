@@ -26,18 +26,18 @@ if TYPE_CHECKING:
 
 _TAG = re.compile(r"(?P<base>[A-Za-z]{2,3})(?:[-_][A-Za-z0-9]{1,8})*(?:-script_[a-z]+)?")
 _NO_ISO = frozenset(("kz",))
-"""Codes of num2words that ISO 639 does not have."""
+"""Codes of num2words that are not in ISO 639."""
 _COMMON = word_list("common-codes")
 """Codes that need no table."""
 _OTHER_NAMES = text_table("words", "other-names")
-"""Other names of languages, and wrong codes, with the codes that they may mean: for hints only."""
+"""Other names of languages, and wrong codes, with the codes that they may mean: only for hints."""
 
 
 @lru_cache(maxsize=64)
 def known_language(language: str, option: str = "--language") -> str:
     """Return the code of a language that is given by a code (unchanged: ISO 639, or BCP 47) or by its English name.
 
-    Names are those of the languages with a code of two letters.
+    It knows the names of languages with a two-letter code.
 
     Raises:
         UsageError: there is no such language; the message suggests similar ones.
@@ -63,7 +63,7 @@ def known_language(language: str, option: str = "--language") -> str:
 
 
 def base_code(language: str) -> str:
-    """Return the code of a language without region or script, of two letters where it has one.
+    """Return the code of a language without region or script, the two-letter one if there is one.
 
     >>> base_code("pt-BR"), base_code("deu"), base_code("English"), base_code("yue")
     ('pt', 'de', 'en', 'yue')
@@ -220,7 +220,7 @@ _CRIES = word_list("cries")
 _RUNS, _RUN_WORDS = 50, 100
 """The number of runs, evenly spaced, that represent a longer text, and the words of each."""
 _LEAST_DIFFERENT = 5
-"""The fewest different words of a text that is recognised as another language than English."""
+"""The fewest different words from which a text is recognised as a language other than English."""
 _MOST_SCORE, _LIMIT, _SLOPE = 0.1, 0.8, 3.0
 """The mean score of n different words below which they are not English is 0.8 - 3 / sqrt(n), and 0.1 at most."""
 _OF_SCRIPT = {
@@ -305,7 +305,7 @@ def _mean_score(scores: Sequence[tuple[float, int]]) -> float:
 
 
 def ngrams(word: str) -> list[int]:
-    """Return the buckets of a word's letter n-grams, "^" and "$" at its ends."""
+    """Return the buckets of a word's letter n-grams, with "^" and "$" at its ends."""
     marked = f"^{word}$"
     return [
         zlib.crc32(marked[start : start + length].encode("utf-8", "surrogatepass")) % NGRAM_BUCKETS

@@ -33,7 +33,7 @@ _LETTER_ID = {letter: index + 1 for index, letter in enumerate(LETTERS)}
 
 
 def encode(words: Sequence[str]) -> torch.Tensor:
-    """Return letter ids (B, letters + 2) int64 of words of one length, with an edge mark on both sides.
+    """Return letter ids (B, letters + 2) int64 of words of equal length, with an edge mark on both sides.
 
     >>> encode(["ab"]).tolist()
     [[0, 1, 2, 0]]
@@ -52,7 +52,7 @@ class LetterNetworkShape:
 
 
 class _WordDropout(nn.Module):
-    """Dropout of a channel in a whole word at once, with a mask of (B, 1, D)."""
+    """Dropout of a channel in a whole word at once, with a mask (B, 1, D)."""
 
     def __init__(self, share: float) -> None:
         super().__init__()
@@ -165,7 +165,7 @@ def likeliest(probs: np.ndarray, best: int) -> list[tuple[tuple[int, ...], float
 
 
 def _likely_classes(probs: np.ndarray) -> list[list[int]]:
-    """Return for each frame the classes that are likely enough to follow."""
+    """Return for each frame the classes that are likely enough to extend a sequence."""
     worth = probs >= np.minimum(_LEAST_PROBABILITY, probs.max(axis=1, keepdims=True))
     frames: list[list[int]] = [[] for _ in range(len(probs))]
     for frame, label in zip(*(index.tolist() for index in worth.nonzero())):
@@ -176,7 +176,7 @@ def _likely_classes(probs: np.ndarray) -> list[list[int]]:
 def _beam_step(
     beam: dict[tuple[int, ...], tuple[float, float]], labels: list[int], row: list[float]
 ) -> dict[tuple[int, ...], tuple[float, float]]:
-    """Return the prefixes of `beam` and those with one of `labels` more, after a frame with the probabilities `row`."""
+    """Return the prefixes of `beam`, and these extended by one of `labels`, after a frame with probabilities `row`."""
     grown: dict[tuple[int, ...], tuple[float, float]] = {}
     for prefix, (in_blank, in_label) in beam.items():
         total = in_blank + in_label

@@ -124,7 +124,7 @@ FOLDER = Path(__file__).resolve().parents[1] / "models" / "english"
 WEIGHTS = "g2p.safetensors"
 EXCEPTIONS = "g2p-exceptions.txt.gz"
 LEAST_RATIO = 0.2
-"""Least likelihood of a pronunciation from the network, relative to its likeliest."""
+"""The least likelihood of a pronunciation from the network, relative to the likeliest one."""
 
 _MOST_CACHED = 500_000
 _CANDIDATES = 4
@@ -159,10 +159,10 @@ class LetterToPhone:
 
         Args:
             words: single spoken words (no spaces); accents are folded, letters that English lacks are left out.
-            best: the most pronunciations of a word that CMUdict lacks; a word that it has gets all of them.
+            best: the most pronunciations of a word that CMUdict lacks; other words get all pronunciations of CMUdict.
 
         Returns:
-            One list per word; empty where no letter of a-z is left.
+            One list per word; empty if no letter of a-z remains.
         """
         folded = [fold(word)[0] for word in words]
         with self._turn:
@@ -243,5 +243,5 @@ class LetterToPhone:
 
 @lru_cache(maxsize=1)
 def letter_to_phone() -> LetterToPhone:
-    """Return the letter-to-phone of the package: one for all callers, with a cache of its answers."""
+    """Return the letter-to-phone converter of the package: one for all callers, with a cache."""
     return LetterToPhone.load()

@@ -26,7 +26,7 @@ _NUMBER = re.compile(_DECIMAL.pattern + r"|[01]\.?")
 _VARIANT = re.compile(r"(.+)\(\d+\)")
 _MOST_NUMBERS = 4
 _TEXT_BYTES = 8
-"""Bytes of memory for each byte of a dictionary, roughly."""
+"""Approximate bytes of memory for each byte of a dictionary."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,8 @@ def read_lexicon(path: str | Path) -> Lexicon:
 
     Raises:
         UsageError: the file does not exist or cannot be read.
-        LexiconError: not UTF-8, a line without a word or without phones, a probability above 1, no entry at all.
+        LexiconError: the file is not UTF-8, a line lacks its word or phones, a probability is above 1, or there is no
+            entry.
     """
     entries: dict[str, list[LexiconEntry]] = {}
     for number, line in enumerate(_text(path).splitlines(), 1):
@@ -140,12 +141,12 @@ def _columns(line: str) -> tuple[str, list[str], list[str]]:
 
 
 def _without_comment(fields: list[str]) -> list[str]:
-    """Return the phones without CMUdict's "# remark"; a "#" that comes first is a phone."""
+    """Return the phones without CMUdict's "# remark"; a leading "#" is a phone."""
     return fields[: fields.index("#", 1)] if "#" in fields[1:] else fields
 
 
 def _best_first(entries: list[LexiconEntry]) -> tuple[LexiconEntry, ...]:
-    """Return the most probable first, else in the order of lines; each pronunciation once."""
+    """Return the pronunciations, each once, the most probable first, otherwise in the order of lines."""
     unique: dict[Labels, LexiconEntry] = {}
     for entry in sorted(entries, key=lambda entry: -entry.probability):
         unique.setdefault(entry.labels, entry)

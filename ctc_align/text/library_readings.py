@@ -112,7 +112,7 @@ def _edges(text: str, code: str | None, every: bool = False) -> list[Edge]:
 
 
 def _numeral(character: str, code: str | None) -> str:
-    """Return a character for a number as a word: san for 三."""
+    """Return the word for a character that is a number: san for 三."""
     readings = [edge.txt for edge in _edges(character, code, every=True) if not _DIGIT.search(edge.txt)]
     return next((reading for reading in readings if reading), character)
 
@@ -154,7 +154,7 @@ _MOST_AT_ONCE, _ENOUGH = 4000, 500
 
 
 class Token(NamedTuple):
-    """A word of a dictionary in a run, `end` exclusive, and its reading in katakana, "" without one."""
+    """A word of a dictionary in a run, `end` exclusive, and its reading in katakana, "" if it has none."""
 
     start: int
     end: int
@@ -170,8 +170,8 @@ def words_by_dictionary(text: str, spans: Sequence[Span], language: str) -> tupl
     """Return (words, readings) by a dictionary, from `spans` of one character with its marks each.
 
     Spans are only joined, where adjacent letters are one word of the dictionary: Latin words, digits and punctuation
-    stay. A reading is in katakana for Japanese (は as ワ where it is the particle), "" for a word that is read as it is
-    spoken, None without a dictionary.
+    stay. A reading is in katakana for Japanese (は as ワ if it is the particle), "" for a word that is read as written,
+    None without a dictionary.
 
     Args:
         text: the whole text.
@@ -200,7 +200,7 @@ def words_by_dictionary(text: str, spans: Sequence[Span], language: str) -> tupl
 
 
 def _runs(text: str, spans: Sequence[Span]) -> Iterator[list[Span]]:
-    """Yield groups of spans that touch each other, those of long runs cut at punctuation."""
+    """Yield groups of adjacent spans; cut long runs at punctuation."""
     run: list[Span] = []
     for span in spans:
         length = span[1] - run[0][0] if run else 0
@@ -224,7 +224,7 @@ def _extra_for(run: str, language: str, has_kana: bool) -> str:
 
 
 def _joined(text: str, spans: Sequence[Span], ends: set[int]) -> Iterator[Span]:
-    """Yield spans that touch each other, joined where no word of a dictionary `ends` between two letters."""
+    """Yield adjacent spans, joined where no word of a dictionary `ends` between two letters."""
     start = spans[0][0]
     for (_, end), _ in pairwise([*spans, spans[-1]]):
         is_last = end == spans[-1][1]

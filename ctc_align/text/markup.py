@@ -32,7 +32,7 @@ _TAG = re.compile(
 _INLINE = word_list("inline-tags")
 _KNOWN = _INLINE | word_list("block-tags")
 _LINE_BREAK = re.compile(r"\\[Nnh]")
-"""Breaks and hard spaces of SubStation Alpha, which count in a text with its other tags."""
+"""Line breaks and hard spaces of SubStation Alpha, which count as such in a text with its other tags."""
 _ANNOTATED = ("v", "lang")
 """WebVTT's tags with a bare annotation: <v Mary>, <lang de>."""
 _VOICE = re.compile(r"<v(?:\.[\w.]*)?\s+([^<>]+)>", re.IGNORECASE)
@@ -124,7 +124,7 @@ class MappedText:
 
 @dataclass(frozen=True)
 class Markup:
-    """A text without its markup, and the markup: the answer of `read_markup`.
+    """A text without its markup, and the markup: the result of `read_markup`.
 
     Attributes:
         spoken: the text without tags, with spaces for marks.
@@ -173,7 +173,7 @@ def _start(mark: Mark) -> int:
 
 
 class _Page:
-    """A text in which marks become spaces when they are found, so that later patterns do not match them again."""
+    """A text in which marks become spaces once they are found, so that later patterns do not match them again."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -398,7 +398,7 @@ def _sung(text: str) -> Iterator[Span]:
 
 
 def _end_of_verse(text: str, start: int, line_end: int) -> int:
-    """Return the end of a verse without a second note in its line: the last note of a later line, or the line's end."""
+    """Return the end of a verse with one note in its line: the last note of a later line, or the end of the line."""
     end = line_end
     for _ in range(3):
         next_end = _line_end(text, end + 1)
@@ -454,7 +454,7 @@ def _encloses_words(text: str, start: int, end: int) -> bool:
 
 _SAMPLE_NUMBERS = re.compile(r"\s*0+[ \t]+([0-9]{1,12})(?=[ \t]+\S)")
 _SAMPLE_RATES = (8000, 16000, 22050, 44100, 48000)
-"""Sample rates of such numbers: that of the recording, or of the recording that it was made from."""
+"""Usual sampling rates of sample numbers: that of the recording, or of the original from which it was made."""
 _SLACK, _SLACK_S = 0.01, 0.03
 
 

@@ -82,7 +82,7 @@ IPA_OF_ARPABET: dict[str, tuple[str, ...]] = {
     "SH": ("ʃ",), "T": ("t",), "TH": ("θ",), "UH": ("ʊ",), "UW": ("u",), "V": ("v",), "W": ("w",), "Y": ("j",),
     "Z": ("z",), "ZH": ("ʒ",),
 }  # fmt: skip
-"""The phones of IPA that each phone of English is written in."""
+"""The IPA phones of each English phone."""
 
 NEAREST_ARPABET: dict[str, str] = {
     "a": "AA", "b": "B", "d": "D", "dz": "Z", "dʒ": "JH", "e": "EY", "f": "F", "h": "HH", "i": "IY", "j": "Y", "k": "K",
@@ -91,7 +91,7 @@ NEAREST_ARPABET: dict[str, str] = {
     "ŋ": "NG", "ɔ": "AO", "ɔ̃": "AO", "ɖ": "D", "ə": "AH", "ɛ": "EH", "ɛ̃": "AE", "ɡ": "G", "ɣ": "G", "ɨ": "IH",
     "ɪ": "IH", "ɲ": "N", "ɹ": "R", "ʁ": "R", "ʃ": "SH", "ʈ": "T", "ʊ": "UH", "ʒ": "ZH", "ʔ": "T", "θ": "TH",
 }  # fmt: skip
-"""The phone of English that sounds most like each of IPA: a network of the other phone set may begin with it."""
+"""The English phone that sounds most like each IPA phone; used to initialise a network for the other phone set."""
 
 
 BROAD_IPA: dict[str, str] = {
@@ -102,7 +102,7 @@ BROAD_IPA: dict[str, str] = {
     "ɧ": "ʃ", "ʐ": "ʒ", "ʑ": "ʒ", "ʝ": "j", "ɥ": "j", "ɰ": "w", "ʍ": "w", "tɕ": "tʃ", "tʂ": "tʃ", "ʈʂ": "tʃ",
     "dʑ": "dʒ", "dʐ": "dʒ", "ɖʐ": "dʒ", "ʧ": "tʃ", "ʤ": "dʒ", "ʦ": "ts", "ʣ": "dz",
 }  # fmt: skip
-"""The phones of `IPA_PHONES` that other symbols of IPA are written in here."""
+"""The phones of `IPA_PHONES` that replace other IPA symbols."""
 
 NEAREST_IPA: dict[str, str] = {
     "a": "æ ə ɛ", "b": "p v", "d": "t ɖ", "dz": "d+z z ts", "dʒ": "d+ʒ ʒ tʃ", "e": "ɛ ɪ i", "f": "v p", "h": "x ɣ",
@@ -113,7 +113,8 @@ NEAREST_IPA: dict[str, str] = {
     "ɪ": "i e", "ɲ": "n+j n", "ɹ": "r ʁ l", "ʁ": "ɣ r ɹ", "ʃ": "s ʒ", "ʈ": "t", "ʊ": "u o", "ʒ": "z dʒ ʃ", "ʔ": "",
     "θ": "t s f",
 }  # fmt: skip
-"""The phones of `IPA_PHONES` that sound most like each, nearest first (two with +): for vocabularies without it."""
+"""For each phone of `IPA_PHONES`, the ones that sound most like it, nearest first (two with +): for vocabularies that
+lack it."""
 
 _CERTAIN = frozenset("ʃɪʊɹɾʌɑɒɜɐɡʁɯʂʐɕʑɻʎʝʕɚɝːˈˤ")
 """Symbols of IPA that hardly any orthography has: of ə ɛ ɔ ŋ ɣ ɖ ð θ æ ø there are Azerbaijani, Ewe, Akan, Greek …"""
@@ -126,7 +127,7 @@ _UNWRITTEN = "ːˑˈˌ͜͡"
 
 
 def broad_phones(token: str) -> tuple[str, ...]:
-    """Return a symbol of IPA, or several in one token, as phones of `IPA_PHONES`; () if it is not one.
+    """Return an IPA symbol, or several in one token, as phones of `IPA_PHONES`; () for anything else.
 
     >>> broad_phones("ɑː"), broad_phones("t͡ʃʰ"), broad_phones("oʊ"), broad_phones("ɝ"), broad_phones("SIL")
     (('a',), ('tʃ',), ('o', 'ʊ'), ('ə', 'ɹ'), ())
@@ -150,7 +151,7 @@ def broad_phones(token: str) -> tuple[str, ...]:
 
 
 def reads_ipa(vocab: Iterable[str]) -> bool:
-    """Return whether most tokens are symbols of IPA, some of them in no orthography; phones may be missing.
+    """Return whether most tokens are IPA symbols, some of which no orthography has; phones may be missing.
 
     >>> reads_ipa(IPA_PHONES[::2]), reads_ipa("abcçdeəfgğhxıijkqlm"), reads_ipa("abdɖeɛfgɣhiklmnŋoɔprstuvʋwyz")
     (True, False, False)
@@ -179,7 +180,7 @@ def ipa_class(phone: str) -> str | None:
 
 
 def phone_set_of(text: str) -> frozenset[str]:
-    """Return all phones, ARPAbet or IPA, if nearly all written words of a text are such; else an empty set.
+    """Return all phones, ARPAbet or IPA, if nearly all written words of a text are phones; otherwise an empty set.
 
     >>> len(phone_set_of("K AE1 T sil DH AH0 D AO1 G S AH0 N")), len(phone_set_of("ʃ i s æ t")), len(phone_set_of("ø"))
     (39, 52, 0)

@@ -53,9 +53,9 @@ _NO_NAME = word_set("he she it they we i you who what this that there then and b
 
 @dataclass(frozen=True)
 class Mark:
-    """Characters `start` to `end` (exclusive) that are not spoken; after them speaks `speaker`, unless it is None.
+    """Characters `start` to `end` (exclusive) that are not spoken; `speaker` speaks after them, unless it is None.
 
-    `speaker` is "" where another one begins who is not named. `certain` is False for a label that may be spoken.
+    `speaker` is "" if an unnamed speaker begins. `certain` is False for a label that may be spoken.
     """
 
     start: int
@@ -126,7 +126,7 @@ def names_speaker(words: str) -> bool:
 
 
 def _in_order(labels: list[Mark]) -> list[Mark]:
-    """Return the labels in order without overlaps, each speaker written in one way."""
+    """Return the labels in order without overlaps, with one spelling for each speaker."""
     written: dict[str, str] = {}
     ordered: list[Mark] = []
     for label in sorted(labels, key=lambda label: (label.start, not label.certain)):
@@ -296,7 +296,7 @@ def with_cues(words: Words, subtitles: Subtitles | None) -> Words:
 
 
 def named_in_cues(words: Sequence[Word], subtitles: Subtitles | None) -> tuple[Word, ...]:
-    """Return the words of an SRT or WebVTT file without speakers that only an earlier cue names.
+    """Return the words of an SRT or WebVTT file; drop speakers that only an earlier cue names.
 
     A voice of WebVTT (`<v Mary Ann>`) ends with its cue. A label ("ANNA:") is valid for its cue, and later ones that
     continue its sentence: guides for subtitles ask for labels where the picture does not show who speaks (see
@@ -332,7 +332,7 @@ def _is_voice(word: Word) -> bool:
 
 
 def _names_every_turn(words: Sequence[Word], cues: Sequence[int], count: int) -> bool:
-    """Return whether labels are at all changes of the speaker in `count` cues; `cues` are those of the words."""
+    """Return whether every change of speaker in `count` cues has a label; `cues` are those of the words."""
     labels: list[tuple[int, str]] = []
     is_label = False
     for word, cue in zip(words, cues):

@@ -24,14 +24,14 @@ from typing import NamedTuple
 
 FOLDER = Path(__file__).parent
 EVERY = "*"
-"""The section below all others of a file that has it."""
+"""The section on which all others of a file are based, if the file has it."""
 _HEADING = re.compile(r"\[(?P<names>[^\]<]+?)(?: < (?P<bases>[^\]]+?))?(?: over (?P<below>\S+))?\](?P<options>.*)")
 _MACRO = re.compile(r"\{(\w+)\}")
 _CODE_POINT = re.compile(r"U\+([0-9A-F]{4})")
 
 
 class Section(NamedTuple):
-    """A section of a table: its entries, its options ("" for one without a value), and the section below it."""
+    """A section of a table: its entries, its options ("" for one without a value), and the section that it extends."""
 
     entries: str
     options: Mapping[str, str]

@@ -27,7 +27,7 @@ from ctc_align.types import MARKUP, SPEAKER, OptionalWords, Word, Words
 
 _RUN = re.compile(r"\S+")
 _LONGEST_ASIDE = 60
-"""The most words in parentheses that may be left out."""
+"""The most words in parentheses that may be unspoken."""
 _SPACELESS = (
     "\u0e00-\u0eff"  # Thai, Lao
     "\u1000-\u109f\ua9e0-\ua9ff\uaa60-\uaa7f"  # Myanmar
@@ -49,8 +49,8 @@ def split(text: str, *, language: str = "en", by_character: bool | None = None, 
     """Split `text` into its written words; `char_start` and `char_end` count code points, `char_end` exclusive.
 
     A word is a run of non-space characters (Unicode spaces, as `str.isspace` knows them), attached punctuation and
-    hyphens included; it ends also after a dash, an ellipsis, a slash or a sentence mark that stands between two words
-    ("Americans—ask": see the module). Where a run holds a script that is written without spaces
+    hyphens included; it also ends after a dash, an ellipsis, a slash or a sentence mark that stands between two words
+    ("Americans—ask": see the module). If a run contains a script that is written without spaces
     (Han, kana, Thai, Lao, Khmer, Myanmar), each character with its marks is a word: closing punctuation belongs to the
     character before it, opening punctuation to the one after. Every non-space character belongs to exactly one word.
 
@@ -95,7 +95,7 @@ def split(text: str, *, language: str = "en", by_character: bool | None = None, 
 
 
 def _with_readings(words: list[Word], readings: Sequence[str | None]) -> list[Word]:
-    """Return words with their readings; the reading "" is the spoken form."""
+    """Return words with their readings; the reading "" means the spoken form."""
     if not readings:
         return words
     both = zip(words, readings)

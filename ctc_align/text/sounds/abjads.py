@@ -73,7 +73,7 @@ def _with_short_vowels(letters: Sequence[Letter], *, final_clusters: str) -> lis
 
 
 def _fill(letters: Sequence[Letter], start: int, end: int) -> None:
-    """Put short vowels into letters[start:end], which a consonant with its vowel follows."""
+    """Insert short vowels into letters[start:end], which are followed by a consonant with its vowel."""
     last = letters[start - 1] if start else None
     # after a short vowel the first consonant closes that syllable: mak-tab; after a long one it begins the next
     is_coda = last is not None and bool(last.vowel) and not last.is_long
@@ -82,7 +82,7 @@ def _fill(letters: Sequence[Letter], start: int, end: int) -> None:
 
 
 def _fill_last(letters: Sequence[Letter], start: int, final_clusters: str) -> int:
-    """Put short vowels into letters[start:], the end of the word; return the index of a doubtful one, or -1."""
+    """Insert short vowels into letters[start:], the end of the word; return the index of a doubtful one, or -1."""
     end = len(letters)
     last = letters[start - 1] if start else None
     after_vowel = last is not None and bool(last.vowel)
@@ -192,7 +192,7 @@ def _article(match: re.Match[str], text: str) -> list[Letter]:
 
 
 def _arabic_letter(text: str, index: int, last: Letter | None, language: str) -> Letter:
-    """Return the letter at an index: a consonant, or a vowel where it can be one."""
+    """Return the letter at an index: a vowel if it can be one, otherwise a consonant."""
     character, options = text[index], options_of("abjads", language)
     rest = text[index + 1 :].lstrip("".join((*_ARABIC_MARKS, _SHADDA, _HAMZA_ABOVE)))
     marked = text[index + 1 : index + 2]
@@ -283,7 +283,7 @@ def hebrew_pieces(text: str, language: str) -> list[Piece]:
 
 
 def _hebrew_letter(text: str, index: int, last: Letter | None) -> Letter:
-    """Return the letter at an index: a consonant, or a vowel where it can be one."""
+    """Return the letter at an index: a vowel if it can be one, otherwise a consonant."""
     character, span = text[index], (index, index + 1)
     rest = text[index + 1 :].lstrip(_HEBREW_MARKS)
     marks = text[index + 1 : len(text) - len(rest)]

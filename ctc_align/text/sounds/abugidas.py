@@ -48,7 +48,7 @@ _FROM_SINHALA = str.maketrans(
     "ංඃඅආඇඈඉඊඋඌඍඑඒඓඔඕඖකඛගඝඞඟචඡජඣඤඥටඨඩඪණඬතථදධනඳපඵබභමඹයරලවශෂසහළෆ්ාැෑිීුූෘෙේෛොෝෞ",
     "ंःअआॲॲइईउऊऋऎएऐऒओऔकखगघङगचछजझञञटठडढणडतथदधनदपफबभमबयरलवशषसहळफ़्ाॅॅिीुूृॆेैॊोौ".replace("फ़", "\u095e"),
 )
-"""The letters of Sinhala, one for one in those of Devanagari."""
+"""The letters of Sinhala, mapped one to one to those of Devanagari."""
 _LANGUAGE_OF_BLOCK = {
     0x0900: "hi", 0x0980: "bn", 0x0A00: "pa", 0x0A80: "gu", 0x0B00: "or", 0x0B80: "ta", 0x0C00: "te", 0x0C80: "kn",
     0x0D00: "ml",
@@ -68,7 +68,7 @@ _BA, _YA, _RRA, _NNNA, _HA = _offsets("बयऱऩह")
 _KEEP_BA = _offsets("मबरगद")
 """Before these a ba is read in Bengali; elsewhere it only lengthens."""
 _HEAVY = _offsets("यव")
-"""After another consonant these keep the vowel at the end of a word."""
+"""After another consonant, these keep their vowel at the end of a word."""
 _BORROWED = _offsets("जशषसह")
 _TENUES = _offsets("कटत")
 _VELAR_ANUSVARA = ("bn", "as", "or", "si")
@@ -115,7 +115,7 @@ def brahmic_pieces(text: str, language: str) -> list[Piece]:
 
 
 def _language(text: str, language: str) -> str:
-    """Return the language whose rules are used: the main one of the script if that of the text has none."""
+    """Return the language whose rules are used: the text's, or if it has none, the main language of the script."""
     if "\u0d80" <= text[0] <= "\u0dff":
         return "si"
     default = _LANGUAGE_OF_BLOCK.get(ord(text[0]) // _BLOCK * _BLOCK, "hi")
@@ -219,7 +219,7 @@ def _read_cluster(last: _Letter, letter: _Letter, language: str, *, is_first: bo
 
 
 def _lose_vowels(letters: list[_Letter], language: str) -> None:
-    """Take away the vowels that are written nowhere and not said either: at the end, and between others."""
+    """Remove inherent vowels that are not pronounced: at the end, and between others."""
     options = options_of("abugidas", language)
     # at the end: कमल kamal, not kamala; a cluster keeps it before y and v (सत्य satya), in some languages always
     if "lose-final" in options and len(letters) > 1:
@@ -268,7 +268,7 @@ def _voice_stops(letters: list[_Letter], language: str) -> None:
 
 
 def _colour_vowels(letters: list[_Letter], language: str) -> None:
-    """Read the vowels that are carried as their neighbours have them."""
+    """Adapt the inherent vowels to their neighbours."""
     for index, letter in enumerate(letters):
         if not letter.is_inherent:
             continue
@@ -337,7 +337,7 @@ def thaana_pieces(text: str, language: str) -> list[Piece]:
 
 
 def ethiopic_pieces(text: str, language: str) -> list[Piece]:
-    """Return a piece for each letter; the vowel of the sixth order is said where consonants would meet.
+    """Return a piece for each letter; the vowel of the sixth order is pronounced only where consonants would meet.
 
     >>> [" ".join(piece.phones) for piece in ethiopic_pieces("ሰላም", "am")]
     ['s ə', 'l a', 'm']

@@ -154,7 +154,7 @@ def _coda(final: str, after: _Syllable | None) -> tuple[tuple[str, ...], str]:
 
 
 def _single_jamo(character: str) -> tuple[str, ...]:
-    """Return the phones of a jamo that is part of no syllable."""
+    """Return the phones of a jamo outside any syllable."""
     jamo = unicodedata.normalize("NFKC", character)
     if character in _SOUNDS:
         return (_SOUNDS[character] or "ŋ",)
@@ -249,7 +249,7 @@ def _with_plain_final(reading: str) -> str:
 
 
 def _unlisted(character: str, column: str) -> tuple[str, ...]:
-    """Return the readings of a character that Unihan gives none."""
+    """Return the readings of a character for which Unihan has none."""
     written = text_table(f"sounds/{_TABLES}", f"{column}:characters").get(character)
     return (written,) if written else ()
 
@@ -467,7 +467,7 @@ def _kanji(text: str, start: int, end: int) -> list[Piece]:
 
 
 def _read_word(word: str, readings_of: tuple[str, ...], index: int) -> list[Piece]:
-    """Return the pieces of the kanji of a word of the table."""
+    """Return the pieces of the kanji in a word from the table."""
     kanji = _LAST_KANA.sub("", word)
     if len(readings_of) != len(kanji):
         return [Piece(index, index + len(kanji), roman_phones("".join(readings_of)))]
@@ -476,7 +476,7 @@ def _read_word(word: str, readings_of: tuple[str, ...], index: int) -> list[Piec
 
 
 def _single_kanji(text: str, index: int, start: int, end: int) -> Piece:
-    """Return the piece of a kanji by its neighbours: the best reading, and others."""
+    """Return the piece of a kanji, with its best reading beside these neighbours, and others."""
     character = text[index]
     if character == "々" and index:
         character = text[index - 1]
@@ -497,7 +497,7 @@ def _single_kanji(text: str, index: int, start: int, end: int) -> Piece:
 
 
 def _assimilated(reading: str, following: str, before: str) -> str:
-    """Return a Chinese reading as it is beside others: gaku before kou is gak, hyou after hatsu is pyou."""
+    """Return a Chinese reading as it changes beside others: gaku before kou is gak, hyou after hatsu is pyou."""
     if before.endswith(("tsu", "chi")) and len(before) > 3 and reading[:1] in ("h", "f"):
         reading = f"p{reading[1:]}"
     if following.startswith((*_VOICELESS, "h")) and reading.endswith(("tsu", "chi")) and len(reading) > 3:
@@ -523,7 +523,7 @@ def _stems(kun: tuple[str, ...], following: list[str]) -> list[str]:
 
 
 def _fit(ending: list[str], before: str, following: list[str]) -> int:
-    """Return how well the end of a reading is what the kana write, in any form of a verb or adjective; 0 for not."""
+    """Return how well the end of a reading matches the kana, in any form of a verb or adjective; 0 if not at all."""
     same = 0
     while same < min(len(ending), len(following)) and ending[same] == following[same]:
         same += 1

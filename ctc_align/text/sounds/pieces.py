@@ -52,7 +52,7 @@ _ALPHABETS = frozenset((LATIN, "cyrillic", "greek"))
 """Scripts that borrow letters from each other, and have letters that look alike."""
 _LATIN_LOOK_ALIKES = re.compile("[aăbceĕəhiïjkmoöpstxyÿç]+")
 _LENT = {"cv": ("cyrillic", "ăĕçÿ"), "os": ("cyrillic", "æ"), "ab": ("cyrillic", "ə"), "kab": (LATIN, "γεԑσ")}
-"""By language: its alphabet, and letters of other alphabets that people write for its letters."""
+"""For each language: its alphabet, and letters of other alphabets that people write instead of its letters."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ _FREE = f"(?![ะ-ฺ็ํ๎]|{_TONE}[ะาำ]|[่-๋]|์)"
 _BEGINS_ANOTHER = (
     f"(?:[กขคปผพ][รล]|[ตทบฟ]ร|[กขค]ว){_TONE}[ะ-ฺ็]|[กขคชดตทนบปพมรลสหผฝ]ว{_C}{_FREE}|{_C}อ(?![ะ-ฺ็อ่-๋]|ย[ู่า])|[กคตทปพศสห]ฤ"
 )
-"""Letters that rather begin a syllable than close the one before."""
+"""Letters that are likelier to begin a syllable than to close the one before."""
 _CODA = f"(?!{_BEGINS_ANOTHER})(?P<coda>[ก-รลวศ-สฬ]){_FREE}"
 _ONSET = f"(?P<onset>{_CLUSTERS}|{_C})"
 _RHYMES = text_table("sounds/southeast-asia", "th:rhymes")
@@ -211,7 +211,7 @@ def _khmer_syllable(match: re.Match[str]) -> Piece:
 
 
 def _syllables(text: str, pattern: re.Pattern[str], piece: Callable[[re.Match[str]], Piece]) -> list[Piece]:
-    """Return the pieces of the syllables that a pattern finds; letters that begin none are unknown."""
+    """Return the pieces of the syllables that a pattern finds; letters outside any syllable are unknown."""
     found: list[Piece] = []
     index = 0
     while index < len(text):

@@ -30,7 +30,7 @@ from ctc_align.text.tables import EVERY, Section, sections, text_table
 VOICELESS = {"b": "p", "d": "t", "ɡ": "k", "v": "f", "z": "s", "ʒ": "ʃ", "dz": "ts", "dʒ": "tʃ", "ɣ": "x", "ð": "θ"}
 _VOICED = {voiceless: voiced for voiced, voiceless in VOICELESS.items()}
 _SPREADS_NO_VOICE = "v"
-"""It loses its voice, and gives none (Russian "твой", Czech "svůj")."""
+"""This consonant becomes voiceless, but does not make others voiced (Russian "твой", Czech "svůj")."""
 _EDGE = {"left": "(?<![^'])", "right": "(?![^'])"}
 _PHONE = re.compile("|".join(sorted(map(re.escape, IPA_PHONES), key=len, reverse=True)))
 
@@ -54,7 +54,7 @@ def options_of(file: str, name: str) -> Mapping[str, str]:
 def spelling_rules(file: str, language: str) -> SpellingRules:
     """Return the rules of a language in the letters of a table file; a language without a section has those of "*".
 
-    The options "vowels" and "front" apply to all sections over the one that has them; "devoiced", "assimilated" and
+    The options "vowels" and "front" apply to all sections based on the one that has them; "devoiced", "assimilated" and
     "hiatus" apply to one section only.
     """
     found = table(file)
@@ -75,7 +75,7 @@ def spelling_rules(file: str, language: str) -> SpellingRules:
 
 @lru_cache(maxsize=256)
 def phone_table(file: str, *names: str) -> dict[str, tuple[str, ...]]:
-    """Return the phones of letters, syllables or words of sections without contexts, later ones first.
+    """Return the phones of letters, syllables or words from sections without contexts; later sections take precedence.
 
     >>> phone_table("abjads", "Hebrew-consonants")["צ"]
     ('ts',)
@@ -102,10 +102,11 @@ class SpellingRules:
     phones side by side are one, because length is not distinguished (with `hiatus`, vowels stay two).
 
     Args:
-        tables: later ones come first; a rule without context removes all rules for the same letters in earlier ones.
+        tables: later ones take precedence; a rule without context removes all rules for the same letters in earlier
+            ones.
         vowels, front: base letters of vowels, and of front vowels; the same letters with marks belong to them, too.
         final_devoicing: whether obstruents at the end of a word with a vowel are voiceless.
-        assimilation: whether an obstruent has the voice of the next one.
+        assimilation: whether an obstruent takes the voicing of the next one.
         hiatus: whether equal vowels side by side are two.
     """
 
@@ -162,7 +163,7 @@ class SpellingRules:
         ]
 
     def _known(self, letter: str) -> str:
-        """Return a letter that rules have: itself, or it with one of its marks, or without marks."""
+        """Return a form of a letter that has rules: the letter itself, with only one of its marks, or without marks."""
         if letter in self._letters:
             return letter
         base, *marks = list(unicodedata.normalize("NFD", letter))
@@ -180,7 +181,7 @@ class SpellingRules:
         return f"(?:{before})" + re.escape(spelling) + (f"(?={right})" if right else "")
 
     def _connected(self, sounds: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
-        """Return the phones of adjacent pieces after assimilation of voice, one of several equal neighbours."""
+        """Return the phones of adjacent pieces after assimilation of voicing, with equal neighbours merged."""
         owners = [piece for piece, phones in enumerate(sounds) for _ in phones]
         phones = [phone for phones in sounds for phone in phones]
         if self._final_devoicing and not IPA_VOWELS.isdisjoint(phones):
@@ -201,7 +202,7 @@ class SpellingRules:
 
 
 def _merged(tables: Sequence[str]) -> dict[tuple[str, str], str]:
-    """Return the phones of each (spelling, context), the rules of later tables first."""
+    """Return the phones of each (spelling, context); rules of later tables take precedence."""
     merged: dict[tuple[str, str], str] = {}
     for table in tables:
         rules: dict[tuple[str, str], str] = {}
@@ -254,13 +255,13 @@ _NOT_LATIN = word_set(
     """en ru uk be bg mk el ka hy ar fa ur ps ckb ug he yi hi bn as pa gu or ta te kn ml si mr ne sa th lo my km bo dz
     zh yue ja ko am ti dv ab cv sah ky tg mn ba os"""
 )
-"""English, and languages written in other letters, in which a word in Latin letters is an English one."""
+"""English, and languages in other scripts, in which a word in Latin letters is taken to be English."""
 _MOST_PRONUNCIATIONS = 2
 """The most pronunciations of an English word that is in no dictionary."""
 
 
 def is_read_as_english(language: str) -> bool:
-    """Return whether a word in Latin letters is an English one in a text of this language."""
+    """Return whether a word in Latin letters is taken to be English in a text of this language."""
     return language in _NOT_LATIN
 
 
@@ -292,13 +293,13 @@ def armenian_pieces(text: str, language: str) -> list[Piece]:
 
 
 def prepare_english(words: Sequence[str]) -> None:
-    """Run letter-to-phone once on all English words of a text; without any it is not even loaded."""
+    """Run letter-to-phone once on all English words of a text; if there are none, do not even load it."""
     if words:
         letter_to_phone().pronounce(words, _MOST_PRONUNCIATIONS)
 
 
 def _english_pieces(word: str) -> list[Piece]:
-    """Return one piece for a word, with all its pronunciations; a piece for each letter where it has none."""
+    """Return one piece for a word, with all its pronunciations; if it has none, a piece for each letter."""
     found = letter_to_phone().pronounce([word], _MOST_PRONUNCIATIONS)[0]
     variants = tuple(
         dict.fromkeys(tuple(phone for one in variant for phone in IPA_OF_ARPABET[one]) for variant in found)
@@ -319,7 +320,7 @@ _SIGNS = {
     **dict.fromkeys(("taling", "panaelaeng"), "e"), **dict.fromkeys(("tedung", "tarung", "panolong"), "o"),
     **dict.fromkeys(("pepet", "pamepet"), "ə"), "paneuleung": "ɨ",
 }  # fmt: skip
-"""Vowel signs of Indonesia, whose names do not say their sound."""
+"""Vowel signs of Indonesian scripts whose Unicode names do not say their sound."""
 
 
 def named_pieces(text: str, language: str) -> list[Piece]:
@@ -362,7 +363,7 @@ def _sound(character: str, name: str) -> str:
 
 
 _MOST_INITIALS = 5
-"""Longer words in capitals are words."""
+"""Longer words in capitals are not initials."""
 _WORD_PART = re.compile(r"(?P<before>[^\W\d_]+['’])?(?P<initials>[^\W\d_]+)")
 _VOWELS = frozenset("aeiouyäöüåæøõаеёиоуыэюяіїє")
 """Single letters that are words, or whose names are their sounds."""
