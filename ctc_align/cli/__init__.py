@@ -108,7 +108,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
 _COMPLETION = "_CTC_ALIGN_COMPLETE"
 """The variable with which a shell asks for completions."""
 _OF_PROGRAM = ("-h", "--help", "--version", "--install-completion", "--show-completion")
-"""Options that are no command's."""
+"""Options that belong to no command."""
 _NO_NUMBER = re.compile(
     r"Input should be a valid (?:number|integer).*|(?<=: )(?P<value>'.*') is not a valid (?:float|integer).*"
 )
@@ -129,15 +129,15 @@ MISNOMERS = {
     "--overwrite": "it is --force",
     "--dictionary": "it is --lexicon FILE",
 }
-"""Options of other programs that people type, and what to do here."""
+"""Options of other programs that people type, and what to use here."""
 
 
 class _OutputClosed(Exception):
-    """The reader of our output (`| head`) has closed it."""
+    """The reader of the output (`| head`) has closed it."""
 
 
 def _raising_ours(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with other exceptions for a closed output and for data that end too early.
+    """Wrap a command: raise other exceptions for a closed output and for data that end too early.
 
     The parser takes BrokenPipeError for a failure, and EOFError for Ctrl-D at a prompt.
     """
@@ -159,7 +159,7 @@ class PlainCommand(TyperCommand):
     """A command whose help names arguments as we do: versions of the parser add braces, dots and Python's types."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return the words of the usage line behind the command's name."""
+        """Return the words of the usage line after the command's name."""
         pieces = [self.options_metavar or ""]
         for each in self.params:
             if each.param_type_name == "argument":
@@ -168,7 +168,7 @@ class PlainCommand(TyperCommand):
         return pieces
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write the arguments, then the options below the headings of their panels."""
+        """Write the arguments, then the options under the headings of their panels."""
         sections: dict[str, list[tuple[str, str]]] = {title: [] for title in ("Arguments", *PANELS)}
         for each in self.get_params(ctx):
             row = each.get_help_record(ctx)
@@ -191,7 +191,7 @@ for _name, _command in COMMANDS.items():
 def ctc_align(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
-    """Align speech with its transcript by CTC: exact, offline.
+    """Align speech with its transcript using CTC, exactly and offline.
 
     "ctc-align AUDIO TRANSCRIPT [OPTIONS]" is short for "ctc-align align AUDIO TRANSCRIPT [OPTIONS]".
     """
@@ -224,7 +224,7 @@ def _ignore_interrupts() -> None:
 
 
 def completed_with_command(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables in which a shell asks for completions of a line without a command: of "align" then.
+    """Return the variables for shell completion of a line without a command, which is completed like "align".
 
     >>> completed_with_command({"COMP_WORDS": "ctc-align talk.wav --fo", "COMP_CWORD": "2"})
     {'COMP_WORDS': 'ctc-align align talk.wav --fo', 'COMP_CWORD': '3'}
@@ -300,7 +300,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def with_command(arguments: Sequence[str]) -> list[str]:
-    """Return the command line with its command: "align" if none is named, "--help" where it is empty.
+    """Return the command line with its command: "align" if none is named, "--help" if the line is empty.
 
     >>> with_command(["talk.wav", "talk.txt"])
     ['align', 'talk.wav', 'talk.txt']

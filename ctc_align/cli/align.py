@@ -95,7 +95,7 @@ def distinct_outputs(
 def code_of_file(
     run: Callable[[str, OutputFiles | None], int], path: str, files: OutputFiles | None, *, alone: bool
 ) -> int:
-    """Return the exit code of `run` for one file; if there are others its error is said, and these go on."""
+    """Return the exit code of `run` for one file; if there are more files, report its error and let them continue."""
     try:
         return run(path, files)
     except CtcAlignError as error:
@@ -194,7 +194,7 @@ def write_alignment(
 ) -> int:
     """Write an alignment to `files`, or in `format` to stdout, and report it; return the exit code.
 
-    `sound`: what was aligned, where it is in memory.
+    `sound`: the aligned sound, if it is in memory.
     """
     if files is None:
         write_stdout(alignment, format, settings, sound)
@@ -235,10 +235,10 @@ def checked_formats(format: str | None, stdout: bool, out_dir: str | None) -> tu
 
 
 def with_source_format(formats: tuple[str, ...], written: Transcript, stdout: bool) -> tuple[str, ...]:
-    """Return the formats, and that of a subtitle file or a document as transcript, which comes back.
+    """Return the formats, plus that of a transcript with cues or tiers, which is written with new times.
 
     Raises:
-        UsageError: a format of books, and the transcript is not a book.
+        UsageError: a format needs a book, and the transcript is not a book.
     """
     from ctc_align.types import SEGMENTS
 
@@ -261,7 +261,7 @@ def check_places(formats: Sequence[str], places: Sequence[BookPlace], advice: st
 
 
 def output_files(folder: str, name: str, formats: Sequence[str], force: bool, inputs: Sequence[str]) -> OutputFiles:
-    """Return the files to write; what cannot be written is a wrong call, reported before the work."""
+    """Return the files to write; raise UsageError, before any work, if they cannot be written."""
     from ctc_align.files import OutputFiles
 
     try:
@@ -271,7 +271,7 @@ def output_files(folder: str, name: str, formats: Sequence[str], force: bool, in
 
 
 def run_aligner(aligner: Aligner, audio: AudioLike, text: str | Words, utterance: str, talk: Talk) -> Alignment:
-    """Align, with a progress bar where it takes long, and note the letters that the model lacks."""
+    """Align, with a progress bar if it takes long, and note the letters that the model lacks."""
     with talk.progress("aligning") as progress:
         alignment = aligner.align(audio, text, utterance=utterance, progress=progress)
     if alignment.unknown and not talk.quiet:
@@ -286,7 +286,7 @@ def spoken_text(words: Words) -> str:
 
 
 def sound_of(audio: str, reader: LogProbsReader | None, aligner: Aligner) -> AudioLike:
-    """Return AUDIO as an aligner takes it: log-probs, which `reader` reads, a path, or standard input, read."""
+    """Return AUDIO as an aligner takes it: log-probs read by `reader`, a path, or the contents of standard input."""
     from ctc_align.audio.loading import load_stdin
 
     if reader is not None:
@@ -297,7 +297,7 @@ def sound_of(audio: str, reader: LogProbsReader | None, aligner: Aligner) -> Aud
 
 
 def load_aligner(model: ModelOptions, reader: LogProbsReader | None, settings: Settings) -> Aligner:
-    """Return the aligner of the options; without a model where `reader` reads log-probs."""
+    """Return the aligner of the options; without a model if `reader` reads log-probs."""
     from ctc_align.alignment.aligner import Aligner
 
     return Aligner(

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from ctc_align.models.log_probs import LogProbsReader
 
 _ESTIMATED_S = 0.1
-"""The length of a recording is known to this much."""
+"""The accuracy to which the length of a recording is known."""
 _SUMMARY = re.compile(r"summary(\.\d+-of-\d+)?\.json")
 _FORMAT_BYTES = 200
-"""Bytes in which our JSON says what it is."""
+"""The first bytes of our JSON, which name its format."""
 STDIN = "-"
 _BOOK = ".epub"
 _LIKELY = (".txt", ".srt", ".vtt", ".lab", _BOOK)
 
 
 def kind_of(path: str, argument: str) -> str:
-    """Return "file" (or a device), "folder" or "nothing" for what is at `path`, UsageError if it is unreadable."""
+    """Return "file" (also for a device), "folder" or "nothing" for `path`; raise UsageError if it is unreadable."""
     if not path:
         raise UsageError(f"{argument}: expected the path of a file, got an empty one")
     try:
@@ -62,7 +62,7 @@ def check_audio(audio: str) -> None:
 
 
 def _near(path: str, role: str = RECORDING_ROLE) -> str:
-    """Return "; did you mean …?" with a file of a similar name, and of this role, in the same folder; else ""."""
+    """Return "; did you mean …?" with a file of this role and a similar name in the same folder, or ""."""
     folder, name = os.path.split(path)
     try:
         names = [entry for entry in os.listdir(folder or ".") if not entry.startswith(".")]
@@ -133,9 +133,9 @@ def check_text(text: str | None) -> None:
 
 
 def check_roles(command: str, audio: str, transcripts: Sequence[str]) -> None:
-    """Raise UsageError if AUDIO is a text, or a TRANSCRIPT a recording: they are swapped, or one is there twice.
+    """Raise UsageError if AUDIO is a text or TRANSCRIPT a recording: they are swapped, or one is given twice.
 
-    Only the start of regular files is read; their readers refuse what the start does not show.
+    Only the beginnings of regular files are read; their readers report other faults.
     """
     if audio == STDIN and STDIN in transcripts:
         raise UsageError(
@@ -171,7 +171,7 @@ def _role(path: str) -> str:
 
 
 def _head_of(path: str) -> bytes | None:
-    """Return the first bytes of a regular file; None if it cannot be read: whoever reads it says so."""
+    """Return the first bytes of a regular file; None if it cannot be read, which its reader reports."""
     if not os.path.isfile(path):
         return None
     try:
@@ -182,12 +182,12 @@ def _head_of(path: str) -> bytes | None:
 
 
 def check_alignments(paths: Sequence[str], argument: str) -> list[str]:
-    """Return the paths without what a pattern such as `OUT/*.json` names, too: a run's summary, JSON for others.
+    """Return the paths of alignments; drop others that a pattern such as `OUT/*.json` matches.
 
-    Where there is nothing else they stay, and whoever reads them says what they are.
+    If there is nothing else, they stay, and their reader reports what they are.
 
     Raises:
-        UsageError: what is not JSON of an alignment by its start; the message says what it is.
+        UsageError: a file does not begin like the JSON of an alignment; the message says what it is.
     """
     from ctc_align.files.transcripts import name_unless_object
 
@@ -244,7 +244,7 @@ def _is_beside_alignments(path: Path) -> bool:
 
 
 def check_files(files: dict[str, str | None]) -> None:
-    """Raise UsageError unless each option's file is there, if it has one; --calibration may be the file's folder."""
+    """Raise UsageError unless the file of each given option exists; --calibration may be the file's folder."""
     from ctc_align.models.calibration import FILE
 
     for option, path in files.items():
@@ -262,7 +262,7 @@ def check_files(files: dict[str, str | None]) -> None:
 
 
 def check_new(path: Path, force: bool, other: str = "another --out-dir") -> None:
-    """Raise UsageError, before any work, where a file to write exists and `force` does not replace it, or is a folder.
+    """Raise UsageError, before any work, if a file to write is a folder, or exists and `force` is not given.
 
     `other`: what the caller can give instead.
     """

@@ -111,7 +111,7 @@ def _bench_edges(hypothesis: str, reference: str, format: str) -> None:
 
 
 def _edge_errors(hypothesis: str, reference: str, tier: str) -> Evaluation | None:
-    """Return the errors of a tier, with intervals by folder if there are two or more; None of phones not there."""
+    """Return the errors of a tier, with intervals by folder if there are two or more; None if phones are missing."""
     from ctc_align.evaluate import Options, evaluate
 
     try:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ctc_align.training.edge_learning import LearntEdges
 
 _SAMPLED = 20
-"""So many transcripts tell whether labels are in the model's language."""
+"""This many transcripts suffice to check whether labels are in the model's language."""
 FAR_MS = 100.0
 """A model that was trained on the language is never so far off."""
 
@@ -103,7 +103,7 @@ def calibrate(
 
 
 def _write(folder: Path, report: Report) -> list[Path]:
-    """Write the constants, and the network if it is better than they are alone; return the files."""
+    """Write the constants, and the network if it improves on them; return the files."""
     from ctc_align.files.whole_files import placing, remove_file
     from ctc_align.models import edge_network
     from ctc_align.models.calibration import FILE, as_toml
@@ -197,7 +197,7 @@ def _errors_table(report: Report) -> Table:
 
 
 def _learning_lines(report: Report, learnt: LearntEdges) -> Iterator[str]:
-    """Yield how good the learnt edges are, and how much more labels would help."""
+    """Yield messages: how good the learnt edges are, and how much more labels would help."""
     from ctc_align.training.edge_learning import MORE_UTTERANCES, less_with_more
 
     if report.edge_network is None:

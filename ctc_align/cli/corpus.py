@@ -236,7 +236,7 @@ def parse_shard(text: str | None) -> Shard:
 
 
 def _keeps_cues(run: CorpusRun, first: Sequence[Utterance]) -> bool:
-    """Return whether the cues of transcripts come back, with new times."""
+    """Return whether the cues of transcripts are written again, with new times."""
     return run.settings.cues != "again" and any(item.file is not None and item.file.subtitles for item in first)
 
 
@@ -296,7 +296,7 @@ def _check_books(run: CorpusRun, first: Sequence[Utterance]) -> None:
 
 
 def _first_utterances(run: CorpusRun) -> list[Utterance]:
-    """Return the first utterances; none where the source cannot be read, which the run itself reports."""
+    """Return the first utterances; none if the source cannot be read, which the run itself reports."""
     from ctc_align.corpus.sources import open_source
     from ctc_align.corpus.utterance import Utterance
 

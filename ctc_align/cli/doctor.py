@@ -52,7 +52,7 @@ KNOWN_TIMES = (
 )
 """The words of the demo recording with their starts and ends in seconds."""
 TOLERANCE_S = 0.05
-"""Distance from the known times that passes: far below a wrong word, far above a difference between processors."""
+"""The distance from the known times that passes: far below a wrong word, far above differences between processors."""
 
 
 @with_options
@@ -74,7 +74,7 @@ def doctor(
 
 
 def _lines(found: dict[str, Any]) -> Iterator[str]:
-    """Yield the report as text: a heading for each part, and its rows below it."""
+    """Yield the report as text: a heading for each part, followed by its rows."""
     versions = found["versions"]
     yield f"ctc-align {versions['ctc-align']}, Python {versions['python']}, {found['system']['system']}"
     yield f"in {found['system']['folder']}"
@@ -118,7 +118,7 @@ def _test_line(test: dict[str, Any]) -> str:
 
 
 def installation() -> dict[str, Any]:
-    """Return all facts but the self-test, as JSON has them; no path in them names the user."""
+    """Return all facts except the self-test, as JSON values; no path in them names the user."""
     return {
         "format": "ctc-align-doctor/1",
         "versions": versions(),
@@ -151,7 +151,7 @@ def _version(package: str) -> str | None:
 
 
 def _fact(fact: Callable[[], Any]) -> Any:
-    """Return a fact, or why it cannot be had: the report is for installations that are broken."""
+    """Return a fact, or why it is unavailable: the report must work for broken installations."""
     try:
         return fact()
     except Exception as error:
@@ -213,7 +213,7 @@ def _mps() -> str:
 
 
 def _folders() -> list[dict[str, Any]]:
-    """Return the folders that are written to outside the outputs; of the kernels' the first writable one is used."""
+    """Return the folders that are written to besides the outputs; for kernels, the first writable one is used."""
     try:
         from ctc_align.kernels.cpu.compilation import cache_folders
 
@@ -234,7 +234,7 @@ def _folders() -> list[dict[str, Any]]:
 
 
 def _download_folders() -> list[Path]:
-    """Return where the Hugging Face hub and torchaudio keep downloads; neither is imported for it."""
+    """Return where the Hugging Face hub and torchaudio keep downloads, without importing either."""
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     hub_home = Path(os.environ.get("HF_HOME") or caches / "huggingface")
     hub = Path(os.environ.get("HF_HUB_CACHE") or hub_home / "hub")
@@ -242,7 +242,7 @@ def _download_folders() -> list[Path]:
 
 
 def _is_writable(folder: Path) -> bool:
-    """Return whether a folder can be written, or made if it does not exist."""
+    """Return whether a folder can be written, or created if it does not exist."""
     there = next((path for path in (folder, *folder.parents) if path.exists()), folder)
     return there.is_dir() and os.access(there, os.W_OK)
 
@@ -273,7 +273,7 @@ def _extra(name: str) -> dict[str, Any]:
 
 
 def self_tests() -> list[dict[str, Any]]:
-    """Return a self-test of each kind of device that is here."""
+    """Return a self-test for each available kind of device."""
     devices = ["cpu"]
     with contextlib.suppress(Exception):
         import torch
@@ -286,8 +286,8 @@ def self_test(device: str) -> dict[str, Any]:
     """Align the demo recording on a device, and compare its words with the known ones.
 
     Returns:
-        `device`, `passed`, `seconds` (with loading, and compiling where that is due), and either `largest_error_ms`
-        and `backend` or, where no alignment came out, `problem`.
+        `device`, `passed`, `seconds` (including loading and any compilation), and either `largest_error_ms` and
+        `backend` or, if the alignment failed, `problem`.
     """
     began = time.perf_counter()
     test: dict[str, Any] = {"device": device, "passed": False}
@@ -304,7 +304,7 @@ def self_test(device: str) -> dict[str, Any]:
 
 
 def compared(found: Iterable[tuple[str, float | None, float | None]]) -> dict[str, Any]:
-    """Return whether words with times are the known ones, and how far they are from these at most."""
+    """Return whether words with times are the known ones, and the largest distance from their known times."""
     found = list(found)
     texts, known = [text for text, _, _ in found], [text for text, _, _ in KNOWN_TIMES]
     if texts != known:
@@ -322,7 +322,7 @@ def compared(found: Iterable[tuple[str, float | None, float | None]]) -> dict[st
 
 
 def without_user(value: Any) -> Any:
-    """Return a value of JSON whose texts have `~` for the home folder, and no folder named after the user.
+    """Return a JSON value in which strings have `~` for the home folder, and no folder named after the user.
 
     >>> without_user([{"folder": str(Path.home() / "cache")}])[0]["folder"].replace(os.sep, "/")
     '~/cache'
@@ -395,10 +395,10 @@ def demo(
 
 
 def copy_examples(folder: Path) -> list[Path]:
-    """Copy the recordings, texts and programs of the documentation; return the files, those that were there too.
+    """Copy the recordings, texts and programs of the documentation; return all files, even those that existed.
 
     Raises:
-        UsageError: a file of the name of one of them that has another content, or a name that is not a folder.
+        UsageError: a file with one of their names has different content, or the folder is not a folder.
         OutputError: the system refused; nothing was written.
     """
     from ctc_align.files.whole_files import placing

@@ -27,7 +27,7 @@ _ALIGNMENTS = (".textgrid", ".json", ".ctm", ".jsonl", ".gz", ".wrd", ".phn")
 
 @dataclass(frozen=True)
 class EvaluationOptions(Group):
-    """The tiers that are compared, the figures and their form, and thresholds that both edges together must reach.
+    """The tiers to compare, the figures and their format, and thresholds that both edges together must reach.
 
     Raises:
         UsageError: a threshold out of its range.
@@ -105,7 +105,7 @@ class EvaluationOptions(Group):
         """Return the options for each kind of tier, with the names of its tiers.
 
         Raises:
-            UsageError: a kind that does not exist or is asked for twice, or names that do not go together.
+            UsageError: a kind does not exist or is given twice, or names do not match.
         """
         from ctc_align.evaluate import Options, read_labels
         from ctc_align.evaluate.pairing import parse_tier
@@ -146,7 +146,7 @@ def evaluate(
 ) -> None:
     """Measure the edges of HYPOTHESIS against those of REFERENCE.
 
-    Words are paired by their order; words with another label are counted, and measured like the others. Errors are
+    Words are paired by their order; words with a different label are counted, and measured like the others. Errors are
     hypothesis minus reference, in milliseconds: positive is late. Intervals of 95 % come from resampling. A boundary is
     a time at which a word starts or ends (neighbours that touch share one); precision, recall, F1 and R-value match
     boundaries one to one. Exits with 1 if the hypothesis lacks files of the reference, with 3 if a threshold is missed.
@@ -164,7 +164,7 @@ def evaluate(
 
 
 def _conclude(results: list[_TierResult], wanted: EvaluationOptions, hypothesis: str, reference: str) -> None:
-    """Say on stderr what is missing or falls short, and exit with the code for it."""
+    """Report on stderr what is missing or falls short, and exit with the code for it."""
     for result in results:
         _say_notes(result.evaluation, "")
         if result.against is not None:
@@ -247,7 +247,7 @@ def _say_notes(evaluation: Evaluation, whose: str) -> None:
 
 
 def _check_paths(hypothesis: str, reference: str, against: str | None, plot: str | None, force: bool) -> None:
-    """Raise UsageError if an input is not there, or a file beside a folder, or the picture cannot be written."""
+    """Raise UsageError if an input is missing, if a file is to pair with a folder, or the picture cannot be written."""
     from ctc_align.evaluate.utterance_files import check_paths
 
     check_paths(Path(hypothesis), Path(reference))
@@ -259,7 +259,7 @@ def _check_paths(hypothesis: str, reference: str, against: str | None, plot: str
 
 
 def _check_kind(path: Path) -> None:
-    """Raise UsageError for a file that is clearly no alignment; TextGrids may have any extension."""
+    """Raise UsageError for a file that is clearly not an alignment; TextGrids may have any extension."""
     if not path.is_file() or path.suffix.casefold() in _ALIGNMENTS:
         return
     with open(path, "rb") as file:
@@ -269,7 +269,7 @@ def _check_kind(path: Path) -> None:
 
 
 def _check_plot(plot: str | None, force: bool, inputs: tuple[str, str]) -> None:
-    """Raise UsageError, before any work, where the picture cannot or must not be written."""
+    """Raise UsageError, before any work, if the picture cannot or must not be written."""
     from ctc_align.view import PLOT_FORMATS, check_plotting
 
     if plot is None:

@@ -24,19 +24,19 @@ if TYPE_CHECKING:
     from ctc_align.types import Region
 
 _OF_CUES = ("max_line", "max_cps", "frame_rate")
-"""Settings that change nothing where no subtitles are cut."""
+"""Settings that have no effect if no subtitles are cut."""
 _SEVERAL = 5
-"""Words, times or stretches that a note names."""
+"""The most words, times or stretches that a note names."""
 _LONGER_S = 1.0
-"""A recording that is this much longer than its alignment may be another one."""
+"""A recording that is this much longer than its alignment may be a different one."""
 _MANY = 20
 _MOSTLY = 0.3
-"""Share of the letters from which on a transcript counts as written in another script than the model's."""
+"""From this share of its letters on, a transcript counts as written in a different script from the model's."""
 _ALIKE = ({"da", "no"}, {"ca", "es"})
-"""Languages whose function words are much the same."""
+"""Languages that share most of their function words."""
 _REMEDY = "the model universal covers all languages, see ctc-align models for others"
 _NAMED = 1000
-"""Failures that are named on stderr, one a line; the summary has more, the journal all."""
+"""The most failures that are named on stderr, one per line; the summary has more, the journal all."""
 _MOST_IN_LINE = 5
 
 
@@ -131,8 +131,8 @@ def latest_alignments(alignments: list[str], talk: Talk) -> list[str]:
 def difference_notes(alignment: Alignment) -> list[str]:
     """Return one note on the words that are not in the recording, and on the speech that is not in the text.
 
-    "477 of 4,812 words are not in the recording; 220 s of speech are not in the text"; few words are named, and so are
-    the times of few stretches of speech.
+    "477 of 4,812 words are not in the recording; 220 s of speech are not in the text"; if there are only a few words,
+    or stretches of speech, the note names them.
     """
     parts = []
     if alignment.skipped:
@@ -168,7 +168,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def region_notes(alignment: Alignment) -> list[str]:
-    """Return notes on the words that have times but do not fit, with their times; otherwise on a poor fit of all."""
+    """Return notes on the words that have times but do not fit, with their times; otherwise on a poor overall fit."""
     regions = [region for region in alignment.regions if region.kind != UNEXPLAINED and _has_times(alignment, region)]
     found = [f"{region.reason}{_place(region)}" for region in regions[:_SEVERAL]]
     if len(regions) > _SEVERAL:
@@ -185,7 +185,7 @@ def region_notes(alignment: Alignment) -> list[str]:
 
 
 def _has_times(alignment: Alignment, region: Region) -> bool:
-    """Return whether a word of the region has times; a region without characters counts as one that has."""
+    """Return whether a word of the region has times; True for a region without characters."""
     start, end = region.char_start, region.char_end
     if start is None or end is None:
         return True
@@ -193,15 +193,17 @@ def _has_times(alignment: Alignment, region: Region) -> bool:
 
 
 def _place(region: Region) -> str:
-    """Return where a region is in the recording, for the end of a note."""
+    """Return the times of a region in the recording, for the end of a note."""
     if region.start_s is None or region.end_s is None:
         return ""
     return f" ({region.start_s:.2f}–{region.end_s:.2f} s)"
 
 
 def lone_word_notes(alignment: Alignment) -> list[str]:
-    """Return a note on single words that are likely elsewhere, or not spoken: those in a row are regions, and those
-    below the least confidence are noted as doubtful."""
+    """Return a note on single words that are likely elsewhere, or not spoken.
+
+    Words in a row are regions, and words below the least confidence are noted as doubtful.
+    """
     from ctc_align.alignment.fit import UNLIKELY
 
     if alignment.fit is None:
@@ -261,14 +263,14 @@ def _unnamed_notes(alignment: Alignment) -> list[str]:
 
 
 def several(items: Sequence[str], separator: str = " ") -> str:
-    """Return the first of some different items, and how many more there are."""
+    """Return the first few distinct items, and how many more there are."""
     different = list(dict.fromkeys(items))
     more = f" and {len(different) - _SEVERAL} more" if len(different) > _SEVERAL else ""
     return separator.join(different[:_SEVERAL]) + more
 
 
 def cue_notes(alignment: Alignment) -> list[str]:
-    """Return notes on the tiers that are the text, and on the cues of a file that have text and no word with a time."""
+    """Return notes on the tiers that are the text, and on cues with text but no word with a time."""
     from ctc_align.files.cues import cues_without_times
     from ctc_align.files.subtitles import cue_numbers
 
@@ -297,7 +299,7 @@ def cue_notes(alignment: Alignment) -> list[str]:
 
 
 def _missing_cues(alignment: Alignment) -> list[int]:
-    """Return the ranks, from 1, of the cues whose words are all not in the recording."""
+    """Return the ranks, from 1, of the cues none of whose words are in the recording."""
     from ctc_align.files.cues import cues_without_times
 
     subtitles = alignment.subtitles
@@ -365,12 +367,12 @@ def tier_notes(alignment: Alignment) -> list[str]:
 
 
 def doubtful_words(alignment: Alignment) -> list[str]:
-    """Return the words of less than the least confidence, with their times."""
+    """Return the words below the least confidence, with their times."""
     return [f"{printable(word.text)} ({word.start_s:.2f} s, {word.confidence:.2f})" for word in alignment.doubtful]
 
 
 def choice_notes(looks: dict[str, int]) -> list[str]:
-    """Return a note on transcripts that were taken for another language than English; `looks` counts them by language.
+    """Return a note on transcripts that seem not to be English; `looks` counts them by language.
 
     >>> choice_notes({"de": 1})
     ['the text looks German (de): aligned with the model universal; give --language en if it is English']
@@ -403,8 +405,9 @@ def _look(code: str, count: int) -> str:
 
 
 def language_notes(text: str, model: str | None, language: str = "") -> list[str]:
-    """Return a note if a transcript is in another language than the model called `model`: clearly by its
-    words, or because `language` (a code, "" for none) says so.
+    """Return a note if a transcript is not in the language of the model called `model`.
+
+    Either its words show it clearly, or `language` (a code, "" for none) says so.
 
     >>> language_notes("Der Hund und die Katze sind nicht im Haus, aber sie sind auch nicht auf dem Dach, und wenn "
     ...                "es regnet, ist das schade.", "english")[0].partition(":")[0]
@@ -473,7 +476,7 @@ def _counted(letters: dict[str, int]) -> str:
 
 
 def verification(result: RunResult) -> str:
-    """Return what `--verify` found, for a message."""
+    """Return the findings of `--verify`, for a message."""
     assert result.verified is not None
     checked, damaged, unknown = result.verified
     again = f", {'to be ' if result.interrupted else ''}redone" if damaged else ""
@@ -507,7 +510,7 @@ def name_failures(summary: Summary, journal: Path) -> None:
 
 
 def leave(summary: Summary) -> None:
-    """Exit with 1 if something failed, otherwise with 3 if a limit is not met, which is named even when quiet."""
+    """Exit with 1 if something failed, otherwise with 3 if a limit is not met; name the limit even when quiet."""
     unmet = []
     if summary.too_many_skipped:
         which = ranked_names(summary.most_skipped, summary.too_many_skipped)
@@ -535,7 +538,7 @@ def misfits(summary: Summary, *, has_json: bool = True, keeps_cues: bool = False
     Args:
         summary: of the run.
         has_json: whether the run writes JSON, which names such words.
-        keeps_cues: whether cues of subtitles are kept, even those that nobody says.
+        keeps_cues: whether cues of subtitles are kept, even unspoken ones.
     """
     count = summary.fit.get(POOR, 0) + summary.fit.get(NONE, 0)
     if count:
@@ -597,7 +600,7 @@ def _misfit(row: dict[str, Any]) -> str:
 def effect_notes(config: SettingsOptions, formats: Sequence[str], *, keeps_cues: bool) -> list[str]:
     """Return a note on the given subtitle options that have no effect on the output.
 
-    `keeps_cues`: the cues of the transcript's file come back, with new times.
+    `keeps_cues`: the cues of the transcript's file are written again, with new times.
     """
     names = [f"--{name.replace('_', '-')}" for name in _OF_CUES if config.overrides[name] is not None]
     if not {*formats} & {"srt", "vtt", "ass", "lrc"}:

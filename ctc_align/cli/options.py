@@ -1,4 +1,4 @@
-"""Options of the commands: single parameters of a command, and groups of options that it takes as one object.
+"""Options of the commands: single parameters, and groups of options that a command takes as one object.
 
     @with_options
     def align(audio: …, *, text: str | None = setting(None, "…"), model: ModelOptions, config: SettingsOptions, …):
@@ -33,7 +33,7 @@ LIMITS = "Limits"
 LOG_PROBS = "Log-probs instead of a recording"
 GENERAL = "Settings and messages"
 PANELS = (EVERYDAY, OUTPUTS, LIMITS, WORKERS, READING, TIMES, SUBTITLES, MACHINE, LOG_PROBS, GENERAL)
-"""The headings below which `--help` lists options, in their order."""
+"""The headings under which `--help` lists options, in order."""
 
 
 def assignments_option() -> Any:
@@ -89,11 +89,11 @@ source_option = functools.partial(
     metavar="KIND",
     shown="recognised",
 )
-"""Options that several commands or groups have: a call makes the default of a parameter, or a field of a group."""
+"""Options that several commands or groups share: a call returns the default of a parameter, or a field of a group."""
 
 
 def with_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with Typer's parameters in place of its options: single ones, and those of its groups."""
+    """Return the command with its options, single ones and those of its groups, replaced by Typer's parameters."""
     # Not get_type_hints: for what is None by default Python 3.10 puts Optional around the annotation.
     given = inspect.signature(command, eval_str=True).parameters
     groups: dict[str, type[Group]] = {}
@@ -140,7 +140,7 @@ def _fields(group: type[Group]) -> list[dataclasses.Field[Any]]:
 
 
 def _options(group: type[Group], command: str) -> Iterator[inspect.Parameter]:
-    """Yield a parameter of Typer's for each option of a group, for SettingsOptions also those of the settings."""
+    """Yield a Typer parameter for each option of a group; for SettingsOptions, also for each setting."""
     types = get_type_hints(group)
     for each in _fields(group):
         yield _option(each, types[each.name], each.default, group.panel)
@@ -149,7 +149,7 @@ def _options(group: type[Group], command: str) -> Iterator[inspect.Parameter]:
 
 
 def settings_options(kind: Any, command: str) -> Iterator[inspect.Parameter]:
-    """Yield a parameter of Typer's for each field of `kind`, a dataclass of settings, that names the command.
+    """Yield a Typer parameter for each field of `kind`, a dataclass of settings, that names the command.
 
     An option that is not given is None, so that a file of settings decides.
     """
@@ -160,7 +160,7 @@ def settings_options(kind: Any, command: str) -> Iterator[inspect.Parameter]:
 
 
 def _option(declared: dataclasses.Field[Any], kind: Any, default: Any, panel: str) -> inspect.Parameter:
-    """Return the parameter of an option of the type `kind`; `panel` is its heading where the field names none."""
+    """Return the parameter of an option of the type `kind`; `panel` is its heading if the field names none."""
     about, names = declared.metadata, option_names(declared)
     shown = about["shown"]
     if kind == bool | None:
@@ -190,14 +190,14 @@ def option_names(declared: dataclasses.Field[Any]) -> list[str]:
 
 
 def checked_language(language: str) -> str:
-    """Return the code of a language, "" for none; raise UsageError for one that nothing knows."""
+    """Return the code of a language, "" for none; raise UsageError for an unknown one."""
     from ctc_align.text.languages import known_language
 
     return known_language(language) if language else ""
 
 
 class Group:
-    """A group of options, below the heading `panel` unless an option names another."""
+    """A group of options, under the heading `panel` unless an option names another."""
 
     panel: ClassVar[str] = EVERYDAY
 
@@ -217,7 +217,7 @@ class ModelOptions(Group):
     backend: str = backend_option()
 
     def name_for(self, log_probs: LogProbsReader | None) -> str | None:
-        """Return the model's name, by default that of a choice by language; None if log-probs replace it."""
+        """Return the model's name, by default the one that means a choice by language; None if log-probs replace it."""
         return None if log_probs is not None else self.model or "auto"
 
 
@@ -233,7 +233,7 @@ class SettingsOptions(Group):
 
     @classmethod
     def of(cls, values: dict[str, Any]) -> Self:
-        """Return the options of a call: None for each that it does not give."""
+        """Return the options of a call, None for each one that is not given."""
         values = dict(values)
         return cls(values.pop("file"), values.pop("assignments"), values)
 
@@ -244,7 +244,7 @@ class SettingsOptions(Group):
 
         Raises:
             ConfigError: no such file, or faults in any of them.
-            UsageError: a language that nothing knows.
+            UsageError: the language is unknown.
         """
         try:
             settings = load_settings(self.file, self.assignments, base, **self.overrides)
@@ -274,7 +274,7 @@ class LogProbsOptions(Group):
         """Return the reader of log-probs `audio`; None if it is sound.
 
         Raises:
-            UsageError: sound with options of log-probs, or as `_reader`.
+            UsageError: options of log-probs are given with sound, or as for `_reader`.
         """
         from ctc_align.models.log_probs import is_log_probs_path
 
@@ -313,7 +313,7 @@ class LogProbsOptions(Group):
 
 @dataclass(frozen=True)
 class MessageOptions(Group):
-    """How much is said on stderr."""
+    """How many messages go to stderr."""
 
     panel: ClassVar[str] = GENERAL
 

@@ -43,7 +43,7 @@ def put(text: str = "") -> None:
 
 
 def put_row(cells: Sequence[object], file: IO[bytes] | None = None) -> None:
-    """Print a row of TSV to stdout, or to a binary file in UTF-8: no cell ends it, or is a formula to a spreadsheet."""
+    """Print a row of TSV to stdout, or to a binary file in UTF-8; escape line ends and formulas in cells."""
     line = "\t".join(tsv_cell(cell) for cell in cells)
     if file is None:
         _write(sys.stdout, line)
@@ -52,7 +52,7 @@ def put_row(cells: Sequence[object], file: IO[bytes] | None = None) -> None:
 
 
 def tsv_cell(cell: object) -> str:
-    """Return a cell of a printed table: numbers as they are, and no text that a spreadsheet would compute.
+    """Return a cell of a printed table: numbers unchanged, and text that no spreadsheet computes.
 
     >>> tsv_cell("=HYPERLINK(1)"), tsv_cell(-1.5)
     ("'=HYPERLINK(1)", '-1.5')
@@ -87,7 +87,7 @@ def console_for(file: TextIO) -> Console:
     from rich.segment import Segment
 
     class SafeConsole(Console):
-        """A console that fails neither on characters that the terminal lacks nor on hostile ones."""
+        """A console that copes with characters that the terminal lacks, and with hostile ones."""
 
         def on_broken_pipe(self) -> None:
             """Leave a closed output to `ctc_align.cli.run`."""
@@ -106,7 +106,7 @@ def console_for(file: TextIO) -> Console:
 
 
 def route_python_warnings() -> None:
-    """Let warnings of libraries and uncaught exceptions go through this door, too."""
+    """Send warnings of libraries and uncaught exceptions through this module, too."""
 
     def show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
         say(f"{PROGRAM}: warning: {category.__name__}: {' '.join(str(message).split())}")
@@ -119,11 +119,11 @@ def route_python_warnings() -> None:
 
 
 class Interrupted(Exception):
-    """A command was stopped by Ctrl-C; the message says what is done."""
+    """A command was stopped by Ctrl-C; the message says what has been done."""
 
 
 class Talk:
-    """The messages of a command on stderr; none where `quiet`. Errors go elsewhere."""
+    """The messages of a command on stderr; none if `quiet`. Errors do not go through it."""
 
     def __init__(self, *, quiet: bool = False, verbose: bool = False) -> None:
         self.quiet = quiet
@@ -169,10 +169,10 @@ class _LogLines(logging.Handler):
 
 
 class ProgressBar:
-    """A bar, called with the share done, in [0, 1], and the step that is going on, as a `ProgressValue` names it.
+    """A progress bar; call it with the completed share, in [0, 1], as a `ProgressValue`, which names the current step.
 
-    It appears when a second has passed since the block began, whether it is called again or not, moves while a step
-    takes long, and vanishes when the block ends.
+    It appears a second after the block began, even without another call, moves during long steps, and vanishes when the
+    block ends.
     """
 
     def __init__(self, what: str, *, shown: bool) -> None:
@@ -225,7 +225,7 @@ def _new_bar() -> Any:
 
 
 def bar_on_stderr(*columns: Any) -> Any:
-    """Return a progress bar of Rich's on stderr, which leaves nothing behind; other output goes above it."""
+    """Return one of Rich's progress bars on stderr; it disappears at the end, and other output goes above it."""
     from rich.progress import Progress
 
     return Progress(*columns, console=console_for(sys.stderr), transient=True, redirect_stdout=False)

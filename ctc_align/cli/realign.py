@@ -126,7 +126,7 @@ def _check_inputs(corrected: Sequence[str], audio: str | None, *, stdout: bool) 
 
 
 def _check_hand(corrected: Sequence[str], hand: str | None) -> None:
-    """Raise UsageError if labels are not there, or are those of one file and there are several."""
+    """Raise UsageError if the labels are missing, or if one file of labels is given for several alignments."""
     if hand is None or (kind := kind_of(hand, "--hand")) == "folder":
         return
     if kind == "nothing":
@@ -136,7 +136,7 @@ def _check_hand(corrected: Sequence[str], hand: str | None) -> None:
 
 
 def _labelled(alignment: Alignment, path: str, hand: str | None, talk: Talk) -> Alignment:
-    """Return an alignment with the labels that a person has corrected, and say how many are other ones."""
+    """Return an alignment with a person's corrected labels, and report how many labels differ."""
     from ctc_align.evaluate.utterance_files import label_doubts, labels_of, with_labels
     from ctc_align.files.json_files import is_fixed
 
@@ -158,7 +158,7 @@ def _labelled(alignment: Alignment, path: str, hand: str | None, talk: Talk) -> 
 
 
 def _settings_of(alignment: Alignment, path: str) -> dict[str, object]:
-    """Return the settings that an alignment was made with; what a later version may know besides is left out."""
+    """Return the settings that an alignment was made with, except those that only a later version knows."""
     from ctc_align.config import known_settings
 
     return known_settings(alignment.config, f"{path}: config.")
@@ -175,14 +175,14 @@ def _model_of(alignment: Alignment, path: str) -> str:
 
 
 def _recording(path: str, alignment: Alignment, audio: str | None) -> str:
-    """Return the recording of a corrected file: the one that is given, or the one that it names."""
+    """Return the recording of a corrected file: the given one, or the one that the file names."""
     from ctc_align.corpus.sources.named_recordings import find_recording
 
     return str(find_recording(alignment, Path(path), audio or ""))
 
 
 def _read(sound: str, alignment: Alignment, reader: LogProbsReader | None) -> AudioLike:
-    """Return log-probs, read, or the path of a recording."""
+    """Return the log-probs of a file, or the path of a recording."""
     if reader is None:
         return sound
     duration_s = alignment.duration_s if alignment.offset_s else None

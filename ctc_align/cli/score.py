@@ -63,7 +63,7 @@ class Thresholds(Group):
     """The limits beyond which a transcript is marked "out".
 
     Raises:
-        UsageError: one that is not a number, or out of its range.
+        UsageError: a limit is not a number, or is out of range.
     """
 
     panel: ClassVar[str] = LIMITS
@@ -88,7 +88,7 @@ class Thresholds(Group):
 
     @property
     def percent(self) -> Fraction:
-        """`worst` as an exact fraction: ten percent of a hundred are ten; below 0 if it is not a number."""
+        """`worst` as an exact fraction, so that ten percent of a hundred are ten; below 0 if it is not a number."""
         try:
             return Fraction(("0" if self.worst is None else self.worst).strip().removesuffix("%"))
         except (ValueError, ZeroDivisionError):
@@ -218,10 +218,10 @@ def _is_terminal() -> bool:
 
 
 def _read(files: list[str], texts: list[str]) -> list[tuple[str, str | TranscriptError, bool]]:
-    """Return the name of each transcript, its text or the error of reading it, and True if it comes from a file.
+    """Return for each transcript its name, its text or the error of reading it, and whether it comes from a file.
 
     Raises:
-        UsageError: a file that is not there, or no transcript at all.
+        UsageError: a file is missing, or there is no transcript.
     """
     from ctc_align.cli.arguments import check_text, is_book
     from ctc_align.files.transcripts import read_transcript
@@ -275,7 +275,7 @@ def _rows_of_audio(
 
 
 def _scoring(model: ModelOptions, settings: Settings, reader: LogProbsReader | None) -> WorkerOptions:
-    """Return how the library scores a corpus; faults of its log-probs' description are raised at once."""
+    """Return the function that scores a corpus; raise faults in the description of log-probs at once."""
     from ctc_align.corpus.corpus_scores import ScoreTask
     from ctc_align.corpus.engine.stages import WorkerOptions
 
@@ -317,7 +317,7 @@ def _rows_of_source(scored: Iterator[ScoredUtterance], talk: Talk) -> Iterator[S
 
 
 def _refuse_audio(path: str) -> None:
-    """Raise UsageError, naming the missing transcript, where `path` is a sound file and no corpus."""
+    """Raise UsageError, which asks for the missing transcript, if `path` is a sound file and not a corpus."""
     from ctc_align.audio.loading import estimated_duration_s
     from ctc_align.cli.arguments import check_transcript, kind_of
     from ctc_align.models.log_probs import is_log_probs_path
@@ -400,7 +400,7 @@ class ScoreRow:
 
 
 def row_of(scored: Scored, transcript: str, *, utterance: str | None = None, text: str | None = None) -> ScoreRow:
-    """Return the row of a transcript; `text` if `transcript` is the name of its file."""
+    """Return the row of a transcript; give `text` if `transcript` is the name of its file."""
     has_loss = not math.isnan(scored.loss)
     return ScoreRow(
         utterance,
@@ -476,7 +476,7 @@ class TsvPrinter:
 
 
 class JsonlPrinter:
-    """A JSON object a line; null for a missing number."""
+    """One JSON object per line; null for a missing number."""
 
     def __init__(self, file: IO[bytes], with_utterance: bool) -> None:
         self.file = file
@@ -496,7 +496,7 @@ class JsonlPrinter:
 
 
 class TablePrinter:
-    """A table as wide as the terminal; rows appear utterance by utterance, for a source may be long."""
+    """A table as wide as the terminal; rows appear utterance by utterance, because a source may be long."""
 
     def __init__(self, console: Console, with_utterance: bool) -> None:
         self.console = console
@@ -571,7 +571,7 @@ def _note(row: ScoreRow) -> str:
 
 
 def _end(name: str, cells: int) -> str:
-    """Return the end of a name that is too long: names of neighbours differ there."""
+    """Return the end of a name that is too long, because neighbouring names differ there."""
     return name if len(name) <= cells else "…" + name[len(name) - cells + 1 :]
 
 

@@ -33,9 +33,9 @@ _LINE_CELLS = (12, 60)
 """Shortest and longest time line."""
 _GAP_CELLS = 3
 _FIGURES = (("start s", 7), ("end s", 7), ("ms", 6), ("confidence", 10))
-"""The columns of figures and their widths; a narrow terminal loses the last ones first, then the time line."""
+"""The columns of figures and their widths; in a narrow terminal the last ones are omitted first, then the time line."""
 _COLOURS = ((0.9, "green"), (0.5, "yellow"), (-1.0, "red"))
-"""The colours of confidences, and the least one of each."""
+"""The colours of confidences, and the least confidence of each."""
 _FULL, _LATE, _EARLY = "█", "▐", "▌"
 _STAGES = {
     "reading": "reading audio",
@@ -60,13 +60,13 @@ _RATES = {"precision": "precision", "recall": "recall", "F1": "f1", "R-value": "
 _EDGES = ("both", "onset", "offset")
 _BINS_MS = tuple(range(-50, 51, 10))
 _BAR_CELLS = (8, 24)
-"""Least and most length of a histogram's bar."""
+"""The least and the greatest length of a histogram's bar."""
 _BESIDE_BARS = 44
-"""Cells of a histogram's row that are no bar."""
+"""Cells of a histogram's row outside the bar."""
 
 
 def figures_table(title: str, *columns: str, fold: bool = False) -> Table:
-    """Return a table without a frame: a column of names, which fold where `fold`, then columns of figures."""
+    """Return a table without a frame: a column of names, which wrap if `fold`, then columns of figures."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
 
@@ -194,7 +194,7 @@ class Display:
 class ProgressDisplay:
     """Shows the progress of a run on stderr: a bar on a terminal, else a line every ten seconds.
 
-    `compiling` is a file that is there once a worker compiles the kernels: that is said.
+    `compiling` is a file that exists while a worker compiles the kernels, which is reported.
     """
 
     def __init__(self, talk: Talk, compiling: Path | None = None) -> None:
@@ -225,7 +225,7 @@ class ProgressDisplay:
             self.talk.say(f"ctc-align: {progress_line(tally)}")
 
     def warn(self, line: str) -> None:
-        """Say a warning, once: workers give that of each utterance."""
+        """Show a warning once, even if workers repeat it for each utterance."""
         if line not in self._warned:
             self._warned.add(line)
             self.talk.say(f"ctc-align: warning: {line}")
@@ -292,7 +292,7 @@ def _counts(summary: Summary, of: int | None) -> list[tuple[str, str]]:
 
 
 def _gaps_table(gaps: list[dict[str, Any]]) -> Any:
-    """Return the stretches of texts that no recording reads, those of most words, in the order of the text."""
+    """Return the stretches of texts that no recording reads: those with the most words, in the order of the text."""
     from rich.text import Text
 
     table = figures_table("passages that no recording reads", "where", "words", fold=True)
@@ -317,7 +317,7 @@ def _ranking(title: str, rows: list[dict[str, Any]], key: str, digits: int = 3) 
 
 
 def print_profile(stats: RunStats) -> None:
-    """Print the seconds of each stage, of all workers together, and their share of the workers' time."""
+    """Print the seconds of each stage, for all workers together, and their share of the workers' time."""
     table = figures_table(f"seconds of {stats.workers} workers, {stats.wall_s:.1f} s each", "", "share", fold=True)
     whole = max(stats.wall_s * stats.workers, 1e-9)
     named = sum(seconds for stage, seconds in stats.stages.items() if stage not in _CONCURRENT)
@@ -330,7 +330,7 @@ def print_profile(stats: RunStats) -> None:
 
 
 def print_evaluation(evaluation: Evaluation, worst: int, histogram: bool = True) -> None:
-    """The figures of an evaluation, on stdout."""
+    """Print the figures of an evaluation to stdout."""
     console = console_for(sys.stdout)
     console.print(_figures_table(evaluation))
     utterances = counted(len(evaluation.utterances), "utterance", "utterances")
@@ -347,7 +347,7 @@ def print_evaluation(evaluation: Evaluation, worst: int, histogram: bool = True)
 
 
 def print_comparison(comparison: Comparison, names: tuple[str, str]) -> None:
-    """Both hypotheses and the first minus the second, on stdout."""
+    """Print both hypotheses, and the first minus the second, to stdout."""
     console = console_for(sys.stdout)
     table = figures_table(f"{comparison.tier}, both edges", "HYPOTHESIS", "--against", "difference", "95 %")
     for label, (figure, sign) in _ERRORS.items():
@@ -432,7 +432,7 @@ def bin_labels(edges_ms: Sequence[int]) -> list[str]:
 
 
 def bar(share: float, cells: int) -> str:
-    """A bar of `share` of `cells` characters, to half a character, padded; a little is never nothing.
+    """A padded bar that fills `share` of `cells` characters, to half a character; a small share is never empty.
 
     >>> bar(0.5, 4), bar(0.0, 4), bar(0.001, 4)
     ('██  ', '    ', '▌   ')

@@ -91,7 +91,7 @@ class LearningOptions(Group):
         return talk
 
     def recipe_values(self) -> dict[str, Any]:
-        """Return the values of a recipe that the command line gives; None for each other one."""
+        """Return the values of a recipe that the command line gives, None for all others."""
         return {"name": self.name, "language": self.language, "seed": self.seed}
 
     def limited(self, recipe: RecipeLike) -> RecipeLike:

@@ -92,7 +92,7 @@ def view(
 
 
 _Shown = tuple[Path, str, "Alignment | None"]
-"""The file of an alignment, the name of its page, and the alignment itself if it was read already."""
+"""The file of an alignment, the name of its page, and the alignment if it was read already."""
 
 
 def _shown(alignments: list[str], page: PageOptions, talk: Talk) -> list[_Shown]:
@@ -137,7 +137,7 @@ def _targets(shown: list[_Shown], page: PageOptions) -> list[Path]:
 
 
 def _write_page(path: Path, alignment: Alignment, target: Path, page: PageOptions, talk: Talk) -> None:
-    """Write the page of an alignment, and its sound where that is too large to be inside, whole or not at all."""
+    """Write the page of an alignment, completely or not at all, with its sound beside it if that is too large."""
     from ctc_align.files.pages import page_object
     from ctc_align.files.whole_files import placing
     from ctc_align.view.page import MOST_EMBEDDED_BYTES
@@ -166,7 +166,7 @@ def _write_page(path: Path, alignment: Alignment, target: Path, page: PageOption
 def _sound(
     path: Path, alignment: Alignment, folder: Path, audio: str, talk: Talk
 ) -> tuple[PageSound | None, Path | None]:
-    """Return the sound of a page in `folder` as --audio says, and the recording that it is of."""
+    """Return the sound of a page in `folder`, as --audio says, and its recording."""
     from ctc_align.corpus.sources.named_recordings import find_recording
     from ctc_align.files.pages import LINK, NO_SOUND, SOUND_MODES, embedded_stretch, linked_recording
 
@@ -238,7 +238,7 @@ def report(
 
 
 def _check_target(run: Path, target: Path, force: bool) -> None:
-    """Raise UsageError, before any work, if the page would replace something else, or a report without --force."""
+    """Raise UsageError, before any work, if the page would replace another file, or a report without --force."""
     from ctc_align.corpus.report.report_page import MARK
 
     if run.is_dir() and os.path.lexists(target):

@@ -113,7 +113,7 @@ class Evaluation:
     failures: tuple[tuple[str, str], ...] = ()
     """(name, reason) of utterances that cannot be read."""
     doubts: tuple[str, ...] = ()
-    """Reasons why these figures may mean nothing: other units, recordings or transcripts."""
+    """Reasons why these figures may be meaningless: different units, recordings or transcripts."""
     pairings: tuple[Pairing, ...] = field(default=(), repr=False, compare=False)
     """By utterance: the figures of edges are made from them …"""
     counts: np.ndarray = field(default_factory=lambda: np.zeros((0, len(KINDS), 3), int), repr=False, compare=False)
@@ -154,8 +154,8 @@ def evaluate(
 ) -> Evaluation:
     """Measure `hypothesis` against `reference`: files or folders of TextGrids, JSON, CTM and TIMIT's labels.
 
-    Files in folders match by their path without extension; where one folder is flat, by the end of that path if only
-    one file fits. CTM with several utterances, and shards of JSON, count as folders. Intervals pair by order (see
+    Files in folders match by their path without extension; if one folder is flat, by the end of the path, provided that
+    only one file fits. CTM with several utterances, and shards of JSON, count as folders. Intervals pair by order (see
     `pairing`), silences are left out, stop closures merge (see `comparable_labels`).
 
     Args:
@@ -164,7 +164,8 @@ def evaluate(
         options: tolerance, resamples, map of labels, names of tiers.
 
     Raises:
-        UsageError: no such path, a file against a folder, a folder without alignments, an unknown tier.
+        UsageError: a path does not exist, one is a file and the other a folder, a folder has no alignments, or the tier
+            is unknown.
         MissingTierError: none of the files has the tier.
         InputError: one of two *files* cannot be read (those in folders are among `failures`).
     """
@@ -219,7 +220,7 @@ def evaluate_intervals(
 def _by_speaker(
     name: str, ours: UtteranceTier, theirs: UtteranceTier
 ) -> list[tuple[str, UtteranceTier, UtteranceTier]]:
-    """Return an utterance for each speaker if both sides have the same ones, since speakers may overlap."""
+    """Return an utterance for each speaker if both sides have the same speakers, because speakers may overlap."""
     if len(ours.speakers) < 2 or ours.speakers.keys() != theirs.speakers.keys():
         return [(name, ours, theirs)]
     return [
@@ -281,7 +282,7 @@ def _unused_map(utterances: Sequence[tuple[str, UtteranceTier, UtteranceTier]], 
 
 
 def signed_errors(rows: Sequence[Sequence[Pair]]) -> dict[str, SignedErrors]:
-    """Return the errors of both edges, of onsets and of offsets, of the pairs of each utterance."""
+    """Return for the pairs of each utterance the errors of both edges, of onsets and of offsets."""
     utterance = np.repeat(np.arange(len(rows)), [len(row) for row in rows])
     onset = SignedErrors(np.array([onset_ms(pair) for row in rows for pair in row], float), utterance)
     offset = SignedErrors(np.array([offset_ms(pair) for row in rows for pair in row], float), utterance)
@@ -358,7 +359,7 @@ class Comparison:
     left_out: int
     """Number of words that only one of them paired."""
     only_one: tuple[str, ...]
-    """Utterances that only one of them has; they are left out."""
+    """Utterances that only one of them has; they are ignored."""
     edges: dict[str, dict[str, Difference]]
     """Each figure for "both", "onset" and "offset"."""
     boundaries: dict[str, dict[str, Difference]]
@@ -375,7 +376,7 @@ def compare(hypothesis: Evaluation, against: Evaluation) -> Comparison:
     Both have the same resamples of utterances, so that what makes an utterance hard for both cancels out.
 
     Raises:
-        InputError: they have no utterance, or no word of the reference, in common; or other tiers or tolerances.
+        InputError: they have no utterance, or no word of the reference, in common; or their tiers or tolerances differ.
     """
     if hypothesis.tier != against.tier:
         raise InputError(f"expected two evaluations of one tier, got {hypothesis.tier} and {against.tier}")
@@ -528,7 +529,7 @@ def occupancy_figure(
 
     Raises:
         UsageError: matplotlib is not installed.
-        KernelError: arguments that do not fit together, a target that does not fit.
+        KernelError: the arguments do not match, or the target does not fit the log-probs.
 
     >>> import torch
     >>> log_probs = torch.randn(40, 5).log_softmax(1)

@@ -214,7 +214,7 @@ def resampled_errors(signed: SignedErrors, drawn: np.ndarray) -> dict[str, np.nd
 
 
 def resample_units(names: Sequence[str], interval_by: str) -> np.ndarray:
-    """Return the number (U,) of what each utterance is drawn with: of itself, or of the folder in its name.
+    """Return the number (U,) of each utterance's resampling unit: the utterance itself, or the folder in its name.
 
     >>> resample_units(["anna/1", "bert/1", "anna/2"], "folder")
     array([0, 1, 0])
@@ -283,7 +283,7 @@ def shares(signed_ms: np.ndarray, edges_ms: Sequence[float]) -> list[float]:
 def bootstrap_weights(utterances: int, resamples: int, seed: int, cells: int = 0) -> Iterator[np.ndarray]:
     """Yield resamples in portions (R, U) of weights, whose rows sum to U; the same for the same seed.
 
-    `cells` is how many numbers a row will take, where that is more than U.
+    `cells` is how many numbers a row takes, if more than U.
     """
     random = np.random.default_rng(seed)
     portion = max(1, _CELLS // max(1, utterances, cells))
@@ -295,7 +295,7 @@ def bootstrap_weights(utterances: int, resamples: int, seed: int, cells: int = 0
 
 
 def bootstrap_interval(samples: np.ndarray) -> tuple[float, float] | None:
-    """Return the middle 95 % of a statistic's resamples; those where it is undefined (NaN) do not count.
+    """Return the middle 95 % of a statistic's resamples, ignoring those in which it is undefined (NaN).
 
     >>> bootstrap_interval(np.arange(1001.0))
     (25.0, 975.0)
@@ -316,7 +316,7 @@ def bootstrap_means(values: np.ndarray, utterance: np.ndarray, drawn: np.ndarray
 
 
 def bootstrap_medians(values: np.ndarray, utterance: np.ndarray, drawn: np.ndarray) -> np.ndarray:
-    """Return the median (R,) of `values` (N,) in each resample of `drawn` (R, U), exactly as of the values repeated.
+    """Return the median (R,) of `values` (N,) in each resample of `drawn` (R, U), exactly that of the repeated values.
 
     Only a window of the sorted values around their median is searched; it grows until it holds every resample's median.
     """

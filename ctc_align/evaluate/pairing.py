@@ -1,4 +1,4 @@
-"""Pair the words of two annotations: options of a measurement, normalised labels, pairing by order.
+"""Pair the words of two annotations by order; also options of a measurement, and normalised labels.
 
 The pairing is the one with the fewest edits, in which a pair with different labels is one edit; so mismatches stay
 local.
@@ -22,7 +22,7 @@ TIERS = (WORDS, PHONES)
 UTTERANCE, FOLDER = "utterance", "folder"
 WITHIN_MS = (10, 20, 25, 50, 100)
 ROUNDING_MS = 1e-6
-"""Slack of limits, since differences of decimal times are not exact in floating point."""
+"""Slack of limits, because differences of decimal times are not exact in floating point."""
 SAME_EDGE_S = 0.001 + 1e-9
 """An end and a start at most this far apart are one edge, in seconds: times may be rounded to milliseconds."""
 _EDIT = 1.0
@@ -44,11 +44,11 @@ class Options:
     """Options of a measurement; the defaults are those of the literature.
 
     Raises:
-        UsageError: a number outside its range.
+        UsageError: a number is out of range.
     """
 
     tolerance_ms: float = 20.0
-    """Largest distance of a boundary of the hypothesis from the one of the reference that it hits."""
+    """The largest distance at which a boundary of the hypothesis hits one of the reference."""
     resamples: int = 1000
     """Number of resamples of the utterances for the 95 % confidence intervals; 0: no intervals."""
     seed: int = 0
@@ -59,7 +59,7 @@ class Options:
     reference_tier: str | None = None
     """The same for the reference."""
     interval_by: str = UTTERANCE
-    """The units that are drawn anew for the intervals: each "utterance", or each "folder" of them (of a speaker)."""
+    """The units that are resampled for the intervals: each "utterance", or each "folder" of them (a speaker's)."""
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.tolerance_ms) and self.tolerance_ms > 0):
@@ -107,7 +107,7 @@ class Pairing:
     durations_s: tuple[float | None, float | None] = (None, None)
     """Lengths of the hypothesis's and the reference's recording."""
     ours: tuple[bool, bool] = (False, False)
-    """True for the side, hypothesis or reference, that ctc-align made."""
+    """Whether ctc-align made each side, hypothesis and reference."""
 
     @property
     def mismatched(self) -> int:
@@ -116,7 +116,7 @@ class Pairing:
 
 
 def normalised_label(label: str) -> str:
-    """Return a label without case and outer punctuation, with straight apostrophes.
+    """Return a label in lower case without outer punctuation, with straight apostrophes.
 
     >>> normalised_label("“Don’t!”")
     "don't"
@@ -133,7 +133,8 @@ def pair_intervals(
 ) -> Pairing:
     """Pair two sequences of intervals with the fewest edits of their labels; ties go to the nearest in time.
 
-    Labels are compared after `normalised`. A substitution is a pair with `mismatch`; "twenty-two" pairs with "twenty",
+    Labels are compared after normalisation by `normalised`. A substitution is a pair with `mismatch`; "twenty-two"
+    pairs with "twenty",
     "two" as one interval.
 
     >>> hypothesis = [Interval(0, 1, "twenty-two"), Interval(1, 2, "Lines,")]
@@ -378,7 +379,7 @@ def read_labels(source: str | Path) -> dict[str, str]:
 
     Raises:
         UsageError: no such file.
-        InputError: a line with more columns, or two targets for one label; with its number.
+        InputError: a line has more columns, or a label has two targets; the message has the line's number.
     """
     if str(source) in BUILT_IN:
         text = (resources.files("ctc_align.evaluate") / "maps" / f"{source}.map").read_text("utf-8")

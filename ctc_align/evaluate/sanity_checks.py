@@ -27,7 +27,7 @@ _EARLIEST_S = 0.05
 _DURATIONS_DIFFER_S, _DURATIONS_DIFFER = 0.5, 0.05
 _SHIFT_S, _SHIFT_SPREAD, _SHIFT_PAIRS = 0.25, 0.2, 3
 _FAR_S = 0.25
-"""Half of the edges of several labels are never farther off, of whatever aligner, if they are of this recording."""
+"""If labels belong to this recording, half of their edges are never farther off than this, with any aligner."""
 _NAMED = 3
 
 

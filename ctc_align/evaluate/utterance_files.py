@@ -39,9 +39,9 @@ from ctc_align.reading import as_seconds, open_input, parse_json, shown
 from ctc_align.types import HAND, AlignedToken, AlignedWord, AlignmentData, Interval, Tier, aligned_words
 
 TABLES = (".ctm", ".jsonl", ".jsonl.gz")
-"""Endings of files that hold many utterances."""
+"""File name endings for files with many utterances."""
 SAMPLE_LABELS = {".wrd": "words", ".phn": "phones"}
-"""Endings of TIMIT's labels, lines of "first_sample end_sample label", and the tier that they are."""
+"""File name endings for TIMIT's labels, lines of "first_sample end_sample label", and the tier of each."""
 _SAMPLES_PER_S = 16000
 _MOST_DIGITS = 12
 _TIER_NAMES = {"words": ("words", "word"), "phones": ("phones", "tokens", "phone")}
@@ -105,7 +105,7 @@ def read_one(path: Path, tier: str, name: str | None = None) -> UtteranceTier:
 
     Raises:
         MissingTierError: it has no such tier.
-        InputError: otherwise as `read_intervals`.
+        InputError: as for `read_intervals`.
     """
     if path.suffix.casefold() == ".json":
         return _json_utterance(read_object(path), str(path), tier)
@@ -158,7 +158,7 @@ def _named(tiers: tuple[Tier, ...], wanted: tuple[str, ...]) -> dict[str, tuple[
 
 
 def read_table(path: Path, tier: str) -> dict[str, UtteranceTier]:
-    """Read all utterances of a CTM, or of JSON with one alignment a line.
+    """Read all utterances of a CTM, or of JSON with one alignment per line.
 
     Utterances with several channels become `utterance:channel`.
 
@@ -289,7 +289,7 @@ ReadTier = Callable[[], UtteranceTier]
 
 @dataclass
 class AlignmentSource:
-    """The utterances of a path, each with a function that reads it, and the reasons of files that cannot be read."""
+    """The utterances of a path, each with a function that reads it, and the reasons why files cannot be read."""
 
     path: Path
     utterances: dict[str, ReadTier] = field(default_factory=dict)
@@ -310,8 +310,8 @@ def open_source(path: Path, tier: str, tier_name: str | None) -> AlignmentSource
     utterances inside.
 
     Raises:
-        UsageError: a folder without alignments.
-        InputError: a file, not in a folder, that is a table and cannot be read.
+        UsageError: the folder has no alignments.
+        InputError: the path is a table that cannot be read.
     """
     source = AlignmentSource(path)
     if path.is_dir():
@@ -355,7 +355,7 @@ def _scan(source: AlignmentSource, tier: str, tier_name: str | None) -> None:
 
 
 def _rank(path: Path, tier: str) -> int | None:
-    """Return the rank of a file by its name, the preferred one least; None for no alignment."""
+    """Return the rank of a file by its name, lowest for the preferred one; None if it is not an alignment."""
     name = path.name.casefold()
     if path.name in _NOT_ALIGNMENTS or name.startswith(".") or name.endswith(JSON_EXPORTS):
         return None
@@ -390,7 +390,7 @@ def check_paths(hypothesis: Path, reference: Path, role: str = "hypothesis") -> 
 def matched(
     ours: AlignmentSource, theirs: AlignmentSource
 ) -> tuple[list[tuple[str, ReadTier, ReadTier]], list[str], list[str]]:
-    """Match utterances by name, else by the end of their paths if only one fits; two alone always match.
+    """Match utterances by name, otherwise by the end of their paths if only one fits; a single pair always matches.
 
     Returns:
         (name of the reference, hypothesis, reference) triples; the references, and the hypotheses, without a partner.
@@ -426,13 +426,13 @@ def _one_ends_the_other(left: str, right: str) -> bool:
 
 _DECIMALS = 5
 _OVER_S = 0.01
-"""A label may end so much after the recording: that is rounding."""
+"""By rounding, a label may end this long after the recording."""
 _KEPT = (".hand.TextGrid", ".TextGrid", ".textgrid")
-"""Endings of the labels of NAME: what a corpus run kept of them goes first."""
+"""File name endings for the labels of NAME; the version that a corpus run kept comes first."""
 
 
 def labels_of(folder: Path, json_path: Path) -> Path:
-    """Return the TextGrid in a folder that belongs to an alignment, by the ends of its path, the longest first.
+    """Return the TextGrid in a folder that belongs to an alignment, by the endings of its path, the longest first.
 
     Raises:
         InputError: no such file.
@@ -452,11 +452,11 @@ def labels_of(folder: Path, json_path: Path) -> Path:
 def with_labels(alignment: AlignmentData, path: Path) -> tuple[AlignedWord, ...]:
     """Return the words of an alignment with the times of a TextGrid; those that get times are hand-corrected.
 
-    The TextGrid has the words of the alignment, in their order; those without times stay so. Its phones are taken
-    where they fill their word; a word whose phones do not, as its edges were moved and theirs were not, has none.
+    The TextGrid has the words of the alignment, in their order; those without times stay so. Its phones are used if
+    they fill their word; otherwise, because the word's edges were moved and theirs were not, the word has none.
 
     Raises:
-        InputError: it cannot be read, is JSON, has other words, or words that cannot be hand-corrected (they overlap).
+        InputError: it cannot be read, is JSON, has different words, or has impossible corrections (overlapping words).
     """
     if path.suffix.casefold() == ".json":
         raise InputError(
@@ -501,7 +501,7 @@ def _checked_interval(word: AlignedWord) -> Interval:
 def _by_speaker(
     alignment: AlignmentData, tier: UtteranceTier
 ) -> Iterator[tuple[list[AlignedWord], Sequence[Interval]]]:
-    """Yield the words of each speaker that has a tier, by time, and the intervals of that tier; else all words."""
+    """Yield the words of each speaker with a tier, by time, and the intervals of that tier; otherwise all words."""
     timed = sorted(aligned_words(alignment), key=lambda word: word.start_s or 0.0)
     names = [" ".join((word.speaker or UNNAMED).split()).casefold() for word in timed]
     if len(tier.speakers) < 2 or {*tier.speakers} != {*names}:
@@ -512,7 +512,7 @@ def _by_speaker(
 
 
 def _without_silences(row: Sequence[Interval], words: Sequence[AlignedWord]) -> list[Interval]:
-    """Return the labels of words by time; "sil" and its like are words where the alignment has them as such."""
+    """Return the labels of words by time; "sil" and the like are words if they are words of the alignment."""
     said = {normalised_label(word.text) for word in words}
     found = [each for each in row if not _is_silence(each, SILENCES) or normalised_label(each.label) in said - {""}]
     return sorted(found, key=_start)

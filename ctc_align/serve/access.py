@@ -1,7 +1,7 @@
 """Access control: the Host and Origin of requests, the token, and the security headers of responses.
 
 Pages of other sites must not be able to use a server on this machine. Therefore the Host must be one of the server's
-names (otherwise another site could make its name point to this machine: DNS rebinding), and requests that change
+names (otherwise a different site could make its name point to this machine: DNS rebinding), and requests that change
 something must come from the server's pages.
 
 The message of a refusal uses the client's names, never a path on the server. A fault of the server is written to its
@@ -51,7 +51,7 @@ class RefusedError(Exception):
     """A request that gets an HTTP status of 400 or more, and a JSON object with the message.
 
     Args:
-        status: of HTTP.
+        status: the HTTP status.
         message: one line: what was expected, what was got, what to do.
         headers: of the response, such as Retry-After.
     """
@@ -73,7 +73,7 @@ def refusal_of(error: Exception, names: Mapping[str, str] | None = None) -> Refu
     """Return an error as a refusal.
 
     Args:
-        error: of the library, or any other, which is logged and not shown.
+        error: an error of the library, or any other, which is logged and not shown.
         names: what the client calls the files of the server: path → name; the message has the names.
     """
     if isinstance(error, RefusedError):
@@ -115,7 +115,7 @@ def error_body(refusal: RefusedError) -> dict[str, Any]:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address or name reaches this machine alone.
+    """Return whether only this machine can reach an address or name.
 
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0"), is_loopback("example.org")
     (True, True, False, False)
@@ -141,9 +141,9 @@ class AccessGuard:
     """ASGI middleware: refuses forbidden requests, and adds the security headers to every response.
 
     Args:
-        app: what gets the requests that pass.
+        app: receives the requests that pass.
         bound: the address that the server listens on.
-        token: of the server; "" if none is needed, which is for loopback alone.
+        token: of the server; "" if none is needed, which is possible only on loopback.
     """
 
     def __init__(self, app: ASGIApp, bound: str, token: str = "") -> None:
@@ -188,7 +188,7 @@ class AccessGuard:
             raise RefusedError(421, "this server is called localhost or 127.0.0.1, not by the name in the Host header")
 
     def _check_origin(self, scope: Scope) -> None:
-        """Raise RefusedError for a change that a page of another site asks for; programs send no Origin."""
+        """Raise RefusedError for a change that a page of another site requests; programs send no Origin."""
         if scope["method"] in READING:
             return
         ours = [f"{scheme}://{_values(scope, b'host')[0].lower()}" for scheme in ("http", "https")]

@@ -33,11 +33,11 @@ MOST_BYTES = 2**26
 """Bytes of an alignment that is saved, or listed."""
 HEAD_BYTES = 4096
 ROUNDED_S = 0.001
-"""Times of a correction may differ so much from those of the alignment, by rounding."""
+"""By rounding, times of a correction may differ this much from those of the alignment."""
 FITS = ("none", "poor", "doubtful", "good")
 """From the worst to the best."""
 MOST_NAME_BYTES = 200
-"""Longest name of what is kept: with `.before.json` and a number it fits into the 255 bytes of a file name."""
+"""Longest name of a saved alignment: with `.before.json` and a number it fits into the 255 bytes of a file name."""
 _DRIVE = re.compile(r"[A-Za-z]:")
 
 
@@ -111,7 +111,7 @@ class AlignmentFolder:
 
         Raises:
             RefusedError: 404, no alignment has this name.
-            InputError: it is there, and broken.
+            InputError: it exists, but is damaged.
         """
         path = self._path(name)
         data = read_object(path)
@@ -123,9 +123,10 @@ class AlignmentFolder:
         """Replace an alignment by its correction; NAME.before.json is the version before the first correction.
 
         Raises:
-            RefusedError: 404, no alignment has this name; 409, it is of another utterance or part; 400, it is not JSON.
+            RefusedError: 404, no alignment has this name; 409, it belongs to a different utterance or part; 400, it is
+                not JSON.
             InputError: it is no alignment.
-            OutputError: the disk does not take it; then all is as it was.
+            OutputError: it cannot be written; then nothing has changed.
         """
         corrected = from_dict(dict(data), "the corrected alignment")
         try:
@@ -150,7 +151,7 @@ class AlignmentFolder:
         """Put an alignment and its recording into the folder, under a name that is free; return the alignment's id.
 
         Raises:
-            OutputError: the disk does not take them; then neither is there.
+            OutputError: they cannot be written; then neither exists.
         """
         from ctc_align.corpus.sources.transcribed_folders import MEDIA, SOUND
 
@@ -175,8 +176,8 @@ class AlignmentFolder:
     def audio(self, name: str, alignment: Alignment) -> Path | None:
         """Return the recording that an alignment names, if it is in the folder or in the folder of recordings.
 
-        The path itself goes first, then the longest end of it that is there; one of another length is another's: see
-        `fitting_recording`.
+        The path itself takes precedence, then its longest ending that exists; a file of a different length is a
+        different recording: see `fitting_recording`.
         """
         ends = named_ends(alignment.audio)
         if not ends:
@@ -187,7 +188,7 @@ class AlignmentFolder:
         return fitting_recording(filter(None, map(self._inside, paths)), alignment)[0]
 
     def _inside(self, path: Path) -> Path | None:
-        """Return the file that a path leads to; None unless it lies in one of our folders."""
+        """Return the file that a path leads to; None unless it lies in one of the server's folders."""
         try:
             found = path.resolve(strict=True)
         except (OSError, ValueError, RuntimeError):
@@ -195,7 +196,7 @@ class AlignmentFolder:
         return found if found.is_file() and any(map(found.is_relative_to, self.audio_roots)) else None
 
     def _path(self, name: str) -> Path:
-        """Return the file of an alignment, inside the folder for certain.
+        """Return the file of an alignment, checked to be inside the folder.
 
         Raises:
             RefusedError: 404, whatever is wrong with the name.
@@ -213,13 +214,13 @@ class AlignmentFolder:
 
 
 def _is_before(row: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Return whether a row is of an alignment as it was before its correction, of the same utterance, was saved."""
+    """Return whether a row describes an alignment as it was before a correction of the same utterance was saved."""
     match = _NUMBERED.fullmatch(row["id"])
     return match is not None and rows.get(match["stem"], {}).get("utterance") == row["utterance"]
 
 
 def _path_before(path: Path, utterance: str) -> Path:
-    """Return where an alignment is, or will be, as it was before its first correction; not where another one is."""
+    """Return the path for an alignment as it was before its first correction; never that of a different alignment."""
     for number in count(1):
         before = path.with_name(f"{path.name.removesuffix('.json')}{BEFORE}{f'-{number}' if number > 1 else ''}.json")
         try:
@@ -252,7 +253,7 @@ def _folder(path: str | Path, what: str) -> Path:
 
 
 def is_plain_name(name: str) -> bool:
-    r"""Return whether a name can only be that of a file below a folder, and not of a hidden one.
+    r"""Return whether a name can only mean a file below a folder, and not a hidden one.
 
     >>> is_plain_name("book/chapter 1"), is_plain_name("../x"), is_plain_name("/etc/x"), is_plain_name("C:\\x")
     (True, False, False, False)
@@ -304,7 +305,7 @@ def _listed(value: Any) -> Sequence[Any]:
 
 
 def _number(value: Any) -> float | None:
-    """Return a number of a size that can be added up and shown; None for all else."""
+    """Return a number that can be added up and shown; None for anything else."""
     try:
         number = as_number(value)
     except ValueError:

@@ -35,9 +35,9 @@ BATCH_S, BATCH_JOBS = 300.0, 32
 """Seconds of audio, and recordings, that go through the model together at most."""
 RETRY_S = 5
 LOOK_S = 30.0
-"""Time after which an idle worker looks again for jobs that need not be kept any longer."""
+"""Time after which an idle worker checks again for expired jobs."""
 VARIANTS = 16
-"""Settings whose aligners are kept, all with the same model."""
+"""The most settings whose aligners are kept, all with the same model."""
 
 logger = logging.getLogger(__name__)
 
@@ -51,9 +51,9 @@ class ServerLimits:
         uploads_bytes: of all uploads that are on disk at a time.
         audio_s: seconds of one recording.
         text_chars: characters of one transcript.
-        places: requests that wait or are worked on at a time.
+        places: requests that may wait or be processed at a time.
         work_s: seconds of work on one recording, and for the body of a request to arrive.
-        kept_jobs, keep_s: finished jobs that are kept, and for how many seconds.
+        kept_jobs, keep_s: how many finished jobs are kept, and for how many seconds.
     """
 
     upload_bytes: int = 200 * 2**20
@@ -81,8 +81,8 @@ class ServerJob:
         duration_s: of the recording, by its header.
         texts: the transcripts.
         settings: of this request.
-        corrected: the corrections that "realign" aligns again; None for all else.
-        recording: that of the corrections, which is not removed with the job; None: it is among the uploads.
+        corrected: the corrections that "realign" aligns again; None for other kinds.
+        recording: the recording of the corrections, which is not removed with the job; None: it is among the uploads.
         result: an `Alignment`, or the list of scores; None until it is done.
         future: is done when the job has ended, in whatever way.
     """
@@ -108,7 +108,7 @@ class ServerJob:
 
     @property
     def key(self) -> tuple[str, Settings]:
-        """Jobs of one key can go through the model together."""
+        """Jobs with the same key can go through the model together."""
         return self.kind, self.settings
 
     @property
@@ -122,7 +122,7 @@ class ServerJob:
         return {**self.form.names, str(self.audio.path): self.audio.filename}
 
     def to_dict(self, place: int | None = None) -> dict[str, Any]:
-        """Return what `GET /jobs/ID` answers; `place` is that in the queue, from 1."""
+        """Return the answer to `GET /jobs/ID`; `place` is the job's rank in the queue, from 1."""
         facts: dict[str, Any] = {
             "id": self.id,
             "kind": self.kind,
@@ -183,7 +183,7 @@ class JobQueue:
             self._changed.notify_all()
 
     def take(self) -> list[ServerJob]:
-        """Wait for jobs, and return those that go through the model next, together; [] at the end of the server."""
+        """Wait for jobs, and return those that go through the model next, together; [] when the server ends."""
         with self._changed:
             while not self._waiting and not self._stopping:
                 if not self._changed.wait(LOOK_S):
@@ -221,7 +221,7 @@ class JobQueue:
             raise StoppedError
 
     def end(self, job: ServerJob, result: Any = None, refusal: RefusedError | None = None) -> None:
-        """End a job with its result or a refusal; one that was cancelled before stays cancelled."""
+        """End a job with its result or a refusal; a cancelled job stays cancelled."""
         with self._changed:
             if job.state not in (QUEUED, RUNNING):
                 return
@@ -239,7 +239,7 @@ class JobQueue:
         job.future.set_result(None)
 
     def cancel(self, job: ServerJob) -> None:
-        """Stop a job: at once where it waits, and as soon as its worker looks where it runs."""
+        """Stop a job: at once if it is waiting; if it is running, as soon as its worker checks."""
         with self._changed:
             job.stop.set()
             waits = job in self._waiting
@@ -262,7 +262,7 @@ class JobQueue:
         self.forget_old()
         with self._changed:
             if job_id not in self._kept:
-                raise RefusedError(404, "no such job; finished ones are kept for a while only")
+                raise RefusedError(404, "no such job; finished ones are kept only for a while")
             return self._kept[job_id]
 
     def kept(self) -> list[ServerJob]:
@@ -286,14 +286,14 @@ class JobQueue:
                 self.forget(job)
 
     def forget_oldest(self) -> bool:
-        """Remove the finished job that ended first; return False without one."""
+        """Remove the finished job that ended first; return False if there is none."""
         ended = [job for job in self.kept() if job.future.done()]
         if ended:
             self.forget(min(ended, key=lambda job: job.ended_s))
         return bool(ended)
 
     def stop(self) -> None:
-        """End the queue: nothing new is taken, and every job ends now, the running ones whenever their work ends."""
+        """End the queue: accept nothing new, and end every job now; running jobs end when their work does."""
         with self._changed:
             self._stopping = True
             jobs = [*self._waiting, *self._running]
@@ -324,7 +324,7 @@ class ModelWorker(threading.Thread):
     """Takes jobs from a queue until it is stopped.
 
     Args:
-        aligner: loaded; it is this worker's alone from now on.
+        aligner: loaded; from now on only this worker may use it.
         queue: of the server.
     """
 
@@ -334,7 +334,7 @@ class ModelWorker(threading.Thread):
         self._variants: dict[Settings, Aligner] = {open_settings(aligner): aligner}
 
     def run(self) -> None:
-        """Work until the queue is stopped; no fault of a job ends the thread."""
+        """Process jobs until the queue is stopped; no error of a job ends the thread."""
         while batch := self._queue.take():
             try:
                 self._work(batch)
@@ -377,7 +377,7 @@ class ModelWorker(threading.Thread):
                 self._queue.end(job, result)
 
     def _align_again(self, job: ServerJob, corrected: Alignment, aligner: Aligner) -> None:
-        """End a job with its corrections aligned again; the recording is called as it was."""
+        """End a job with its corrections aligned again; the recording keeps its name."""
         job.step = "aligning"
         result = aligner.realign(corrected, str(job.audio.path), progress=self._progress_of(job))
         self._queue.end(job, replace(result, audio=corrected.audio))
@@ -475,7 +475,7 @@ class ModelWorker(threading.Thread):
         self._queue.end(job, refusal=refusal_of(error, job.names))
 
     def _aligner_for(self, settings: Settings) -> Aligner:
-        """Return an aligner with these settings and the same models: they are settings that no model looks at."""
+        """Return an aligner with these settings and the same models; loading a model does not use these settings."""
         if settings not in self._variants:
             if len(self._variants) >= VARIANTS:
                 del self._variants[next(key for key in self._variants if key != open_settings(self._aligner))]
@@ -484,7 +484,7 @@ class ModelWorker(threading.Thread):
 
 
 def open_settings(aligner: Aligner) -> Settings:
-    """Return the settings that requests begin with: without a language where each text decides it."""
+    """Return the settings that requests begin with; without a language if each text decides it."""
     return aligner.choice.given if aligner.choice.by_text else aligner.settings
 
 
@@ -496,7 +496,7 @@ def too_long(name: str, duration_s: float, most_s: float) -> RefusedError:
 
 
 def _score_row(scored: Scored) -> dict[str, Any]:
-    """Return one transcript's figures as JSON has them: null if there is no number."""
+    """Return one transcript's figures as JSON values: null if there is no number."""
     row = asdict(replace(scored, error=None))
     row |= {"loss_per_token": scored.loss_per_token, "loss_per_frame": scored.loss_per_frame}
     row["error"] = None if scored.error is None else " ".join(str(scored.error).split())

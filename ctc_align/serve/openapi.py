@@ -187,7 +187,7 @@ td:first-child { white-space: nowrap; font-family: ui-monospace, monospace } det
 
 
 def docs_page(description: dict[str, Any]) -> str:
-    """Return a page that says what an OpenAPI object says; without scripts, and complete in itself."""
+    """Return a page with the contents of an OpenAPI object; self-contained and without scripts."""
     info = description["info"]
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>",

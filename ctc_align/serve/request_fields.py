@@ -18,7 +18,7 @@ from ctc_align.text.characters import printable
 from ctc_align.types import Transcript
 
 SETTINGS = {field.name: field for field in dataclasses.fields(Settings) if field.metadata["api"]}
-"""Settings that a request may have: none that names a file, loads another model or changes how it listens."""
+"""Settings that a request may have: none that names a file, or affects the loading of the model."""
 FIELDS = {
     "text": "the text of the transcript, UTF-8; for /score it may be repeated",
     "format": "format of the response; for /align",
@@ -30,11 +30,11 @@ PARTS = {
     "transcript": "the transcript as a file, instead of `text`: plain text, SRT, VTT, TextGrid, ELAN, JSON or EPUB",
 }
 MODEL_SETTINGS = ("language",)
-"""Those that some models look at when they are loaded."""
+"""Settings that some models use when they are loaded."""
 
 
 def served_formats() -> tuple[str, ...]:
-    """Return the formats that an answer can have."""
+    """Return the formats of answers."""
     return tuple(name for name, format in FORMATS.items() if format.is_served)
 
 
@@ -51,7 +51,7 @@ def checked_format(value: str) -> str:
 
 
 def check_fields(form: Form, kind: str) -> None:
-    """Raise RefusedError if a part has a name that nothing knows, or a field is there twice."""
+    """Raise RefusedError if a part has an unknown name, or a field occurs twice."""
     known = {*SETTINGS, *FIELDS} - ({"format"} if kind == "score" else set())
     for name, values in form.fields.items():
         if name not in known:
@@ -65,8 +65,8 @@ def settings_again(config: Mapping[str, Any], base: Settings, model: str) -> Set
     """Return the server's settings with those of an alignment's `config` that a request may have.
 
     Raises:
-        ConfigError: values that no setting can have.
-        RefusedError: 400, another language than that of the server's start, where the model looks at it.
+        ConfigError: values are invalid for their settings.
+        RefusedError: 400, the language differs from the one at the server's start, and the model depends on it.
     """
     values = known_settings({name: value for name, value in config.items() if name in SETTINGS}, "config.")
     _check_model_settings(values, base, model)
@@ -115,10 +115,10 @@ def _as_setting(name: str, text: str) -> Any:
 
 
 def made_job(kind: str, form: Form, base: Settings, model: str, limits: ServerLimits) -> ServerJob:
-    """Return the job of a form, checked: the recording's kind and length, its transcripts, settings and names.
+    """Return the job of a form, after checking the recording's kind and length, its transcripts, settings and names.
 
     Raises:
-        RefusedError: anything that the worker could not take.
+        RefusedError: the worker could not process it.
     """
     from ctc_align.audio.loading import estimated_duration_s
 

@@ -84,10 +84,10 @@ class Address:
             )
 
     def open(self) -> socket.socket:
-        """Return a socket that listens on the address, and on nothing else.
+        """Return a socket that listens only on this address.
 
         Raises:
-            UsageError: the address is not this machine's, or is taken.
+            UsageError: the address does not belong to this machine, or is in use.
         """
         try:
             [(family, _, _, _, where), *_] = socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM)
@@ -102,9 +102,9 @@ class AlignServer:
     """A server of one model, from its start to its end.
 
     Args:
-        aligner: loaded; the server's alone from now on.
+        aligner: loaded; from now on only the server may use it.
         limits: of requests.
-        folder: of alignments to view and correct; None: none.
+        folder: of alignments to view and correct, or None.
     """
 
     def __init__(self, aligner: Aligner, limits: ServerLimits, folder: AlignmentFolder | None = None) -> None:
@@ -118,7 +118,7 @@ class AlignServer:
         self._closed = False
 
     def application(self, address: Address) -> AccessGuard:
-        """Return the ASGI application; while it lives the worker runs."""
+        """Return the ASGI application; the worker runs for its lifetime."""
         from starlette.applications import Starlette
         from starlette.exceptions import HTTPException
         from starlette.routing import Route
@@ -170,7 +170,7 @@ class AlignServer:
             self.close()
 
     def close(self) -> None:
-        """End the worker and remove the uploads; again does nothing."""
+        """End the worker and remove the uploads; a second call does nothing."""
         if self._closed:
             return
         self._closed = True
@@ -199,7 +199,7 @@ class AlignServer:
         queue = self.queue
 
         class Ending(uvicorn.Server):
-            """Ends the jobs with the server: requests that wait for one get their answer at once."""
+            """Ends the jobs with the server: requests that wait for a job are answered at once."""
 
             async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
                 queue.stop()
@@ -228,16 +228,16 @@ class AlignServer:
 
 
 BODIES, AT_ONCE = 32, 4
-"""Bodies of JSON that are received at a time; bodies that are parsed, and pages that are made, at a time."""
+"""How many JSON bodies are received at the same time; how many are parsed, and pages made, at the same time."""
 GONE = Response(status_code=499)
-"""The answer, which nobody gets, to a request whose client went away."""
+"""The response to a request whose client has gone; nobody receives it."""
 APP = Path(__file__).with_name("app.html")
 AS_IT_IS = (".wav", ".flac", ".ogg", ".oga", ".opus")
-"""Recordings that browsers play by the clock of their alignment; all others are recoded."""
+"""Recordings that browsers play with the same clock as their alignment; all others are recoded."""
 MOST_CODED = 8
 """Recoded recordings that are kept."""
 SOUNDS = 8
-"""Recordings that are read or recoded at a time; nothing else waits for them."""
+"""How many recordings are read or recoded at the same time; nothing else waits for them."""
 CODED = "coded"
 PEAKS_RATE = 8000
 
@@ -260,11 +260,11 @@ class AlignRoutes:
         }
 
     async def health(self, request: Request) -> Response:
-        """Answer that the server works, and how busy it is."""
+        """Answer with the state of the server, and how busy it is."""
         return JSONResponse({"status": "ok", "version": __version__, "queue": self.queue.counts()})
 
     async def models(self, request: Request) -> Response:
-        """Answer which model is loaded, which formats there are, and the limits."""
+        """Answer with the loaded model, the formats and the limits."""
         limits = self.queue.limits
         facts = {
             "models": [self._model],
@@ -280,11 +280,11 @@ class AlignRoutes:
         return JSONResponse(facts)
 
     async def align(self, request: Request) -> Response:
-        """Align one recording, and answer in the format that was asked for."""
+        """Align one recording, and answer in the requested format."""
         return await self._answered("align", request)
 
     async def score(self, request: Request) -> Response:
-        """Answer the losses of transcripts of one recording, best first."""
+        """Answer with the losses of transcripts of one recording, best first."""
         return await self._answered("score", request)
 
     async def _answered(self, kind: str, request: Request) -> Response:
@@ -313,7 +313,7 @@ class AlignRoutes:
         return JSONResponse(job.to_dict(self.queue.place(job)), 202, {"Location": f"/jobs/{job.id}"})
 
     async def _submitted(self, kind: str, request: Request, *, keep: bool) -> tuple[ServerJob, str]:
-        """Read a request's form into a job in the queue; its place is given back with the job, or here."""
+        """Read a request's form into a job in the queue; its place is released with the job, or here."""
         self.queue.forget_old()
         self.queue.enter()
         form: Form | None = None
@@ -335,12 +335,12 @@ class AlignRoutes:
         return job, format
 
     async def jobs(self, request: Request) -> Response:
-        """Answer all jobs that are kept."""
+        """Answer with all kept jobs."""
         self.queue.forget_old()
         return JSONResponse({"jobs": [job.to_dict(self.queue.place(job)) for job in self.queue.kept()]})
 
     async def job(self, request: Request) -> Response:
-        """Answer how far a job is."""
+        """Answer with the progress of a job."""
         job = self.queue.find(request.path_params["id"])
         return JSONResponse(job.to_dict(self.queue.place(job)))
 
@@ -351,13 +351,13 @@ class AlignRoutes:
         return JSONResponse({"id": job.id, "state": job.state})
 
     async def job_alignment(self, request: Request) -> Response:
-        """Answer the result of a job in a format."""
+        """Answer with the result of a job in a format."""
         job = self.finished_job(request)
         format = checked_format(request.query_params.get("format", "json"))
         return await self.in_format(job.result, format, job.name, job.audio.path, job.names)
 
     async def save_job(self, request: Request) -> Response:
-        """Replace the result of a job by what a person made of it."""
+        """Replace the result of a job by a person's correction."""
         job = self.finished_job(request)
         data = await self.read_json(request)
         corrected = await anyio.to_thread.run_sync(from_dict, data, "the corrected alignment", limiter=self._parsing)
@@ -389,7 +389,7 @@ class AlignRoutes:
         """Return an alignment as the file of a format.
 
         Args:
-            recording: what was aligned, for formats that need the sound.
+            recording: the aligned recording, for formats that need the sound.
             names: what errors call the files of the server: path → name.
         """
         limiter = self.pages if FORMATS[format].needs_sound else None
@@ -411,14 +411,14 @@ class AlignRoutes:
 
     @cached_property
     def pages(self) -> CapacityLimiter:
-        """Admits few pages, whose recordings are read, at a time; nothing else waits for them."""
+        """Limits how many pages, whose recordings are read, are made at a time; nothing else waits for them."""
         return CapacityLimiter(AT_ONCE)
 
     def finished_job(self, request: Request) -> ServerJob:
         """Return the job that an address names.
 
         Raises:
-            RefusedError: 404 no such job, 409 it is not done; the refusal of the job where it failed.
+            RefusedError: 404 no such job, 409 it is not done; if the job failed, its refusal.
         """
         job = self.queue.find(request.path_params["id"])
         if job.refusal is not None:
@@ -429,7 +429,7 @@ class AlignRoutes:
 
 
 async def ended(job: ServerJob, request: Request) -> bool:
-    """Wait for a job's end; return False if its client went away before."""
+    """Wait for a job's end; return False if its client disconnected before."""
     over = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -463,7 +463,7 @@ def _parsed(data: bytearray) -> dict[str, Any]:
 
 
 def _rendered(alignment: Alignment, format: str, recording: Path | None) -> bytes:
-    """Return the bytes of a format; never of a recording that the alignment names and nobody checked."""
+    """Return the bytes of a format; never read a recording that the alignment names and nobody checked."""
     if not FORMATS[format].needs_sound:
         return rendered(alignment, format)
     if recording is None:
@@ -478,7 +478,7 @@ def _rendered(alignment: Alignment, format: str, recording: Path | None) -> byte
         channel=channel_of(alignment),
     )
     if len(sound.encoded or b"") > MOST_EMBEDDED_BYTES:
-        raise RefusedError(413, f"format: the recording is too long for {format}, which has it inside")
+        raise RefusedError(413, f"format: the recording is too long for {format}, which contains it")
     return page(page_object(alignment), name=alignment.utterance, sound=sound).encode("utf-8")
 
 
@@ -528,7 +528,7 @@ class PageRoutes:
         return await self.routes.in_format(alignment, format, name, audio, self._names)
 
     async def save(self, request: Request) -> Response:
-        """Replace an alignment of the folder by what a person made of it."""
+        """Replace an alignment of the folder by a person's correction."""
         name, data = request.path_params["id"], await self.routes.read_json(request)
         await self._work(self.folder.save, name, data)
         return JSONResponse({"saved": name})
@@ -623,8 +623,9 @@ class PageRoutes:
         """Return the job of corrections, checked.
 
         Raises:
-            RefusedError: they are not of `there`, or longer than this server takes; 409, another model made them.
-            InputError: they are no alignment, or what a person fixed cannot be so.
+            RefusedError: they do not belong to `there`, or are longer than this server takes; 409, a different model
+                made them.
+            InputError: they are not an alignment, or its hand corrections are impossible.
         """
         routes = self.routes
         corrected, limits = from_dict(data, "the corrected alignment"), routes.queue.limits
@@ -670,7 +671,7 @@ class PageRoutes:
         names: Mapping[str, str] | None = None,
         limiter: CapacityLimiter | None = None,
     ) -> Any:
-        """Call in another thread; its errors name nothing outside the folder, and what has `names` by them."""
+        """Call a function in another thread; its errors name nothing outside the folder, and use `names` for files."""
         try:
             return await anyio.to_thread.run_sync(call, *arguments, limiter=limiter)
         except CtcAlignError as error:
@@ -684,7 +685,7 @@ def _html(html: str, policy: str) -> Response:
 def _page(alignment: Alignment, name: str, audio: tuple[Path, str] | None, hrefs: tuple[str, str, str]) -> str:
     """Return the page of an alignment, with its sound, a file and its name.
 
-    `hrefs` are where the browser gets the sound, saves, and has corrections aligned again; without sound it does not.
+    `hrefs` are the addresses for the sound, for saving, and for realignment, which needs sound.
     """
     from ctc_align.audio.loading import load_segment
     from ctc_align.files.pages import channel_of, page_object
@@ -718,10 +719,10 @@ def _mime(name: str) -> str:
 
 
 class CodedRecordings:
-    """Recordings that browsers do not play, or by another clock, coded as Opus; they lie among the uploads.
+    """Recordings that browsers do not play, or play with a different clock, encoded as Opus among the uploads.
 
     Args:
-        uploads: whose folder they lie in, and whose limit they count in.
+        uploads: they lie in its folder, and count towards its limit.
     """
 
     def __init__(self, uploads: UploadFolder) -> None:
@@ -730,10 +731,10 @@ class CodedRecordings:
         self._coding = threading.Lock()
 
     def response(self, path: Path, name: str, form: Form | None = None) -> Response:
-        """Return a recording, called `name`, as a response that knows ranges.
+        """Return a recording, called `name`, as a response that supports ranges.
 
         Args:
-            form: that the recording came with, and with which what is coded is removed; None: a file of the folder.
+            form: the one that the recording came with; the encoded file is removed with it. None: a file of the folder.
 
         Raises:
             AudioError: it is not a recording.
@@ -750,7 +751,7 @@ class CodedRecordings:
         return FileResponse(path, media_type=mime, content_disposition_type="inline")
 
     def _form_of(self, path: Path) -> Form:
-        """Return where the coded file of a recording of the folder is, or will be; the oldest others are removed."""
+        """Return the path of the encoded file for a recording of the folder; remove the oldest others."""
         status = path.stat()
         key = (str(path), status.st_mtime_ns, status.st_size)
         if key not in self._coded:

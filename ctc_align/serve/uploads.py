@@ -59,14 +59,14 @@ class UploadFolder:
         self.path.mkdir(mode=0o700)
 
     def new_file(self) -> Path:
-        """Return a path where nothing is yet."""
+        """Return an unused path."""
         return self.path / secrets.token_hex(16)
 
     def charge(self, count: int) -> None:
         """Count bytes that are about to be written.
 
         Raises:
-            RefusedError: 503, there are too many with those of other requests.
+            RefusedError: 503, there are too many, together with those of other requests.
         """
         while True:
             with self._changed:
@@ -86,7 +86,7 @@ class UploadFolder:
             self._bytes -= count
 
     def close(self) -> None:
-        """Remove the folder with all that is in it."""
+        """Remove the folder with its contents."""
         shutil.rmtree(self.path, ignore_errors=True)
         self._lock.release()
         with suppress(OSError):
@@ -94,7 +94,7 @@ class UploadFolder:
 
 
 def remove_dead_folders(base: Path) -> None:
-    """Remove the folders of servers of this user that are no longer there; those of a living one are locked."""
+    """Remove the folders of this user's servers that no longer run; that of a running one is locked."""
     from filelock import FileLock, Timeout
 
     for path in base.glob(f"{PREFIX}*"):
@@ -121,7 +121,7 @@ def _is_own_folder(path: Path) -> bool:
 
 @dataclass
 class Upload:
-    """A file that a client sent: where it lies, the name that it had there, and its bytes."""
+    """A file that a client sent: its path, the client's name for it, and its number of bytes."""
 
     path: Path
     filename: str
@@ -139,7 +139,7 @@ class Form:
     _removing: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, name: str, filename: str, data: bytes) -> None:
-        """Add a file that lies with those of the client, and is removed with them.
+        """Add a file beside those of the client; it is removed with them.
 
         Raises:
             RefusedError: 503, there is no room for it; 404, they were removed.
@@ -152,7 +152,7 @@ class Form:
             raise RefusedError(404, "this recording was removed")
 
     def remove(self) -> None:
-        """Remove the files; again does nothing."""
+        """Remove the files; a second call does nothing."""
         self.is_removed = True
         for upload in list(self.files.values()):
             with suppress(OSError):
@@ -168,7 +168,7 @@ class Form:
 
 
 def checked_filename(name: str, part: str) -> str:
-    r"""Return the last part of a file name, without what a terminal obeys; that of its form's part where it is empty.
+    r"""Return the last part of a file name, without control characters; if it is empty, the name of the form's part.
 
     >>> checked_filename("C:\\Users\\me\\talk.wav", "audio"), checked_filename("../../etc/passwd", "audio")
     ('talk.wav', 'passwd')
@@ -189,7 +189,7 @@ async def read_form(request: Request, folder: UploadFolder, most_bytes: int, tex
         text_chars: of a field that is a text.
 
     Raises:
-        RefusedError: 415 another kind of body, 413 too large, 400 broken or with parts that nobody knows.
+        RefusedError: 415 the body is of a different kind, 413 too large, 400 broken or with unknown parts.
     """
     from python_multipart.exceptions import FormParserError
 
@@ -224,7 +224,7 @@ def _too_large(most_bytes: int) -> RefusedError:
 
 
 class _FormParts:
-    """The parts of a form as the parser meets them."""
+    """The parts of a form, as the parser finds them."""
 
     def __init__(self, form: Form, text_chars: int) -> None:
         self.form, self.text_chars = form, text_chars

@@ -1,1 +1,1 @@
-"""Tokens: words in the vocabulary of a model, each token with the word that it belongs to."""
+"""Tokens: the words of a transcript in the vocabulary of a model; each token knows its word."""

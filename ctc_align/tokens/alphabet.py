@@ -21,14 +21,14 @@ from ctc_align.text.word_forms import outer_punctuation_stripped, without_markup
 from ctc_align.types import Pronunciation, WordTokens
 
 SEPARATORS = ("|", "▁", " ", "<space>", "[SPACE]", "<SPACE>", "<wb>", "<WB>", "[WB]")
-"""The names of the class between words; of several in a vocabulary the first goes before the others."""
+"""The names of the class between words; if a vocabulary has several, the first in this order wins."""
 SILENCES = ("<sil>", "<SIL>", "[SIL]", "<silence>", "[SILENCE]", "<pau>", "<pause>", "[PAUSE]")
-"""The names of a class of silence that are nothing else in any vocabulary."""
+"""Names of a class of silence that mean nothing else in any vocabulary."""
 PHONE_SILENCES = (*SILENCES, "sil", "SIL", "pau", "PAU", "sp", "SP", "h#")
-"""Those in a vocabulary of phones."""
+"""Further names in a vocabulary of phones."""
 BEGINS = "▁"
 STAR = "*"
-"""The class of any speech in MMS_FA and similar models: no letter."""
+"""The class for any speech in MMS_FA and similar models; it is not a letter."""
 
 _GOES_ON = "##"
 _DOES_NOT_END = "@@"
@@ -40,7 +40,7 @@ _SPECIAL = re.compile(r"<.+>|\[.+\]")
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 _APOSTROPHES = "'’ʼ"
 _INSIDE_WORDS = f"{_APOSTROPHES}-"
-"""Marks that are no punctuation: a vocabulary that has no others is one without punctuation."""
+"""Marks that do not count as punctuation: a vocabulary with no other marks has no punctuation."""
 _SPOKEN_SIGNS = "%&@#"
 _DIGITS = "0123456789"
 
@@ -57,8 +57,8 @@ class Alphabet:
         by_bytes: whether words are written as bytes.
         fallback: the classes of single bytes (sentencepiece's <0xE2>), for characters that have no piece.
         longest: number of characters of the longest piece.
-        characters: of all pieces, but for the ▁ and the separator.
-        cased: whether most letters are there in both cases.
+        characters: of all pieces, except ▁ and the separator.
+        cased: whether the vocabulary has most letters in both cases.
         marks: whether there is punctuation other than apostrophes and hyphens.
     """
 
@@ -75,7 +75,7 @@ class Alphabet:
 
     @property
     def spells(self) -> bool:
-        """True if words of any letters can be spelled: pieces are marked, or letters of long ones stand alone, too."""
+        """True if any word can be spelled: pieces are marked, or the letters of long pieces are also single pieces."""
         letters = {_fold(c) for c in self.characters if is_letter(c)}
         alone = {_fold(piece) for piece in self.ids if len(piece) == 1 and is_letter(piece)}
         return (
@@ -91,7 +91,7 @@ class Alphabet:
         return begin + [(c, c) for c in text] + end
 
     def find(self, piece: str) -> int | None:
-        """Return the class of a piece: as it is, else in lower case, in upper case, or case-folded (ς is σ)."""
+        """Return the class of a piece: unchanged, otherwise in lower case, in upper case, or case-folded (ς is σ)."""
         if self.by_bytes or piece in self.ids:
             return self.ids.get(piece)
         if "İ" in self.characters and "i" not in self.characters:  # capitals of Turkish
@@ -100,7 +100,7 @@ class Alphabet:
 
     def kept(self, word: str) -> str | None:
         """Return the characters of a written word that can be spelled, case and marks as written; None if a sign or
-        digit that is spoken cannot. Letters are kept: they may have another case or parts.
+        digit that is spoken cannot. Letters are kept, because their other case or their parts may exist.
 
         >>> alphabet_of(("-", *"abc1.,"), 0).kept("“Ab1,”"), alphabet_of(("-", *"abc"), 0).kept("a2")
         ('Ab1,', None)
@@ -118,7 +118,7 @@ class Alphabet:
         return spelled
 
     def recased(self, said: str, written: str) -> str:
-        """Return what is said with the capitals of what is written: letter by letter, else only the first.
+        """Return the spoken form with the capitals of the written word: letter by letter, otherwise only the first.
 
         >>> recased = alphabet_of(("-", *"abdorsABDORS"), 0).recased
         >>> recased("abba's", "“Abba’s”"), recased("doors", "Drs."), recased("b b a", "BBA")
@@ -149,7 +149,7 @@ class Alphabet:
 
 
 def is_special(token: str) -> bool:
-    """Return whether a token is no text: <pad>, [UNK] …"""
+    """Return whether a token is not text: <pad>, [UNK] …"""
     return _SPECIAL.fullmatch(token) is not None
 
 
@@ -210,18 +210,18 @@ def alphabet_of(vocab: Sequence[str], blank: int) -> Alphabet:
 
 
 def _is_cased(characters: Collection[str]) -> bool:
-    """Return whether most letters are there in both cases."""
+    """Return whether most letters exist in both cases."""
     small = {c.lower() for c in characters if c.lower() != c.upper()}
     return sum(c in characters and c.upper() in characters for c in small) > len(small) / 2
 
 
 def _fold(letter: str) -> str:
-    """Return a letter for comparisons without case: all letters i are one."""
+    """Return a letter for comparisons that ignore case: all kinds of i are equal."""
     return lower(letter).replace("ı", "i").casefold()
 
 
 def is_letter(character: str) -> bool:
-    """Return whether a character is a letter, mark or digit; all else is punctuation, which a vocabulary may lack."""
+    """Return whether a character is a letter, mark or digit; others are punctuation, which a vocabulary may lack."""
     return unicodedata.category(character)[0] in "LMN" if character else False
 
 
@@ -251,7 +251,7 @@ def _byte_characters() -> dict[int, str]:
 
 
 def _forms(piece: str) -> tuple[str, ...]:
-    """Return the spellings of `piece` that are looked up in a vocabulary, in this order."""
+    """Return the spellings of `piece` to look up in a vocabulary, in this order."""
     if piece in _APOSTROPHES:
         return tuple(_APOSTROPHES)
     folded = piece.casefold()
@@ -273,7 +273,7 @@ def _jamo(decomposed: str) -> str:
 # How words are spelt in a vocabulary of characters, word pieces, or bytes.
 
 MOST_KEPT = 100_000
-"""Size of the caches of spellings and words, beyond which the next transcript begins anew."""
+"""Size of the caches of spellings and words; beyond it, the next transcript starts with empty ones."""
 
 _Spelling = tuple[list[int], list[tuple[int, str]]]
 """Token ids, and (index of the next id, letter) of each letter that the vocabulary lacks."""
@@ -308,7 +308,7 @@ class LetterTokenizer:
         self._words: dict[tuple[str, str], WordTokens] = {}
 
     def prepare(self, spokens: Iterable[str]) -> None:
-        """Clear the caches where they are full."""
+        """Clear the caches if they are full."""
         for kept in (self._spelt, self._words):
             if len(kept) > MOST_KEPT:
                 kept.clear()
@@ -353,7 +353,7 @@ class LetterTokenizer:
         return WordTokens((Pronunciation(tuple(ids), labels, _joined(gaps)),), missing)
 
     def _spell(self, part: str) -> _Spelling:
-        """Return the spelling with the fewest missing letters; on ties the word as it is, in lower, in upper case."""
+        """Return the spelling with the fewest missing letters; on ties unchanged, then lower, then upper case."""
         if not self._alphabet.by_bytes:
             return _cheapest(self._alphabet, part)
         # Pieces of bytes cannot change case one by one: a word is looked up in one case as a whole.
@@ -364,7 +364,7 @@ class LetterTokenizer:
 
 
 def _joined(gaps: Sequence[tuple[int, str]]) -> tuple[tuple[int, str], ...]:
-    """Return the gaps with missing letters in one place joined."""
+    """Return the gaps; join missing letters at the same index."""
     joined: dict[int, str] = {}
     for place, letter in gaps:
         joined[place] = joined.get(place, "") + letter
@@ -374,7 +374,7 @@ def _joined(gaps: Sequence[tuple[int, str]]) -> tuple[tuple[int, str], ...]:
 def _cheapest(alphabet: Alphabet, part: str) -> _Spelling:
     """Return the spelling with the fewest missing letters, then the fewest tokens; ties go to longer first tokens.
 
-    Where the vocabulary has both cases, tokens in another case than the word's are avoided before many tokens are.
+    If the vocabulary has both cases, tokens in the word's case matter more than few tokens.
     """
     characters = alphabet.written(part)
     text = "".join(symbols for symbols, _ in characters)

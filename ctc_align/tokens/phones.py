@@ -1,4 +1,4 @@
-"""Pronunciation of words in phones: by a lexicon, else by English letter-to-phone, else by spelling."""
+"""Pronunciation of words in phones: by a lexicon, otherwise by English letter-to-phone, otherwise by spelling."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class PhoneTokenizer:
 
     A word is looked up in `lexicon` as it is written, then as it is spoken, then part by part ("twenty two"); a part
     that it lacks is pronounced by English letter-to-phone if the vocabulary is ARPAbet, else spelt by `spelling`;
-    without that all its letters are missing. Labels are the lexicon's, stress marks kept. Of the pronunciations that
-    letter-to-phone gives those are kept that lack the fewest phones; what they lack is missing, the rest is said.
+    without that all its letters are missing. Labels are those of the lexicon, with stress marks. Of letter-to-phone's
+    pronunciations, those that lack the fewest phones are kept; phones that the vocabulary lacks are missing.
 
     Raises:
         LexiconError: the vocabulary has none of the lexicon's phones; from `word`: it lacks phones of every
@@ -122,7 +122,7 @@ class PhoneTokenizer:
     def _extended(
         self, ways: list[tuple[int, Pronunciation]], pronunciations: Sequence[Pronunciation]
     ) -> list[tuple[int, Pronunciation]]:
-        """Return each (rank, pronunciation) with each of `pronunciations` appended: the best by the sum of ranks."""
+        """Return each (rank, pronunciation) with each of `pronunciations` appended: the best by their sum of ranks."""
         gap = () if self.separator is None else (self.separator,)
         label = tuple(token for token, index in self._ids.items() if index in gap)
         longer = []
@@ -177,11 +177,11 @@ class PhoneTokenizer:
         return found.pronunciations
 
     def _in_vocabulary(self, labels: Sequence[str]) -> WordTokens:
-        """Return the one pronunciation of these phones, and those of them that the vocabulary lacks."""
+        """Return the only pronunciation of these phones, and the phones that the vocabulary lacks."""
         return phones_in([(label, self._id(label)) for label in labels])
 
     def _id(self, label: str) -> int | None:
-        """Return the id of a label: as it is, without stress, and for ARPAbet in any case with any stress."""
+        """Return the id of a label: unchanged, without stress, or for ARPAbet in any case with any stress."""
         bare = strip_stress(label)
         forms = [label, bare]
         if self._arpabet:
@@ -209,9 +209,9 @@ def phones_in(ids: Sequence[tuple[str, int | None]]) -> WordTokens:
 
 
 def fewest_missing(ways: Iterable[WordTokens]) -> WordTokens:
-    """Return those of the ways to say a word that lack the fewest phones, each once, and what the first of them lacks.
+    """Return the pronunciations that lack the fewest phones, each once, and the phones that the first one lacks.
 
-    Ways of which no phone is known have nothing to align: without any other there is no pronunciation.
+    A pronunciation without any known phone cannot be aligned; if there is no other, the word has none.
     """
     ways = list(ways)
     fewest = min((len(way.missing) for way in ways), default=0)
@@ -227,7 +227,7 @@ def _with_gap(before: Pronunciation, letters: str) -> Pronunciation:
 
 
 def _named(names: Iterable[str]) -> str:
-    """Return the names for a message; of many only the first."""
+    """Return the names for a message; if there are many, only the first."""
     names = list(names)
     return " ".join(names[:_NAMED]) + (f" … ({len(names)} in all)" if len(names) > _NAMED else "")
 
@@ -242,12 +242,12 @@ ALTERNATIVE = " | "
 class IpaTokenizer(PhoneTokenizer):
     """The phones that words have, in a vocabulary of IPA.
 
-    A phone that the vocabulary lacks is the symbol there that is broadly the same (ɑ for a), one symbol for it and its
-    neighbours (aɪ), or the nearest phone (`NEAREST_IPA`), else missing. Where the vocabulary has several symbols for a
-    phone (i, iː), the second ones are another pronunciation.
+    A phone that the vocabulary lacks is replaced by the symbol that is broadly the same (ɑ for a), by one symbol for it
+    and its neighbours (aɪ), or by the nearest phone (`NEAREST_IPA`); otherwise it is missing. Where the vocabulary has
+    several symbols for a phone (i, iː), the second ones are another pronunciation.
 
-    A word of the `lexicon` is said as that says: looked up as it is written, then as it is spoken, then part by part,
-    if it has them all. What is no phone (digits that nobody spelled out, letters that no rule knows) is missing.
+    The `lexicon` has precedence: a word is looked up as it is written, then as it is spoken, then part by part, if it
+    has all parts. Anything that is not a phone (digits that are not spelled out, letters without a rule) is missing.
 
     >>> from ctc_align.text.phone_sets import IPA_PHONES
     >>> found = IpaTokenizer(("<blank>", *IPA_PHONES)).word("k a | k ɔ 7")
@@ -262,7 +262,7 @@ class IpaTokenizer(PhoneTokenizer):
         self._symbols: dict[tuple[str, ...], list[tuple[int, ...]]] = {
             (phone,): [(self._ids[phone],)] for phone in IPA_PHONES if phone in self._ids
         }
-        """By phones: the ids of the symbols for them."""
+        """Maps phones to the ids of their symbols."""
         if is_ipa(vocab):
             return
         for index, token in enumerate(vocab):
@@ -277,7 +277,7 @@ class IpaTokenizer(PhoneTokenizer):
             self._symbols.setdefault((phone,), ids[:1])
 
     def prepare(self, spokens: Iterable[str]) -> None:
-        """Clear the cache where it is full."""
+        """Clear the cache if it is full."""
         if len(self._said) > MOST_KEPT:
             self._said.clear()
 
@@ -303,13 +303,13 @@ class IpaTokenizer(PhoneTokenizer):
         return tuple(way for _, way in ways if way.ids)
 
     def _of_phones(self, said: str) -> WordTokens:
-        """Return the pronunciations that lack the fewest phones, and what they lack."""
+        """Return the pronunciations that lack the fewest phones, and the phones that they lack."""
         ways = [phones.split() for phones in said.split(ALTERNATIVE)]
         found = fewest_missing(phones_in(self._in_symbols(way, nth)) for nth in (0, 1) for way in ways)
         return WordTokens(found.pronunciations[:MOST_PRONUNCIATIONS], found.missing)
 
     def _in_symbols(self, phones: Sequence[str], nth: int) -> list[tuple[str, int | None]]:
-        """Return the symbols of phones and their ids, as few as possible; of several for a phone the `nth`."""
+        """Return the symbols of phones and their ids, as few as possible; if a phone has several symbols, the `nth`."""
         pairs: list[tuple[str, int | None]] = []
         at = 0
         while at < len(phones):

@@ -89,10 +89,10 @@ class PrepareWords:
 
 
 def tokenizer_for(vocab: Sequence[str], blank: int, lexicon: Lexicon | None = None) -> Tokenizer:
-    """Return the tokenizer of a vocabulary for words: phones for ARPAbet, for IPA or with a lexicon, else letters.
+    """Return the tokenizer of a vocabulary for words: phones for ARPAbet, IPA or with a lexicon, otherwise letters.
 
     Raises:
-        UsageError: `blank` is no index into `vocab`.
+        UsageError: `blank` is not an index into `vocab`.
         LexiconError: the vocabulary has none of the lexicon's phones.
 
     >>> tokenizer_for(("<pad>", "|", *"abcdefgh"), 0).token_kind
@@ -119,17 +119,17 @@ def _spells(vocab: Sequence[str], letters: LetterTokenizer) -> bool:
 # Transcripts that are tokens already: phones, syllables, units of any kind, or pieces of a tokenizer
 
 _MANY_LETTERS = 8
-"""Letters of English may be names (R S V P): so few items of one letter each are no phones."""
+"""English letters may be spelled out (R S V P), so this few items of one letter each are not phones."""
 _FIRST_ITEMS = 100
 _MOST_LACKING = 0.25
-"""More letters are lacking where words are spelled in phones; romanised Japanese lacks none in its phones."""
+"""If more letters are missing, words were spelled in phones; romanised Japanese lacks none."""
 
 
 class UnitTokenizer:
     """Tokens of transcripts whose written words are tokens of `vocab` already.
 
     A token may be written with other stress, length or case than the vocabulary has; where that has several (IH0, IH1
-    for IH), each is a pronunciation. Words that are no tokens are missing; the blank, special tokens and marks between
+    for IH), each is a pronunciation. Words that are not tokens are missing; the blank, special tokens and marks between
     tokens are not spoken. No separator is added.
 
     >>> units = UnitTokenizer(("<b>", "t_he2", "c_at1"), 0)
@@ -155,13 +155,13 @@ class UnitTokenizer:
 
     @property
     def unreadable(self) -> bool:
-        """True if nothing is known that could turn words into these tokens."""
+        """True if there is no way to turn words into these tokens."""
         return not (self._spells or self._phones)
 
     def reads(self, text: str) -> bool:
-        """Return whether nearly all written words of a transcript are tokens, and can be meant as such.
+        """Return whether nearly all written words of a transcript are tokens, and may be intended as tokens.
 
-        Letters and pieces are words, too: only pieces with their marks are meant as such. Phones are at least three
+        Letters and pieces can be words, too, so only pieces with their marks count as tokens. Phones are at least three
         different ones with a consonant, and not few single letters, which may be initials.
         """
         items = text.split(maxsplit=_FIRST_ITEMS)
@@ -204,7 +204,7 @@ class UnitTokenizer:
         return bool(self._of(item)) or (item not in self._unspoken and any(map(is_letter, item)))
 
     def _of(self, item: str) -> list[int]:
-        """Return the ids of a written token: as it is, else those that differ in stress, length or case."""
+        """Return the ids of a written token: its own, otherwise those of tokens with other stress, length or case."""
         for form in (item, unicodedata.normalize("NFC", item), unicodedata.normalize("NFD", item)):
             if form in self._ids:
                 return [self._ids[form]]
@@ -228,7 +228,7 @@ def unit_tokenizer(vocab: tuple[str, ...], blank: int) -> UnitTokenizer:
 
 @dataclass(frozen=True, eq=False)
 class SpellingOrder:
-    """A tokenizer of letters, whose spellings of a word are in another order.
+    """A tokenizer of letters that orders the spellings of a word by what was heard.
 
     `heard` are the classes that are the best of any frame of a recording: spellings with fewer others come first. With
     None only the first spelling of each word remains, as it is written.
@@ -257,7 +257,7 @@ class SpellingOrder:
 
 
 def runs_as_written(words: Words) -> Words:
-    """Return words without the cuts inside runs of characters, so that no separator stands there; marks are spoken.
+    """Return words with the parts of each run of characters joined, so that no separator divides it; marks are spoken.
 
     >>> from ctc_align.text import split
     >>> [(word.text, word.spoken) for word in runs_as_written(split("Yes—and/or no !")).words]
@@ -277,7 +277,7 @@ def runs_as_written(words: Words) -> Words:
 
 
 def with_phones(words: Words, tokenizer: Tokenizer, language: str) -> Words:
-    """Return words with what `tokenizer` reads: for one of IPA the phones of each, as `language` spells them."""
+    """Return words prepared for `tokenizer`: for IPA, with the phones of each word in `language`."""
     if not isinstance(tokenizer, IpaTokenizer):
         return words
     from ctc_align.text.sounds import pronounced
@@ -297,7 +297,7 @@ def join(word_tokens: Sequence[WordTokens], choice: Sequence[int], separator: in
     Args:
         word_tokens: one per word; words without pronunciations are left out.
         choice: one index per word into its pronunciations; ignored for words without any.
-        separator: id of the token between words, None for none.
+        separator: id of the token between words, None if there is none.
 
     >>> from ctc_align.types import Pronunciation
     >>> hi, no = WordTokens((Pronunciation((2, 3), ("h", "i")),)), WordTokens(())
@@ -342,7 +342,7 @@ def refuse_missing(words: Words, word_tokens: Sequence[WordTokens]) -> None:
 
 
 def refuse_unreadable(words: Words, tokenizer: LetterTokenizer, vocab: Sequence[str]) -> None:
-    """Raise TranscriptError if many letters of the words are in no token of a vocabulary of unknown units."""
+    """Raise TranscriptError if a vocabulary of unknown units lacks many letters of the words."""
     letters = "".join(word.said for word in words.words if word.said)
     lacking = sum(len(tokenizer.word(word.said).missing) for word in words.words if word.said)
     if lacking > _MOST_LACKING * sum(map(is_letter, letters)):

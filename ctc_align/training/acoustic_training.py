@@ -30,7 +30,7 @@ from ctc_align.training.training_batches import (
 
 STAGE = "training"
 EVALUATIONS = 20
-"""Most evaluations of the held-out part in a run; with `keep_best` there is one after each epoch."""
+"""The most evaluations of the held-out part in a run; with `keep_best` there is one after each epoch."""
 CPU = torch.device("cpu")
 HEADS = ("up", "local", "mix", "tokens", "states")
 """The network's modules above its body."""
@@ -83,9 +83,9 @@ class HeldOutLosses:
 
 @dataclass(frozen=True)
 class Trained:
-    """A network in evaluation mode, its losses on the held-out part, and those of the weights at the start.
+    """A network in evaluation mode, its losses on the held-out part, and those of the initial weights.
 
-    `faults` are those of the best weights, if the check refused all weights that were better than the start's.
+    If the check refused all weights that were better than the initial ones, `faults` are those of the best weights.
     """
 
     network: AcousticNetwork
@@ -107,20 +107,20 @@ def train(
 ) -> Trained:
     """Train a network, or continue from a checkpoint in `folder`. The same seed gives the same network.
 
-    On the CPU, with one number of threads, a run that was stopped and continued gives the same bits as one that was
-    not, unless `training.minutes` ends it.
+    On the CPU, with the same number of threads, a run that was stopped and continued gives the same bits as an
+    uninterrupted one, unless `training.minutes` ends it.
 
     Args:
         shape: sizes of the network.
         training: settings of this stage, resolved for the amount of speech.
         material: the corpus.
         folder: gets the checkpoints of this stage; `final.pt` there is the finished state.
-        start: weights to begin with; those of the same name and shape are used.
+        start: initial weights; those with a matching name and shape are used.
         watch: receives the progress.
         check: with `keep_best`, weights with faults are not kept.
 
     Raises:
-        InputError: nothing to train on, or the folder has the state of another network.
+        InputError: there is nothing to train on, or the folder has the state of a different network.
         OutputError: a checkpoint cannot be written.
     """
     if not len(material.train):
@@ -201,7 +201,7 @@ def evaluate(network: AcousticNetwork, material: Material, indices: np.ndarray) 
 
 
 class _Loop:
-    """The state of a training: all that changes while it runs and that its checkpoints hold."""
+    """The state of a training: everything that changes during it and that checkpoints hold."""
 
     def __init__(
         self,
@@ -277,7 +277,7 @@ class _Loop:
         self.sums = [0.98 * old + 0.02 * float(new.detach()) for old, new in zip(self.sums, parts)]
 
     def _evaluate(self) -> HeldOutLosses:
-        """Report and return the losses on the held-out part; with `keep_best`, keep weights that are the best."""
+        """Report and return the losses on the held-out part; with `keep_best`, keep the best weights."""
         held_out = evaluate(self.network, self.material, self.material.dev)
         self.watch.say(f"step {self.step} of {self.steps}  held out: {held_out}")
         if self.training.keep_best and len(self.material.dev):
@@ -333,7 +333,7 @@ class _Loop:
                     yield partial(collate, material, indices, context, training.augmentation, (training.seed, epoch))
 
     def _state(self) -> dict[str, Any]:
-        """Return all that a continued run needs, with torch's generators, from which dropout draws."""
+        """Return everything that a continued run needs, including torch's random generators, which dropout uses."""
         return {
             "network": self.network.state_dict(),
             "optimizer": self.optimizer.state_dict(),

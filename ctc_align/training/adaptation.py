@@ -60,7 +60,7 @@ class Adaptation:
     edges: str = setting("english", choices=EDGES)
     """The network of edges that the model gets: see `ctc_align.training.starting`."""
     check: CheckLimits = field(default_factory=CheckLimits)
-    """How much worse than before the segments may be."""
+    """How much worse than before the segments may become."""
     training: acoustic_training.Training = field(
         default_factory=lambda: acoustic_training.Training(
             epochs=6, learning_rate=3e-4, batch_s=30.0, warmup_steps=5, freeze_norms=True, keep_best=True
@@ -72,7 +72,7 @@ def adapt(adaptation: Adaptation, model: str, options: TrainOptions, watch: Watc
     """Read, segment, train, write. Resumable, as `ctc_align.training.pipeline.train`.
 
     Raises:
-        UsageError: the call is wrong, the model cannot be adapted, or the folder is another run's.
+        UsageError: the call is wrong, the model cannot be adapted, or the folder belongs to a different run.
         InputError: nothing in the corpus can be used, or the adapted model would be worse.
         OutputError: something cannot be written.
     """
@@ -170,7 +170,7 @@ def outcome(trained: acoustic_training.Trained) -> str:
 
 
 def refusal(faults: Sequence[str], model: str, options: TrainOptions) -> str:
-    """Return why no adapted model is written, and what to do."""
+    """Return why no adapted model is written, and what to do about it."""
     return (
         f"{options.out_dir}: no model is written, because on what is held out the adapted one was worse: "
         f"{'; '.join(faults)}. Its losses fell all the same: it learnt its own mistakes. Align with --model {model} as "
@@ -182,7 +182,7 @@ def read_base_model(model: str, options: TrainOptions) -> Start:
     """Read the model that is to be adapted.
 
     Raises:
-        UsageError: not a model of `ctc-align train`, or one without segmentation states.
+        UsageError: it is not a model of `ctc-align train`, or it has no segmentation states.
     """
     folder = folder_of(model)
     if not (folder / "model.toml").is_file():
@@ -249,5 +249,5 @@ def _units(vocab: tuple[str, ...], tokenizer: Tokenizer) -> str:
 
 
 def _sum_of(weights: dict[str, torch.Tensor]) -> list[float]:
-    """Return numbers that differ between models' weights."""
+    """Return numbers that identify a model's weights."""
     return [float(sum(weight.double().abs().sum() for weight in weights.values())), float(len(weights))]

@@ -37,7 +37,7 @@ from ctc_align.training.training_batches import Material, collate
 from ctc_align.types import Emissions, Pronunciation, WordTokens
 
 TRIMMED = 0.1
-"""Share of the largest, and of the smallest, changes of words that a mean leaves out: a few words move far away."""
+"""Share of the largest, and of the smallest, changes of words that a mean ignores, because a few words move far."""
 GAINED_LOUD = 0.1
 """More than this share of the frames that words gain over speech is loud; almost none over pauses."""
 FRAME_MS = 1000.0 * features.FRAME_SHIFT_S
@@ -302,7 +302,7 @@ def _figures(segments: Sequence[OwnSegments], loud: Sequence[np.ndarray]) -> Seg
 
 
 def _covered(words: np.ndarray, flags: np.ndarray) -> np.ndarray:
-    """Return which frames, as many as `flags` (T,), lie in words (W, 2)."""
+    """Return which frames lie in words (W, 2); there are as many frames as `flags` (T,)."""
     inside = np.zeros(len(flags), np.bool_)
     for first, last in words:
         inside[first:last] = True

@@ -128,7 +128,7 @@ def calibrate(
         aligner: with the model; its present calibration is not used.
         labelled: a handful of utterances of several speakers.
         source: a description of the labels, for the file's readers.
-        learns: False for constants alone.
+        learns: False for constants only.
         progress: called with the share of the training that is done, in [0, 1].
 
     Raises:
@@ -187,7 +187,7 @@ def _as_they_are(aligner: Aligner, labelled: Iterable[LabelledUtterance]) -> lis
 
 @dataclass(frozen=True, eq=False)
 class PlacedUtterances:
-    """The utterances, the group of each (U,) that is left out together, and their words by each candidate constants.
+    """The utterances, the group (U,) that each is left out with, and their words by each candidate of the constants.
 
     `settings` and `backend` are those with which edges are drawn; the candidates' have no offsets.
     """
@@ -287,7 +287,7 @@ def _without_strangers(
 ) -> list[SpokenUtterance]:
     """Return the utterances whose labels fit their recordings, and add the others to `failed`.
 
-    Words that a person marked one by one, perhaps the worst first, are no evidence and always fit.
+    Words that a person marked one by one, perhaps the worst first, prove nothing about the fit, so they always fit.
 
     Raises:
         InputError: no labels fit.

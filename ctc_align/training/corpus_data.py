@@ -45,9 +45,9 @@ UNITS = ("letters", "lexicon", "arpabet", "ipa")
 AHEAD = 32
 """Number of results that `spread` computes before it yields the first of them."""
 FASTEST_TOKENS_S = 33.0
-"""Nobody speaks more letters or phones a second."""
+"""Nobody speaks more letters or phones per second."""
 PAUSE_S, SLOWEST_TOKEN_S = 5.0, 1.0
-"""Audio longer than this pause and this time for each token has more speech than its transcript."""
+"""Audio longer than this pause plus this time for each token has more speech than its transcript."""
 FEWEST_SPEAKERS = 4
 """Corpora of fewer speakers hold out utterances, the others whole speakers."""
 MOST_DEV_S = 1800.0
@@ -102,9 +102,9 @@ class FeatureStore:
 def build_store(
     utterances: Sequence[Utterance], folder: Path, progress: Callable[[int], None] | None = None
 ) -> FeatureStore:
-    """Decode every utterance into a store in `folder`, or open the store of as many utterances that is there.
+    """Decode every utterance into a store in `folder`, or open an existing store with the same number of utterances.
 
-    Each list of utterances needs another folder. `progress` is called with the number of decoded utterances.
+    Each list of utterances needs a separate folder. `progress` is called with the number of decoded utterances.
     """
     folder.mkdir(parents=True, exist_ok=True)
     index = folder / "index.json"
@@ -174,7 +174,7 @@ def make_inventory(
         units: one of `UNITS`.
         texts: the transcripts.
         lexicon: required for `lexicon`; overrides the package's pronunciations for `arpabet` and `ipa`.
-        fewest: a letter that occurs less often is not a token.
+        fewest: a rarer letter is not a token.
         language: the language of the transcripts.
 
     Raises:
@@ -469,7 +469,7 @@ def _fault(tokens: int, frames: int, longest_s: float, parts: int, unreadable: s
 
 
 def _held_out(speakers: Sequence[str], seconds: np.ndarray, dev_share: float, seed: int) -> np.ndarray:
-    """Return which utterances are held out (N,) bool, drawn by the seed: whole speakers, of few single utterances."""
+    """Return which utterances are held out (N,) bool, drawn by the seed: whole speakers, unless these are few."""
     random = np.random.default_rng((seed, 20))
     wanted = min(MOST_DEV_S, dev_share * float(seconds.sum()))
     known = sorted(set(filter(None, speakers)))

@@ -43,15 +43,15 @@ MARGIN = 4
 UNLABELLED_WEIGHT = 0.2
 """Weight of an edge without a label."""
 ONE_EDGE_S = 0.011
-"""Labels of a phone's end and the next one's start that are at most this far apart are of one edge."""
+"""If a phone's labelled end and the next one's start are at most this far apart, they are one edge."""
 FEWEST_UTTERANCES = 8
 """A network needs this many labelled utterances."""
 SHARES = (0.25, 0.5)
-"""Parts of the utterances for the curve …"""
+"""Parts of the utterances for the learning curve …"""
 FEWEST_ON_CURVE = 4
 """… where they have this many utterances or more."""
 MORE_UTTERANCES = 30
-"""By which the curve is extrapolated."""
+"""The curve is extrapolated by this many more utterances."""
 FEWEST_STEPS, MOST_STEPS = 300, 6000
 """Limits of the steps of a training, and so of its epochs."""
 MOST_AT_ONCE = 8
@@ -154,7 +154,7 @@ def train_edge_network(
         labels: the tokens that the network knows.
         training: the settings.
         seed: of the weights and the order of the examples.
-        begin: a network to train further; None: a new one.
+        begin: a network to train further; None starts a new one.
         say: called with a line after every epoch.
     """
     # all randomness is this generator's: calibration trains several networks in several threads
@@ -190,7 +190,7 @@ def train_edge_network(
 
 
 def _initialise(network: EdgeNetwork, generator: torch.Generator) -> None:
-    """Initialise the weights: almost no bias by label, and kinds of sounds weigh more than single sounds."""
+    """Initialise the weights: labels hardly matter at first, and kinds of sounds matter more than single sounds."""
     with torch.no_grad():
         for each in (*network.layers, network.output, network.habit):
             assert isinstance(each, (nn.Conv1d, nn.Linear))
@@ -297,7 +297,7 @@ def _weights_of_words(utterance: SpokenUtterance, drawn: Spans, edges: Edges, wo
 
 
 def labelled_edges_s(utterance: SpokenUtterance, drawn: Spans, edges: Edges) -> np.ndarray:
-    """Return the edges (E,) by the labels, in seconds from the audio's start; NaN if they do not say.
+    """Return the labelled edges (E,), in seconds from the audio's start; NaN where there is no label.
 
     Labelled words give their starts and ends; two labelled phones that touch give the edge between them.
 
@@ -396,7 +396,7 @@ def spread_of(ratios: np.ndarray) -> float:
 
 
 def less_with_more(curve: Sequence[tuple[float, float]], utterances: int) -> float | None:
-    """Return by how many ms the error falls with `MORE_UTTERANCES` more, if it goes on as a + b / sqrt(n).
+    """Return by how many ms the error falls with `MORE_UTTERANCES` more, if it continues as a + b / sqrt(n).
 
     Args:
         curve: (number of training utterances, error in ms), fewest first.

@@ -43,7 +43,7 @@ FEWEST_FRAMES = 10
 PARTS = 3
 """Default number of states of a phone."""
 QUIET_NATS = 7.0
-"""A flat start takes frames at most this far below the loud ones for speech: 30 dB."""
+"""A flat start assumes that frames at most this far below the loud ones are speech: 30 dB."""
 BATCH = 16
 Labelled = tuple[torch.Tensor, torch.Tensor]
 """Values (T, D) of the frames of an utterance, and their states (T,) int64."""
@@ -256,7 +256,7 @@ def load_or_make(path: Path, corpus: Corpus, make: Callable[[], Labels]) -> Labe
     """Return the labels in a file, or, without the file, those of `make`, and write them there.
 
     Raises:
-        InputError: the file has labels of another corpus.
+        InputError: the file has labels of a different corpus.
     """
     if not path.exists():
         made = make()

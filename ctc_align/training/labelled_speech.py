@@ -29,9 +29,9 @@ from ctc_align.units import seconds_to_ms
 TRANSCRIPTS = (".txt", ".lab")
 _NOT_AUDIO = (".textgrid", ".txt", ".lab", ".json", ".ctm", ".md", ".toml")
 _KEPT = re.compile(r"\.hand(-\d+)?$")
-"""A run of a corpus puts it after the name of an output that a person has changed, when it makes that again."""
+"""The part of a name that a corpus run adds to an output changed by a person, when it makes the output again."""
 ALIGNED_AGAIN = ".aligned"
-"""Commands put it after a name that is taken."""
+"""The part of a name that commands add if the name is taken."""
 
 logger = logging.getLogger(__name__)
 
@@ -63,9 +63,9 @@ def read_labelled(
 
     Args:
         reference: a folder of TextGrids with a tier of words, and perhaps one of phones, or of JSON, whose
-            hand-corrected words are its only labels. The speaker is the folder that a file lies in, or the file where
-            all lie in one. JSON without hand-corrected words is ignored, and so is the TextGrid beside corrected JSON
-            of its name. The latest correction of an alignment is used. `NAME.aligned.TextGrid` belongs to the recording
+            hand-corrected words are its only labels. The speaker is the folder of a file, or the file itself if all are
+            in one folder. JSON without hand-corrected words is ignored, and so is the TextGrid beside corrected JSON of
+            its name. The latest correction of an alignment is used. `NAME.aligned.TextGrid` belongs to the recording
             NAME and overrides `NAME.TextGrid`; `NAME.hand.TextGrid` overrides both.
         audio: the folder with recordings of the same relative names; None: `reference` itself, and for JSON the path
             that it names. The transcript is a .txt or .lab file beside the recording, else the words of the TextGrid;
@@ -73,7 +73,7 @@ def read_labelled(
         failed: a list for the reasons why files cannot be used; without it the first one is raised.
 
     Raises:
-        UsageError: no such folder, no labels in it, or some without a recording.
+        UsageError: there is no such folder, it has no labels, or some labels have no recording.
         InputError: labels or a transcript cannot be read, or hold no words.
     """
     folder, sounds = Path(reference), Path(reference if audio is None else audio)
@@ -247,7 +247,7 @@ class SpokenUtterance:
         return self.intervals(edges, self.begins, [self.words[w].text for w in self.owners])
 
     def labelled_intervals(self, edges: Spans) -> list[Interval]:
-        """Return the words that are compared with labels: all, or those that have one where some have none."""
+        """Return the words that are compared with labels: all, or only the labelled ones if some have no label."""
         intervals = self.word_intervals(edges)
         if not self.labelled.char_starts:
             return intervals

@@ -42,13 +42,13 @@ class ModelPackage:
         corpus, inventory, training, trained: the run's data, tokens, settings and result.
         log_priors: (K,) of the segmentation states.
         seconds, cpu_seconds: of the run's last call.
-        lexicon: the dictionary of the call, or of the base.
+        lexicon: the dictionary given in the call, or that of the base.
         mixtures: of the states; None for a model without.
         edges: the network that draws edges finely; None for a model without.
         base: the name of the adapted model; "" for a new one.
         start: the model that the weights come from; "" for none.
         more_epochs: number of epochs after the second segmentation.
-        by_language: losses on the held-out part of each language of a corpus of several ("": those it does not name).
+        by_language: losses on the held-out part of each language, if the corpus has several ("": unnamed ones).
         comparison: an adapted model's segments beside its base's.
     """
 
@@ -131,7 +131,7 @@ class ModelPackage:
         return "\n".join(lines)
 
     def _front_matter(self) -> list[str]:
-        """Return what hubs of models read: YAML, in which each text is written as JSON, a part of YAML."""
+        """Return the metadata that model hubs read: YAML, in which each string is written as JSON, a subset of YAML."""
         dataset = {"type": "held-out", "name": f"held-out part of {self.options.corpus}"}
         losses = {"CTC loss, nats per token": self.dev.ctc, "cross-entropy, nats per frame": self.dev.frame}
         metrics = [
@@ -170,7 +170,7 @@ class ModelPackage:
         return f"drawn finely by a network that learnt from English edges drawn by eye, {knows}"
 
     def _figures(self) -> list[str]:
-        """Return the losses on the held-out part, the base's segments beside the model's, and tables of several."""
+        """Return the losses on the held-out part, the segments of base and model, and tables for several languages."""
         states = self.description.shape.states
         lines = [
             f"On what was held out: CTC loss {self.dev.ctc:.3f} nats a token, cross-entropy {self.dev.frame:.3f} nats "

@@ -39,7 +39,7 @@ def train(recipe: Recipe, options: TrainOptions, watch: Watch | None = None) -> 
     """Train a model by all stages, and write it.
 
     Raises:
-        UsageError: the call is wrong, or the folder is another run's.
+        UsageError: the call is wrong, or the folder belongs to a different run.
         InputError: nothing in the corpus can be used.
         OutputError: something cannot be written.
     """
@@ -106,7 +106,7 @@ def pairs_of(options: TrainOptions, language: str, watch: Watch) -> Pairs:
 def losses_by_language(
     network: AcousticNetwork, material: Material, corpus: Corpus
 ) -> dict[str, acoustic_training.HeldOutLosses]:
-    """Return the losses on the held-out part of each language of a corpus of several."""
+    """Return the losses on the held-out part of each language, if the corpus has several."""
     languages = sorted(set(corpus.languages))
     if len(languages) < 2:
         return {}
@@ -137,7 +137,7 @@ def network_line(shape: NetworkShape, training: acoustic_training.Training) -> s
 
 
 def _with_lexicon(recipe: Recipe, options: TrainOptions) -> tuple[Recipe, Lexicon | None]:
-    """Return the recipe, of a dictionary's phones instead of letters where the call names one, and the dictionary."""
+    """Return the recipe and the dictionary; if the call names a dictionary, the units are its phones, not letters."""
     lexicon = None if options.lexicon is None else read_lexicon(options.lexicon)
     if lexicon is not None and recipe.units == "letters":
         recipe = replace(recipe, units="lexicon")

@@ -17,7 +17,7 @@ from ctc_align.training.starting import EDGES
 
 @dataclass(frozen=True)
 class NetworkSizes:
-    """See `ctc_align.models.convnet.network.NetworkShape`; 0: by the amount of speech."""
+    """See `ctc_align.models.convnet.network.NetworkShape`; 0: depends on the amount of speech."""
 
     stem: int = 0
     body: int = 0
@@ -71,7 +71,8 @@ class Recipe:
     """The language ("de", "pt-BR") of transcripts whose corpus names none, in which digits and signs are read and words
     pronounced; "": digits are not read, and words are pronounced as in most languages."""
     start: str = setting("", may_be_empty=True)
-    """The model that this one begins with, `english` or a folder: see `ctc_align.training.starting`; "": with none."""
+    """The model whose weights this one begins with, `english` or a folder: see `ctc_align.training.starting`; "":
+    random weights."""
     fewest: int = setting(5, above=0)
     """A letter that occurs less often is not a token."""
     parts: int = 0

@@ -39,7 +39,7 @@ class TrainOptions:
         dev: path of a corpus to hold out; None: a part of `corpus`.
         lexicon: path of a pronunciation dictionary.
         command: the command line, for the card.
-        force: replace a model, or what a run of other settings left.
+        force: replace a model, or the remains of a run with other settings.
         keep: keep frames, labels and checkpoints.
     """
 
@@ -55,12 +55,12 @@ class TrainOptions:
 
     @property
     def model_name(self) -> str:
-        """The name of a model that the recipe does not name: that of its folder."""
+        """The name of a model if the recipe has none: that of its folder."""
         return self.out_dir.resolve().name or "model"
 
 
 def check_run(options: TrainOptions) -> None:
-    """Raise UsageError if torch is too old to read back what a run saves, or the folder must not be written."""
+    """Raise UsageError if torch is too old to read a run's checkpoints, or the folder must not be written."""
     if not reads_torch_files():
         raise UsageError(f"training needs PyTorch 2.10 or newer, this is {torch.__version__}: {install_line('train')}")
     folder = options.out_dir
@@ -75,10 +75,10 @@ def check_run(options: TrainOptions) -> None:
 def run_folder(options: TrainOptions, settings: dict[str, object]) -> Iterator[Path]:
     """Lock the folder `.training` for this process, yield it, and remove it after a block without errors.
 
-    A run of other `settings` cannot be continued; it is removed with `options.force`.
+    A run with other `settings` cannot be continued; `options.force` removes it.
 
     Raises:
-        UsageError: another process works there, or a run of other settings was stopped there.
+        UsageError: another process works there, or a run with other settings was stopped there.
         OutputError: the folder cannot be written.
     """
     folder = options.out_dir
@@ -143,10 +143,10 @@ def save_checkpoint(path: Path, state: object) -> None:
 
 
 def restore_checkpoint(path: Path, put_back: Callable[[Any], Result]) -> Result:
-    """Return the result of `put_back` of a saved state.
+    """Load a saved state, and return the result of `put_back` for it.
 
     Raises:
-        InputError: the file is damaged, or holds the state of something else.
+        InputError: the file is damaged, or is not the state of this network.
     """
     try:
         return put_back(load_torch_file(path))

@@ -37,7 +37,7 @@ EDGES = ("english", "none")
 
 @dataclass(frozen=True)
 class Start:
-    """The model that another one begins with: as the call names it, its folder, description and weights (float32)."""
+    """The model from which another one starts: its name in the call, folder, description and weights (float32)."""
 
     model: str
     folder: Path
@@ -65,7 +65,7 @@ class Start:
         return self.weights.get("log_priors", torch.zeros(self.description.shape.states))
 
     def weights_for(self, shape: NetworkShape, vocab: Sequence[str], units: str, seed: int) -> dict[str, torch.Tensor]:
-        """Return weights for a network to begin with; weights that are not among them begin at random.
+        """Return initial weights for a network; all others start at random.
 
         Args:
             shape: of the new network.
@@ -100,7 +100,7 @@ class Start:
         return fitting
 
     def _nearest(self, token: str, units: str) -> int:
-        """Return the index of the token that sounds most like a token of the new model; -1 without one."""
+        """Return the index of the token that sounds most like a token of the new model; -1 if there is none."""
         vocab = self.description.vocab
         phone = _phone(token, units)
         if is_ipa(vocab):
@@ -120,10 +120,10 @@ class Start:
 
 
 def read_start(model: str, out_dir: Path) -> Start | None:
-    """Read the model that a new one begins with; None for "".
+    """Read the model from which a new one starts; None for "".
 
     Raises:
-        UsageError: not a model of `ctc-align train`, or the folder that the new one is written to.
+        UsageError: it is not a model of `ctc-align train`, or its folder is that of the new model.
     """
     if not model:
         return None
@@ -152,7 +152,7 @@ def read_model(folder: Path) -> tuple[ModelDescription, dict[str, torch.Tensor]]
 
 
 def _phone(token: str, units: str) -> str:
-    """Return the IPA phone that is most like a token of a new model; "" without one.
+    """Return the IPA phone that is most like a token of a new model; "" if there is none.
 
     >>> _phone("x", "letters"), _phone("x", "ipa"), _phone("tʃʰ", "lexicon"), _phone("AY", "arpabet")
     ('k', 'x', 'tʃ', 'a')
@@ -176,7 +176,7 @@ def learnt_edges(edges: str, vocab: Sequence[str], base: Path | None = None) -> 
         base: the folder of the model that is adapted.
 
     Raises:
-        ConfigError: the base's network is not one that training wrote.
+        ConfigError: the base's network was not written by training.
     """
     if edges == "none":
         return None

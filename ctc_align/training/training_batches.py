@@ -104,8 +104,8 @@ def _noise(frames: torch.Tensor, settings: Augmentation, generator: torch.Genera
 class Material:
     """Frames, token ids (CTC) and optional state labels of every utterance; `train` and `dev` are indices of them.
 
-    `more_silence` (nats) is added to the score of the last state in the cross-entropy: by how much silence is likelier
-    in these labels than in the data that the model's log-priors come from.
+    `more_silence` (nats) is added to the score of the last state in the cross-entropy: how much likelier silence is in
+    these labels than in the data of the model's log-priors.
     """
 
     store: FeatureStore
@@ -206,7 +206,7 @@ def _pad(rows: Sequence[np.ndarray], value: int, width: int | None = None) -> to
 
 
 def prefetched(makers: Iterator[Callable[[], TrainingBatch]]) -> Iterator[TrainingBatch]:
-    """Yield the batches of `makers`, making each one while the previous one is in use."""
+    """Yield the batches of `makers`; make each one while the previous one is in use."""
     with ThreadPoolExecutor(1) as pool:
         # Making a batch needs one thread of torch: more would wait for one another and for the network's.
         # torch sets the number for the calling thread and all later ones, so this thread sets its number again.
