@@ -107,7 +107,7 @@ class Pairing:
     durations_s: tuple[float | None, float | None] = (None, None)
     """Lengths of the hypothesis's and the reference's recording."""
     ours: tuple[bool, bool] = (False, False)
-    """Whether ctc-align made each side, hypothesis and reference."""
+    """True for each side, hypothesis and reference, that ctc-align made."""
 
     @property
     def mismatched(self) -> int:
