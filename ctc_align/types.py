@@ -414,6 +414,8 @@ class AlignmentData:
     """The paragraphs in order of `char_start`, if the transcript is a book; otherwise ()."""
     text_offset: int | None = None
     """If several recordings share a text (a book): the code points of that text before `text`; otherwise None."""
+    local_loss: float | None = None
+    """Nats by which the best path is below the frames' best labels, in the worst 0.3 s; None if it is not known."""
 
     @property
     def skipped(self) -> int:

@@ -20,7 +20,7 @@ import numpy as np
 
 from ctc_align import units
 from ctc_align.alignment.confidence import confidences
-from ctc_align.alignment.ctc_path import Spans, best_ctc_path, ctc_loss
+from ctc_align.alignment.ctc_path import Spans, best_ctc_path, ctc_loss, local_loss
 from ctc_align.alignment.edges import duration_of, place_edges, seconds_at, share_out_wildcards
 from ctc_align.alignment.fit import assess_fit, mostly_likely
 from ctc_align.alignment.inputs import UtteranceInputs
@@ -54,6 +54,9 @@ from ctc_align.types import (
 
 OTHER_SPEECH = "*"
 """The spoken form, and the letters, of an added word for speech that is not in the transcript."""
+MOST_CELLS = 10**9
+"""With more frames times states, the local loss of a transcript with skipped words is not computed: ten minutes of
+speech have as many, and take a second at most."""
 
 
 @dataclass(frozen=True)
@@ -86,12 +89,14 @@ class PlacedWords:
         loss, score: CTC's, of all aligned tokens in order of time, over the whole recording; infinite if they have no
             path through it.
         ids: the ids of these tokens, with separators between words.
+        local_loss: as `ctc_path.local_loss`, of the whole transcript, skipped words included; None if it is not known.
         assessed: whether a confidence network has assessed the words.
     """
 
     words: tuple[AlignedWord, ...]
     loss: float
     score: float
+    local_loss: float | None
     ids: Sequence[int]
     assessed: bool
 
@@ -127,7 +132,9 @@ def align_whole(inputs: UtteranceInputs, word_tokens: list[WordTokens]) -> Kerne
     chosen = yield from choose_tokens(inputs, word_tokens)
     inputs.progress.begin("edges")
     words, assessed = yield from place_words(inputs, chosen)
-    return PlacedWords(words, chosen.loss, chosen.score, chosen.tokens.ids, assessed)
+    ids = chosen.tokens.ids
+    worst = local_loss(inputs.emissions, ids, chosen.spikes)
+    return PlacedWords(words, chosen.loss, chosen.score, worst, ids, assessed)
 
 
 def choose_tokens(inputs: UtteranceInputs, word_tokens: list[WordTokens] | None = None) -> KernelSteps[TokenizedWords]:
@@ -208,6 +215,7 @@ def build_alignment(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], 
         unknown=sum(lacking.values()),
         offset_s=inputs.emissions.offset_s,
         loss_per_token=loss_per_token,
+        local_loss=placed.local_loss,
         config=inputs.settings.to_dict(),
         token_kind=inputs.tokenizer.token_kind,
         unexplained=unexplained,
@@ -317,8 +325,8 @@ def align_islands(
             ids.append(separator)
         ids += tokenized.tokens.ids
         found.update(zip(island.words.tolist(), words))
-    loss, score = yield from losses(inputs, ids)
-    return PlacedWords(_in_text_order(inputs.words, word_tokens, found), loss, score, ids, assessed)
+    placed = _in_text_order(inputs.words, word_tokens, found)
+    return PlacedWords(placed, *(yield from losses(inputs, word_tokens, placed, ids)), assessed)
 
 
 def _part_of_island(
@@ -350,14 +358,33 @@ def _part_of_island(
     return part, tokens, positions
 
 
-def losses(inputs: UtteranceInputs, ids: Sequence[int]) -> KernelSteps[tuple[float, float]]:
-    """Return the loss and the best path's score of tokens over the whole recording; infinite without a path."""
-    log_probs, blank = inputs.emissions.log_probs, inputs.emissions.blank
+def losses(
+    inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], words: Sequence[AlignedWord], ids: Sequence[int]
+) -> KernelSteps[tuple[float, float, float | None, Sequence[int]]]:
+    """Return the loss, the best path's score and the local loss, over the whole recording; and `ids`.
+
+    Loss and score are of `ids`, the tokens of the aligned words; they are infinite without a path. The local loss is
+    of the whole transcript, so that words which were skipped because the sound lacks them are seen in it.
+    """
+    emissions, blank = inputs.emissions, inputs.emissions.blank
     try:
-        _, score = yield from best_ctc_path(log_probs, ids, blank, backend=inputs.backend)
+        spikes, score = yield from best_ctc_path(emissions.log_probs, ids, blank, backend=inputs.backend)
     except InputError:
-        return float("inf"), float("-inf")
-    return (yield from ctc_loss(log_probs, ids, blank, score, inputs.backend)), score
+        return float("inf"), float("-inf"), None, ids
+    loss = yield from ctc_loss(emissions.log_probs, ids, blank, score, inputs.backend)
+    if not any(word.status == SKIPPED for word in words):
+        return loss, score, local_loss(emissions, ids, spikes), ids
+    said = [own if word.status != UNSPOKEN else WordTokens(()) for own, word in zip(word_tokens, words)]
+    states = 2 * sum(len(own.pronunciations[0].ids) for own in said if own.pronunciations)
+    if states * len(emissions.log_probs) > MOST_CELLS:
+        return loss, score, None, ids
+    try:
+        tokens, spikes, _ = yield from choose_pronunciations(
+            emissions, said, inputs.tokenizer.separator, inputs.backend
+        )
+    except InputError:
+        return loss, score, None, ids
+    return loss, score, local_loss(emissions, tokens.ids, spikes), ids
 
 
 def _in_text_order(

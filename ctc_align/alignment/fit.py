@@ -558,7 +558,8 @@ def part_of_text(alignment: Alignment, limits: FitLimits | None = None) -> Align
 
     `text` is the part, from whose start all characters count, and `text_offset` says how many code points of the whole
     text come before it. `fit` is that of the part, by the `limits` of the model; where it is "none", or no word has
-    times, all of the text remains, every word skipped.
+    times, all of the text remains, every word skipped. `local_loss` is None, because the aligner's is of the whole
+    text.
 
     >>> timed = AlignedWord("b", "b", 2, 3, "aligned", 0.0, 0.5, 0.9)
     >>> words = (AlignedWord("a", "a", 0, 1, "skipped"), timed, AlignedWord("c", "c", 4, 5, "skipped"))
@@ -566,7 +567,7 @@ def part_of_text(alignment: Alignment, limits: FitLimits | None = None) -> Align
     >>> part.text, part.text_offset, part.words[0].char_start, part.skipped
     ('b', 2, 0, 0)
     """
-    words = alignment.words
+    words, alignment = alignment.words, replace(alignment, local_loss=None)
     if not any(word.status == ALIGNED for word in words):
         return alignment
     first, last = _weightiest(words)

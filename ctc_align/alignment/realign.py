@@ -385,8 +385,8 @@ class _Realignment:
         ids: list[int] = []
         for _, of_part in sorted(self.ids.items()):
             ids += of_part if separator is None or not ids else (separator, *of_part)
-        loss, score = yield from losses(self.inputs, ids)
-        return PlacedWords(with_fixed(words, self.corrected), loss, score, ids, self.assessed)
+        fixed = with_fixed(words, self.corrected)
+        return PlacedWords(fixed, *(yield from losses(self.inputs, self.word_tokens, fixed, ids)), self.assessed)
 
     def _with_fine_edges(self, words: Sequence[AlignedWord]) -> KernelSteps[list[AlignedWord]]:
         """Return the words, those of the pieces with their times and confidences."""

@@ -12,11 +12,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-import torch
-
-from ctc_align import units
-from ctc_align.alignment.ctc_path import Spans, ctc_loss
+from ctc_align.alignment.ctc_path import ctc_loss, local_loss
 from ctc_align.alignment.inputs import read_words, seconds_of
 from ctc_align.alignment.pronunciations import check_word_tokens, choose_pronunciations, prepared_word_tokens
 from ctc_align.config import Settings
@@ -25,10 +21,7 @@ from ctc_align.kernels.batching import KernelSteps
 from ctc_align.models.array_checks import warn_of_frame_shift
 from ctc_align.text import require_words, words_of
 from ctc_align.tokens.tokenizer import Tokenizer, count_missing
-from ctc_align.types import Emissions, Tokens
-
-LOCAL_S = 0.3
-"""Length of the worst stretch: a short word. On read speech 0.2 to 0.4 s reveal a wrong word equally well."""
+from ctc_align.types import Emissions
 
 
 @dataclass(frozen=True)
@@ -46,8 +39,7 @@ class Scored:
         unknown: letters that the vocabulary lacks.
         posterior: probability among the alternatives, if all were equally likely before: softmax of -loss over those
             without unknown letters, 0 for one that does not fit; None if it cannot be compared.
-        local_loss: nats by which the best path is below the frames' best labels, in the worst `LOCAL_S` seconds: it
-            reveals one wrong word in a long text, which a mean over all tokens hides. None without a path.
+        local_loss: as `ctc_path.local_loss`, of the best path; None without a path.
         error: why it could not be scored.
     """
 
@@ -106,21 +98,7 @@ def score_transcript(
         spoken = [word.spoken for word in words.words if word.spoken]
         warn_of_frame_shift(emissions, spoken, len(tokens.ids), seconds_of(emissions))
     loss = yield from ctc_loss(emissions.log_probs, tokens.ids, emissions.blank, score, backend)
-    local_loss = _local_loss(emissions, tokens, spikes)
-    return replace(scored, tokens=len(tokens.ids), loss=loss, local_loss=local_loss)
-
-
-def _local_loss(emissions: Emissions, tokens: Tokens, spikes: Spans) -> float:
-    """Return the nats by which a path is below the best label of each frame, in the worst window of `LOCAL_S`."""
-    log_probs = emissions.log_probs
-    emitted = np.full(len(log_probs), emissions.blank)
-    for token, first, last in zip(tokens.ids, spikes.start.tolist(), spikes.end.tolist()):
-        emitted[first:last] = token
-    on_path = log_probs.gather(1, torch.from_numpy(emitted).to(log_probs.device)[:, None])[:, 0]
-    below = (log_probs.amax(1).double() - on_path).cpu().numpy()
-    window = min(max(1, units.seconds_to_frames(LOCAL_S, emissions.frame_shift_s)), len(below))
-    sums = np.concatenate(([0.0], np.cumsum(below)))
-    return float((sums[window:] - sums[:-window]).max())
+    return replace(scored, tokens=len(tokens.ids), loss=loss, local_loss=local_loss(emissions, tokens.ids, spikes))
 
 
 def ranked(scored: Sequence[Scored]) -> list[Scored]:

@@ -241,6 +241,8 @@ def print_summary(summary: Summary, file: TextIO | None = None, of: int | None =
     console.print(table)
     if summary.worst:
         console.print(_ranking("worst, loss per token", summary.worst, "loss_per_token"))
+    if summary.worst_local:
+        console.print(_ranking("worst, local loss", summary.worst_local, "local_loss"))
     if summary.text_gaps:
         console.print(_gaps_table(summary.text_gaps))
     if summary.most_skipped:
@@ -279,9 +281,10 @@ def _counts(summary: Summary, of: int | None) -> list[tuple[str, str]]:
     if summary.skipped:
         rows.append(("done before this run", str(summary.skipped)))
     rows.append(("hours of audio", f"{summary.audio_hours:.3f}"))
-    if summary.loss_per_token:
-        names = ("min", "p5", "p50", "p95", "max")
-        rows.append((f"loss per token: {' '.join(names)}", " ".join(f"{summary.loss_per_token[n]:.3f}" for n in names)))
+    for title, losses in (("loss per token", summary.loss_per_token), ("local loss", summary.local_loss)):
+        if losses:
+            names = ("min", "p5", "p50", "p95", "max")
+            rows.append((f"{title}: {' '.join(names)}", " ".join(f"{losses[name]:.3f}" for name in names)))
     if summary.run.wall_s:
         rows.append(
             ("this run", f"{clock(summary.run.wall_s)}, {summary.run.audio_s / summary.run.wall_s:.0f} × real time")

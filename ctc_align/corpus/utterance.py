@@ -119,6 +119,7 @@ class UtteranceResult:
             that are not in the recording.
         files: the files of this utterance alone, by their names relative to the output folder.
         row: the checksum of its part of a shared file.
+        local_loss: nats, as in the alignment; None if not known.
     """
 
     loss: Number | None = None
@@ -142,6 +143,7 @@ class UtteranceResult:
     left_out: tuple[Span, ...] | None = None
     files: Mapping[str, Checksum] | None = None
     row: Checksum | None = None
+    local_loss: Number | None = None
 
 
 @dataclass(frozen=True)

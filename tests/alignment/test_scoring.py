@@ -18,7 +18,8 @@ from made_models import LETTERS, planted, random_emissions, spelt, tiny_folder
 
 from ctc_align import kernels, lattice
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.alignment.scoring import LOCAL_S, Scored, posteriors
+from ctc_align.alignment.ctc_path import LOCAL_S
+from ctc_align.alignment.scoring import Scored, posteriors
 from ctc_align.errors import AudioError, EmissionsError, TooShortError, TranscriptError, UsageError
 from ctc_align.types import Emissions
 
@@ -171,6 +172,8 @@ def test_one_wrong_word_is_seen_where_it_stands() -> None:
     expected = ALIGNER.score_texts(short, ["hub abe"])[0].local_loss
     assert fault.local_loss == pytest.approx(expected, rel=1e-6)
     assert fault.loss_per_token - right.loss_per_token < 0.2 < 5.0 < (fault.local_loss or 0.0)
+    for one in (right, fault):
+        assert ALIGNER.align(long, one.text).local_loss == one.local_loss, "of words that are skipped, too"
 
 
 def test_the_worst_place_is_that_of_every_place_however_short_the_audio() -> None:
@@ -240,3 +243,18 @@ def test_of_real_speech_the_true_text_comes_first(english: Aligner, speech_data:
         scored = english.score_texts(str(speech_data / "english" / row["audio"]), [*texts, row["text"]])
         assert scored[0].text == row["text"]
         assert scored[0].posterior == pytest.approx(1.0)
+
+
+@pytest.mark.data
+def test_spoiled_texts_have_the_highest_local_losses(english: Aligner, speech_data: Path) -> None:
+    """Two words too many, four too few, and one that is another: in 3 of 24 clips of read speech."""
+    lines = (speech_data / "english" / "manifest.jsonl").read_text("utf-8").splitlines()
+    dev = [row for row in map(json.loads, lines) if row["split"] == "dev" and len(row["text"].split()) > 9]
+    rows = random.Random(1).sample(dev, 24)
+    words = [row["text"].split() for row in rows]
+    words[3][4:4] = ["GREAT", "ELEPHANTS"]
+    del words[9][4:8]
+    words[15][6] = "YESTERDAY"
+    pairs = [(str(speech_data / "english" / row["audio"]), " ".join(said)) for row, said in zip(rows, words)]
+    found = [(each.local_loss or 0.0, place) for place, each in enumerate(english.align_batch(pairs))]
+    assert {place for _, place in sorted(found)[-3:]} == {3, 9, 15}

@@ -54,6 +54,7 @@ def run_folder(folder: Path, number: int = 4, *, shards: bool = False, jobs: int
             one.save(folder / f"{id}.json")
         files = None if shards else {f"{id}.json": (1, "0a")}
         figures = {"loss": 2.0 * i, "loss_per_token": 0.5 * i, "duration_s": 2.0, "skipped": i, "words": 9}
+        figures["local_loss"] = 9.0 - i
         row = (1, "0a") if shards else None
         lines.append(journal_line(id, DONE, files=files, row=row, fit="good", **figures))
     if shards:
@@ -131,8 +132,8 @@ def test_the_figures_are_those_of_the_summary(tmp_path, cli, shards, jobs):
     text = "|".join(page.texts)
     for shown in ("7", "4 (57.1 %)", "36", "6 words", "0.750", "median 0.75 · mean 0.75", "good 4 (100.0 %)"):
         assert shown in page.texts or shown in text, shown
-    assert len(page.named("svg")) == 7
-    losses = [cell["data-value"] for cell in page.named("td") if "data-value" in cell][0::5][:4]
+    assert len(page.named("svg")) == 8
+    losses = [cell["data-value"] for cell in page.named("td") if "data-value" in cell][0::6][:4]
     assert losses == [str(row["loss_per_token"]) for row in expected["worst"]]
 
 

@@ -127,6 +127,7 @@ class AlignTask:
             left_out=_left_out(alignment),
             files=placed.files,
             row=placed.row,
+            local_loss=_finite(alignment.local_loss),
         )
         return Outcome(job.index, DONE, result=result, pending=placed.pending, moved_aside=tuple(placed.moved_aside))
 

@@ -149,9 +149,10 @@ def _shares(counts: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _charts(figures: RunFigures) -> list[dict[str, Any]]:
-    kind, losses = figures.token_kind, figures.summary.loss_per_token
+    kind, losses, local = figures.token_kind, figures.summary.loss_per_token, figures.summary.local_loss
     return [
         histogram_chart(figures.loss_per_token, "Loss per token", "nats", losses.get("p50"), losses.get("mean")),
+        histogram_chart(figures.local_loss, "Local loss (worst 0.3 s)", "nats", local.get("p50"), local.get("mean")),
         histogram_chart(figures.confidence, "Confidence of words", "confidence"),
         histogram_chart(figures.words_per_s, "Speech rate of utterances", "words per second"),
         histogram_chart(figures.tokens_per_s, f"Speech rate in {kind}", f"{kind} per second"),

@@ -129,6 +129,7 @@ class RunFigures:
     summary: Summary
     notes: list[str]
     loss_per_token: Histogram = field(default_factory=lambda: Histogram(0.01, 1000))
+    local_loss: Histogram = field(default_factory=lambda: Histogram(0.1, 1000))
     confidence: Histogram = field(default_factory=lambda: Histogram(0.0001, 10_000))
     words_per_s: Histogram = field(default_factory=lambda: Histogram(0.05, 200))
     tokens_per_s: Histogram = field(default_factory=lambda: Histogram(0.1, 400))
@@ -225,6 +226,8 @@ def run_figures(out_dir: Path, progress: Callable[[float], None] | None = None) 
                 continue
             if line.result.loss_per_token is not None:
                 figures.loss_per_token.add(line.result.loss_per_token)
+            if line.result.local_loss is not None:
+                figures.local_loss.add(line.result.local_loss)
             figures.durations_s.add(line.result.duration_s or 0.0)
             json_name = _json_of(line)
             least = None
@@ -313,14 +316,17 @@ def _shard_objects(out_dir: Path, figures: RunFigures) -> Iterator[tuple[Path, d
 
 
 class _Worst:
-    """The utterances with the greatest loss, the least confidence and the most words missing."""
+    """The utterances with the greatest losses, the least confidence and the most words missing."""
 
     def __init__(self) -> None:
-        self._kept: dict[str, list[tuple[float, str, NamedUtterance]]] = {"loss": [], "confidence": [], "skipped": []}
+        self._kept: dict[str, list[tuple[float, str, NamedUtterance]]] = {
+            criterion: [] for criterion in ("loss", "local_loss", "confidence", "skipped")
+        }
 
     def add(self, one: NamedUtterance) -> None:
         values = {
             "loss": None if one.result.loss_per_token is None else -one.result.loss_per_token,
+            "local_loss": None if one.result.local_loss is None else -one.result.local_loss,
             "confidence": one.least_confidence,
             "skipped": -one.skipped_share if one.result.skipped else None,
         }

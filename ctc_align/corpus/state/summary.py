@@ -72,6 +72,7 @@ class Summary:
         done, failed: utterances by the latest line about each; `skipped` of those done were done before this run.
         complete: whether the source was read to its end.
         loss_per_token: minimum, maximum, mean and percentiles (`p50`) of nats per token; empty if nothing is done.
+        local_loss: as loss_per_token, of the worst 0.3 s of each utterance; worst_local: those with the greatest.
         worst: utterances with the greatest loss per token, worst first; slowest: those with the most work per second of
             audio.
         in_doubt: utterances that miss `min_confidence`, with `doubtful_words` in total and `unexplained` stretches of
@@ -102,7 +103,9 @@ class Summary:
     skipped: int = 0
     audio_hours: float = 0.0
     loss_per_token: dict[str, float] = field(default_factory=dict)
+    local_loss: dict[str, float] = field(default_factory=dict)
     worst: list[dict[str, Any]] = field(default_factory=list)
+    worst_local: list[dict[str, Any]] = field(default_factory=list)
     slowest: list[dict[str, Any]] = field(default_factory=list)
     in_doubt: int = 0
     doubtful_words: int = 0
@@ -175,7 +178,7 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
         done=counter.done,
         failed=counter.failed,
         audio_hours=round(counter.audio_s / 3600.0, 6),
-        loss_per_token=_distribution(counter.losses),
+        **{name: _distribution(values) for name, values in counter.distributed.items()},
         in_doubt=counter.in_doubt,
         doubtful_words=counter.doubtful_words,
         unexplained=counter.unexplained,
@@ -192,7 +195,7 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
 
 
 class _Counter:
-    """Counts lines; memory grows by eight bytes for each loss."""
+    """Counts lines; memory grows by eight bytes for each loss of an utterance."""
 
     def __init__(self) -> None:
         self.done = self.failed = self.in_doubt = self.doubtful_words = self.unexplained = 0
@@ -201,7 +204,7 @@ class _Counter:
             field.metadata["sum"]: field.metadata["zero"] for field in _RESULT_FIELDS if "sum" in field.metadata
         }
         self.counts = {f.metadata["count"]: Counter[str]() for f in _RESULT_FIELDS if "count" in f.metadata}
-        self.losses = array("d")
+        self.distributed = {name: array("d") for name in ("loss_per_token", "local_loss")}
         self.failures: list[dict[str, Any]] = []
         self.greatest = {name: _Greatest(MOST_RANKED) for name in _RANKINGS}
         self.coverage = TextCoverage()
@@ -224,8 +227,9 @@ class _Counter:
                 self.counts[each.metadata["count"]][value] += 1
         self.coverage.add(line)
         self.same_texts.add(line)
-        if result.loss_per_token is not None:
-            self.losses.append(result.loss_per_token)
+        for name, values in self.distributed.items():
+            if getattr(result, name) is not None:
+                values.append(getattr(result, name))
         if result.doubt is not None:
             self.in_doubt += 1
             self.doubtful_words += result.doubt["words"]
@@ -277,6 +281,7 @@ _Rank = Callable[[UtteranceResult], float | None]
 _Row = Callable[[UtteranceResult], Mapping[str, Any]]
 _RANKINGS: dict[str, tuple[_Rank, _Row]] = {
     "worst": (lambda r: r.loss_per_token, lambda r: {"loss_per_token": r.loss_per_token, "loss": r.loss}),
+    "worst_local": (lambda r: r.local_loss, lambda r: {"local_loss": r.local_loss}),
     "slowest": (lambda r: r.seconds, lambda r: {"seconds": r.seconds, "duration_s": r.duration_s}),
     "doubtful": (_doubt_rank, lambda r: r.doubt or {}),
     "misfits": (_misfit_rank, lambda r: {"fit": r.fit, "skipped": r.skipped, "words": r.words}),
