@@ -11,6 +11,7 @@ in any batch.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, groupby, repeat
@@ -40,6 +41,7 @@ from ctc_align.kernels.batching import KernelSteps
 from ctc_align.tokens.tokenizer import missing_letters
 from ctc_align.types import (
     ALIGNED,
+    REPEAT,
     SKIPPED,
     UNKNOWN,
     UNSPOKEN,
@@ -112,7 +114,7 @@ def align_utterance(inputs: UtteranceInputs) -> KernelSteps[Alignment]:
     inputs.progress.begin("search")
     islands = None
     if inputs.settings.match != "exact":
-        islands = yield from find_islands(inputs, word_tokens)
+        islands = with_first_copies((yield from find_islands(inputs, word_tokens)), inputs.words)
     if islands is None:
         placed = yield from align_whole(inputs, word_tokens)
     else:
@@ -327,6 +329,27 @@ def align_islands(
         found.update(zip(island.words.tolist(), words))
     placed = _in_text_order(inputs.words, word_tokens, found)
     return PlacedWords(placed, *(yield from losses(inputs, word_tokens, placed, ids)), assessed)
+
+
+def with_first_copies(islands: Sequence[Island] | None, words: Words) -> Sequence[Island] | None:
+    """Return islands with the first copy of a line of captions where the search found the words of its repeat."""
+    repeats = [passage for passage in reversed(words.optional) if passage.kind == REPEAT]
+    if islands is None or not repeats:
+        return islands
+    found = {index for island in islands for index in island.words.tolist()}
+    spoken = [index for index, word in enumerate(words.words) if word.spoken]
+    moved = np.arange(len(words.words))
+    for passage in repeats:
+        low, high = bisect_left(spoken, passage.first), bisect_left(spoken, passage.last)
+        copies = list(zip(spoken[max(2 * low - high, 0) : low], spoken[low:high]))
+        if any(words.words[first].spoken != words.words[second].spoken for first, second in copies):
+            continue
+        begins = next((rank for rank in range(len(copies), 0, -1) if copies[rank - 1][0] in found), 0)
+        if not any(second in found for _, second in copies[:begins]):
+            for first, second in copies:
+                moved[moved == second] = first
+            found = set(moved[sorted(found)].tolist())
+    return [replace(island, words=moved[island.words]) for island in islands]
 
 
 def _part_of_island(

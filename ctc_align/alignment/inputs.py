@@ -32,7 +32,7 @@ from ctc_align.tokens.tokenizer import (
     unit_tokenizer,
     with_phones,
 )
-from ctc_align.types import Audio, AudioLike, DefaultBlank, Emissions, Transcript, Words, utterance_name
+from ctc_align.types import Audio, AudioLike, DefaultBlank, Emissions, Subtitles, Transcript, Words, utterance_name
 
 _BOOK_CHARS = 20_000
 """Longer transcripts are cached."""
@@ -268,7 +268,7 @@ class TranscriptSplitter:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._book: tuple[Settings, Words] | None = None
+        self._book: tuple[tuple[Settings, str, Subtitles | None], Words] | None = None
 
     def split(self, text: str | Transcript, name: str) -> Words:
         """Return a transcript split into the words that are aligned; `name` is what error messages call it.
@@ -283,10 +283,11 @@ class TranscriptSplitter:
         if not isinstance(transcript.text, str):
             raise UsageError(f"{name}: expected the transcript as a str, got {type(transcript.text).__name__}")
         settings = self._settings.in_language(transcript.language)
-        if self._book is None or (self._book[0], self._book[1].text) != (settings, transcript.text):
-            words = words_of(transcript.text, settings)
+        key = (settings, transcript.text, transcript.subtitles)
+        if self._book is None or self._book[0] != key:
+            words = words_of(transcript.text, settings, transcript.subtitles)
             require_words(words, name)
-            self._book = (settings, words) if len(words.text) >= _BOOK_CHARS else None
+            self._book = (key, words) if len(words.text) >= _BOOK_CHARS else None
         else:
             words = self._book[1]
         words = replace(words, places=transcript.places, language=transcript.language)

@@ -19,8 +19,8 @@ from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, EmissionsError, InputError, TranscriptError
 from ctc_align.kernels.batching import BestPath, CtcTargets, Forward, KernelSteps
 from ctc_align.models.array_checks import warn_of_unused
+from ctc_align.text.captions import named_in_cues
 from ctc_align.text.languages import script_of
-from ctc_align.text.speaker_labels import named_in_cues
 from ctc_align.tokens.tokenizer import PrepareWords, Tokenizer, join, refuse_missing, tokenize, unit_tokenizer
 from ctc_align.types import SPEAKER, Emissions, OptionalWords, Tokens, Word, Words, WordTokens
 

@@ -14,7 +14,19 @@ import typer
 from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, Talk, counted, say
 from ctc_align.errors import CtcAlignError
 from ctc_align.text.characters import printable
-from ctc_align.types import ALIGNED, DIRECTION, MARKUP, NONE, POOR, SKIPPED, SPEAKER, UNEXPLAINED, UNKNOWN, UNSPOKEN
+from ctc_align.types import (
+    ALIGNED,
+    DIRECTION,
+    MARKUP,
+    NONE,
+    POOR,
+    REPEAT,
+    SKIPPED,
+    SPEAKER,
+    UNEXPLAINED,
+    UNKNOWN,
+    UNSPOKEN,
+)
 
 if TYPE_CHECKING:
     from ctc_align.cli.options import SettingsOptions
@@ -230,12 +242,15 @@ def markup_notes(alignment: Alignment) -> list[str]:
     from ctc_align.text.markup import parentheses
 
     groups: dict[str, list[str]] = {SPEAKER: [], DIRECTION: [], MARKUP: []}
+    repeated = sum(word.kind == REPEAT for word in alignment.words)
     for word in alignment.words:
         if word.kind in groups:
             groups[word.kind].append(printable(word.text))
     names = {SPEAKER: "names of speakers", DIRECTION: "stage directions", MARKUP: "markup"}
     parts = [f"{names[kind]} ({several(words)})" for kind, words in groups.items() if words]
     found = [f"not spoken: {', '.join(parts)}"] if parts else []
+    if repeated:
+        found.append(f"the captions roll: {counted(repeated, 'word is', 'words are')} shown again and aligned once")
     found += _unnamed_notes(alignment)
     directions = {
         at for word in alignment.words if word.kind == DIRECTION for at in range(word.char_start, word.char_end)

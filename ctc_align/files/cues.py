@@ -24,10 +24,11 @@ from ctc_align.files.sentences import (
     parts_of_word,
     space_between,
     text_of,
+    text_shown_once,
 )
 from ctc_align.files.writer import Style, is_timed, runs_in_time, words_by_time, words_that_are_shown
 from ctc_align.text.word_forms import without_markup
-from ctc_align.types import MARKUP, SPEAKER, UNSPOKEN, AlignedWord, AlignmentData, SourceCue, Subtitles
+from ctc_align.types import MARKUP, REPEAT, SPEAKER, UNSPOKEN, AlignedWord, AlignmentData, SourceCue, Subtitles
 
 # Times of cues
 #
@@ -117,14 +118,24 @@ def _exact_rate(frame_rate: float) -> float:
 
 
 def cues_without_times(alignment: AlignmentData) -> list[int]:
-    """Return the numbers, from 1, of the transcript's cues that have text and no aligned word."""
+    """Return the numbers, from 1, of the transcript's cues that have text and no aligned word.
+
+    Cues that only show again what was said are none of them.
+    """
     if alignment.subtitles is None:
         return []
+    repeats = _repeats(alignment)
     return [
         number
         for number, (cue, words) in enumerate(zip(alignment.subtitles.cues, spoken_words_by_cue(alignment)), 1)
-        if not words and cue.char_end > cue.char_start
+        if not words and cue.char_end > cue.char_start and number - 1 not in repeats
     ]
+
+
+def _repeats(alignment: AlignmentData) -> set[int]:
+    """Return the indices of the cues that show lines again."""
+    starts = [cue.char_start for cue in source_subtitles(alignment).cues]
+    return {bisect_right(starts, word.char_start) - 1 for word in alignment.words if word.kind == REPEAT}
 
 
 def source_subtitles(alignment: AlignmentData) -> Subtitles:
@@ -135,15 +146,59 @@ def source_subtitles(alignment: AlignmentData) -> Subtitles:
 def shown_times(alignment: AlignmentData, shift_s: float, frame_rate: float) -> list[tuple[int, int]]:
     """Return the times of all cues in milliseconds, each at least 1 ms long, not overlapping, inside the recording.
 
-    They ascend, except for passages that were read in a different order from the file's.
+    They ascend, except for passages that were read in a different order from the file's. A cue that the file has twice
+    at the same time has the same new times twice.
     """
-    cues = source_subtitles(alignment).cues
-    spoken = spoken_words_by_cue(alignment)
+    cues, spoken = source_subtitles(alignment).cues, spoken_words_by_cue(alignment)
+    repeats = _repeats(alignment)
+    copies = [index for index in sorted(repeats) if index and not spoken[index]]
+    twins = {
+        index: index - 1
+        for index in copies
+        if 2 * (cues[index - 1].end_s - cues[index].start_s) > cues[index].end_s - cues[index].start_s
+    }
+    single = [index for index in range(len(cues)) if index not in twins]
     spans: list[Span | None] = [
         (words[0].start_s or 0.0, words[-1].end_s or 0.0) if words else None for words in spoken
     ]
-    last_words_s = [(words[-1].end_s or 0.0) - (words[-1].start_s or 0.0) if words else 0.0 for words in spoken]
-    gaps = _Gaps([span for span in spans if span is not None], alignment.duration_s)
+    for index in copies:
+        span, before, cue = spans[index - 1], cues[index - 1], cues[index]
+        if span is not None and index not in twins:
+            # a copy follows while the words are still spoken: the cue keeps its length
+            length_s, both_s = before.end_s - before.start_s, cue.end_s - before.start_s
+            if 0 < length_s < span[1] - span[0] < 2 * both_s:
+                spans[index - 1] = (span[0], span[0] + length_s)
+    filled = _without_gaps(
+        [cues[index] for index in single],
+        [spans[index] for index in single],
+        [
+            (spoken[index][-1].end_s or 0.0) - (spoken[index][-1].start_s or 0.0) if spoken[index] else 0.0
+            for index in single
+        ],
+        [0.0 if index in repeats else _LEAST_S for index in single],
+        alignment.duration_s,
+    )
+    shift_ms = round(shift_s * MS_PER_S)
+    shifted = [(start + shift_ms, end + shift_ms) for start, end in apart(filled, alignment.duration_s)]
+    times = dict(zip(single, on_frames(shifted, alignment.duration_s + shift_s, frame_rate)))
+    for index, other in twins.items():
+        times[index] = times[other]
+    return [times[index] for index in range(len(cues))]
+
+
+def _without_gaps(
+    cues: Sequence[SourceCue],
+    spans: list[Span | None],
+    last_words_s: Sequence[float],
+    least_s: Sequence[float],
+    duration_s: float,
+) -> list[Span]:
+    """Return the spans of cues, with times for those that have none, each shown for a least time if there is room.
+
+    `last_words_s` are the lengths of their last words.
+    """
+    lengths_s = [max(cue.end_s - cue.start_s, least) for cue, least in zip(cues, least_s)]
+    gaps = _Gaps([span for span in spans if span is not None], duration_s)
     start = 0
     while start < len(cues):
         end = next((at for at in range(start, len(cues)) if spans[at] is not None), len(cues))
@@ -152,7 +207,8 @@ def shown_times(alignment: AlignmentData, shift_s: float, frame_rate: float) -> 
             gap = gaps.between(before, after)
             if before is not None:
                 # the cue before ends earlier where these have no room: within its last word, by half of it
-                missing_s = max((end - start) * _TAKEN_S - (gap[1] - gap[0]), 0.0)
+                wanted_s = sum(min(length_s, _TAKEN_S) for length_s in lengths_s[start:end])
+                missing_s = max(wanted_s - (gap[1] - gap[0]), 0.0)
                 gap = (gap[0] - min(missing_s, _TAKEN_S, last_words_s[start - 1] / 2), gap[1])
                 spans[start - 1] = before = (before[0], gap[0])
             neighbours = [
@@ -160,12 +216,9 @@ def shown_times(alignment: AlignmentData, shift_s: float, frame_rate: float) -> 
                 for index, span, is_near in ((start - 1, before, True), (end, after, after and after[0] == gap[1]))
                 if span is not None and is_near
             ]
-            spans[start:end] = _filled(cues[start:end], gap, neighbours)
+            spans[start:end] = _filled(cues[start:end], lengths_s[start:end], gap, neighbours)
         start = end + 1
-    times = apart([span or (0.0, 0.0) for span in spans], alignment.duration_s)
-    shift_ms = round(shift_s * MS_PER_S)
-    shifted = [(start_ms + shift_ms, end_ms + shift_ms) for start_ms, end_ms in times]
-    return on_frames(shifted, alignment.duration_s + shift_s, frame_rate)
+    return [span or (0.0, 0.0) for span in spans]
 
 
 class _Gaps:
@@ -212,8 +265,11 @@ def _longest_run(ranks: Sequence[int], first: int, last: int) -> tuple[int, int]
     return longest
 
 
-def _filled(cues: Sequence[SourceCue], gap: Span, neighbours: Sequence[Span]) -> list[Span]:
-    """Return times in a gap for cues that have no aligned word; `neighbours`: (old start, by how much it was moved)."""
+def _filled(cues: Sequence[SourceCue], lengths_s: Sequence[float], gap: Span, neighbours: Sequence[Span]) -> list[Span]:
+    """Return times in a gap for cues that have no aligned word, each of a length where there is room.
+
+    `neighbours`: (old start, by how much it was moved).
+    """
     low_s, high_s = gap
     fitting, free_s = [], low_s
     for cue in cues:
@@ -221,9 +277,8 @@ def _filled(cues: Sequence[SourceCue], gap: Span, neighbours: Sequence[Span]) ->
         start_s, end_s = max(cue.start_s + shift_s, free_s), min(cue.end_s + shift_s, high_s)
         fitting.append((start_s, end_s))
         free_s = end_s
-    lengths_s = [max(cue.end_s - cue.start_s, _LEAST_S) for cue in cues]
     if any(end_s - start_s < length_s / 2 for (start_s, end_s), length_s in zip(fitting, lengths_s)):
-        scale = min(1.0, max(high_s - low_s, 0.0) / sum(lengths_s))
+        scale = min(1.0, max(high_s - low_s, 0.0) / max(sum(lengths_s), _SLACK_S))
         fitting, at_s = [], low_s
         for length_s in lengths_s:
             fitting.append((at_s, at_s + scale * length_s))
@@ -411,11 +466,14 @@ class Cue:
 def new_cues(alignment: AlignmentData, style: Style, *, source_lines: bool = False) -> list[Cue]:
     """Return all words of the transcript as subtitles: in order, not overlapping, not empty, one speaker in each.
 
-    Names of speakers are not among the words: they are each subtitle's `speaker`. A word without times stays with its
-    neighbours, or alone in a pause; a transcript without any aligned word is spread over the recording.
-    With `source_lines`, each line of the transcript is a subtitle, if none is wider than two lines of a subtitle.
+    Names of speakers are not among the words: they are each subtitle's `speaker`. Each line of rolling captions is
+    shown once. A word without times stays with its neighbours, or alone in a pause; a transcript without any aligned
+    word is spread over the recording. With `source_lines`, each line of the transcript is a subtitle, if none is wider
+    than two lines of a subtitle.
     """
-    pieces = text_pieces([word for word in alignment.words if word.kind != SPEAKER], alignment, style.max_line)
+    pieces = text_pieces(
+        [word for word in alignment.words if word.kind not in (SPEAKER, REPEAT)], alignment, style.max_line
+    )
     if not pieces:
         return []
     row = TextRow(pieces, style.max_line)
@@ -444,7 +502,7 @@ def _turns(row: TextRow, index: int) -> bool:
 
 def text_pieces(words: Sequence[AlignedWord], alignment: AlignmentData, line_columns: int) -> list[TextPiece]:
     """Return the words of the transcript, without markup, as pieces of text that all have times."""
-    text = alignment.text
+    text = alignment.text if any(word.kind == REPEAT for word in words) else text_shown_once(alignment)
     shown = words_that_are_shown([word for word in words if not _is_tag(text, word)] or words)
     words = [word for run in runs_in_time(shown) for word in run]
     followed_by = _followed_by(words)

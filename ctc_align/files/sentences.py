@@ -6,6 +6,7 @@ of speaker, and where the recording continues with a different part of the text.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -16,7 +17,7 @@ from typing import NamedTuple
 from ctc_align.files.writer import is_timed, runs_in_time, words_that_are_shown
 from ctc_align.text.markup import breaks_line
 from ctc_align.text.word_forms import without_markup
-from ctc_align.types import MARKUP, SPEAKER, AlignedWord, AlignmentData
+from ctc_align.types import MARKUP, REPEAT, SPEAKER, AlignedWord, AlignmentData
 
 LINE_COLUMNS = 42
 SENTENCE, CLAUSE, WORD, CLINGING = 0.0, 4.0, 8.0, 12.0
@@ -29,6 +30,7 @@ _ENGLISH_LEANING = """a an the and or but nor of to in on at by for from with as
     my your his her its our their this these those very is are was were be been not no"""
 _TITLES = frozenset(_ENGLISH_TITLES.split())
 _LEANING = frozenset(_ENGLISH_LEANING.split())
+_SPACES = re.compile(r"\s*")
 
 
 @dataclass(frozen=True)
@@ -206,19 +208,20 @@ def sentences(alignment: AlignmentData) -> list[Sentence]:
     >>> [(sentence.text, sentence.start_s, sentence.end_s) for sentence in sentences(data)]
     [('It is.', 0.0, 0.5), ('Is it?', 0.7, 1.2)]
     """
-    said = [word for word in alignment.words if word.kind not in (MARKUP, SPEAKER)]
+    text = text_shown_once(alignment)
+    said = [word for word in alignment.words if word.kind not in (MARKUP, SPEAKER, REPEAT)]
     found: list[Sentence] = []
     for run in runs_in_time(words_that_are_shown(said)):
         start = 0
         for at, word in enumerate(run):
             following = run[at + 1] if at + 1 < len(run) else None
-            if following is not None and _goes_on(alignment.text, word, following):
+            if following is not None and _goes_on(text, word, following):
                 continue
             part = run[start : at + 1]
             start = at + 1
             if any(map(is_timed, part)):
                 speaker = next((word.speaker for word in part if is_timed(word)), "")
-                found.append(Sentence(tuple(written(alignment.text, part)), speaker))
+                found.append(Sentence(tuple(written(text, part)), speaker))
     return found
 
 
@@ -227,6 +230,18 @@ def _goes_on(text: str, word: AlignedWord, following: AlignedWord) -> bool:
     if word.speaker != following.speaker:
         return False
     return break_cost(word.text, space_between(text, word, following), following.text) != SENTENCE
+
+
+def text_shown_once(alignment: AlignmentData) -> str:
+    """Return the text with spaces for lines of captions that are shown again, and for the line ends after them."""
+    text, pieces, at = alignment.text, [], 0
+    for word in alignment.words:
+        if word.kind == REPEAT:
+            spaces = _SPACES.match(text, word.char_end)
+            end = spaces.end() if spaces else word.char_end
+            pieces += [text[at : word.char_start], " " * (end - word.char_start)]
+            at = end
+    return "".join([*pieces, text[at:]])
 
 
 def written(text: str, words: Sequence[AlignedWord]) -> list[WrittenWord]:

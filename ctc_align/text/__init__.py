@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ctc_align.text.speaker_labels import with_cues
+from ctc_align.text.captions import with_cues
 from ctc_align.text.transcript import require_words, split, words_of
 from ctc_align.text.word_forms import outer_punctuation_stripped
 

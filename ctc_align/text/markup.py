@@ -17,9 +17,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
+from ctc_align.text.captions import repeated_lines
 from ctc_align.text.speaker_labels import TIME, Mark, names_speaker, speaker_labels
 from ctc_align.text.tables import word_list
-from ctc_align.types import DIRECTION, MARKUP, SPEAKER, Words
+from ctc_align.types import DIRECTION, MARKUP, REPEAT, SPEAKER, SourceCue, Words
 
 Span = tuple[int, int]
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[A-Za-z][A-Za-z\d]{1,31});")
@@ -139,8 +140,8 @@ class Markup:
     optional: list[Mark] = field(default_factory=list)
 
 
-def read_markup(text: str) -> Markup:
-    """Return a text without its markup, and the marks that are not spoken.
+def read_markup(text: str, cues: Sequence[SourceCue] = ()) -> Markup:
+    """Return a text without its markup, and the marks that are not spoken; of `cues` also lines that are shown again.
 
     >>> found = read_markup("<i>JOHN:</i> Hi &amp; [laughs] bye")
     >>> found.spoken.text, [(mark.kind, mark.speaker) for mark in found.marks]
@@ -148,6 +149,8 @@ def read_markup(text: str) -> Markup:
     """
     spoken, tags = _without_tags(_decoded(text.replace("\r\n", " \n").replace("\r", "\n")))
     page = _Page(spoken.text)
+    repeats = repeated_lines(page.text, cues, spoken.starts)
+    page.add(repeats.certain, REPEAT)
     timed_lines = _timed_lines(page.text)
     stamps = [*timed_lines, *(match.span() for match in _STAMP.finditer(page.text) if ":" in page.text)]
     page.add(timed_lines, MARKUP)
@@ -164,6 +167,7 @@ def read_markup(text: str) -> Markup:
     optional = [label for label in labels if not label.certain]
     optional += [Mark(*span, DIRECTION) for span in parentheses(page.text)]
     optional += [Mark(*span, MARKUP) for span in _numbers_of_lists(page.text)]
+    optional += [Mark(*span, REPEAT) for span in repeats.possible]
     marks = sorted(page.marks, key=_start)
     return Markup(MappedText(page.text, spoken.starts, spoken.ends), tags, marks, sorted(optional, key=_start))
 

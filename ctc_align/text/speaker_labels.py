@@ -1,4 +1,4 @@
-"""Speaker labels such as "JOHN:", "Dr. Smith:", ">> MARY:", "[Speaker 1]:", "Q:", and the speakers of subtitle cues.
+"""Speaker labels such as "JOHN:", "Dr. Smith:", ">> MARY:", "[Speaker 1]:", "Q:".
 
 "Note: this is…", "He said: go" and "Chapter 1: The…" have a similar form and are spoken. So two things decide, the form
 of the label and the text as a whole:
@@ -13,15 +13,13 @@ no label      a word that begins sentences and headings ("Note", "Chapter"), low
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from ctc_align.text.characters import word_set
 from ctc_align.text.tables import word_list
-from ctc_align.types import MARKUP, SPEAKER, SRT, VTT, Subtitles, Word, Words
+from ctc_align.types import SPEAKER
 
 TIME = r"\d{1,3}:[0-5]\d(?::[0-5]\d)?(?:[.,]\d{1,3})?"
 """Regular expression of a time stamp: 0:12, 01:02:03.500"""
@@ -262,99 +260,3 @@ def _inside_lines(text: str, labels: list[Mark]) -> list[Mark]:
         if match["name"] in known or not _is_heading(one):
             found.append(Mark(match.start("mark" if match["mark"] else "name"), match.end(), SPEAKER, match["name"]))
     return found
-
-
-_MOST_CUES_OF_A_TURN = 20
-"""The most cues for each label, if labels name every turn."""
-_LONGEST_SENTENCE = 40
-"""The most words of later cues that continue a sentence: after more, the text has no marks at ends of sentences."""
-_SENTENCE_END = re.compile(r"[.?!…。．！？؟۔।॥։።]['\"”’»)\]」』）]*\Z")
-_GOES_ON = re.compile(r"(?:…|\.\.)|['\"“‘(\[]*[a-zß-öø-ÿ]")
-
-
-def with_cues(words: Words, subtitles: Subtitles | None) -> Words:
-    r"""Return words with the cues of their file; a word without a speaker has that of its cue.
-
-    >>> from ctc_align.types import SourceCue
-    >>> cues = Subtitles("json", cues=(SourceCue(0, 3, 0.0, 1.0, speaker="Ann"), SourceCue(4, 7, 1.0, 2.0)))
-    >>> from ctc_align.text.transcript import split
-    >>> [word.speaker for word in with_cues(split("So.\nYes"), cues).words]
-    ['Ann', '']
-    """
-    words = replace(words, words=named_in_cues(words.words, subtitles), subtitles=subtitles)
-    named = [] if subtitles is None else [cue for cue in subtitles.cues if cue.speaker]
-    if not named:
-        return words
-    starts = [cue.char_start for cue in named]
-
-    def spoken_by(word: Word) -> Word:
-        cue = named[max(bisect_right(starts, word.char_start) - 1, 0)]
-        is_inside = cue.char_start <= word.char_start < cue.char_end
-        return replace(word, speaker=cue.speaker) if is_inside and not word.speaker else word
-
-    return replace(words, words=tuple(map(spoken_by, words.words)))
-
-
-def named_in_cues(words: Sequence[Word], subtitles: Subtitles | None) -> tuple[Word, ...]:
-    """Return the words of an SRT or WebVTT file; drop speakers that only an earlier cue names.
-
-    A voice of WebVTT (`<v Mary Ann>`) ends with its cue. A label ("ANNA:") is valid for its cue, and later ones that
-    continue its sentence: guides for subtitles ask for labels where the picture does not show who speaks (see
-    https://dcmp.org/learn/captioningkey/603), so anybody may speak in a cue without one. If every turn has its label,
-    as in transcripts of interviews, a label is valid until the next one: from the first cue on, never the same name
-    twice in a row, at least one label in `_MOST_CUES_OF_A_TURN` cues, or with ">>" before every turn.
-    """
-    if subtitles is None or subtitles.format not in (SRT, VTT):
-        return tuple(words)
-    starts = [cue.char_start for cue in subtitles.cues]
-    cues = [bisect_right(starts, word.char_start) for word in words]
-    is_every_turn = _names_every_turn(words, cues, len(starts))
-    named, is_voice, is_open = -1, False, False
-    before: Word | None = None
-    labelled, later = 0, 0  # the cue of the label, and the number of words in later cues
-    found = []
-    for index, (word, cue) in enumerate(zip(words, cues)):
-        if word.kind == SPEAKER:
-            is_voice = is_open or _is_voice(word)
-            is_open = is_voice and not word.text.endswith(">")
-            named, labelled, later = cue, cue, 0
-        elif cue != named and named > 0:
-            goes_on = is_every_turn or (later < _LONGEST_SENTENCE and _sentence_goes_on(before, words, index))
-            named = cue if goes_on and not is_voice else 0
-        found.append(replace(word, speaker="") if word.speaker and named != cue else word)
-        before = word if word.spoken else before
-        later += bool(word.spoken) and cue != labelled
-    return tuple(found)
-
-
-def _is_voice(word: Word) -> bool:
-    return word.text.startswith("<")
-
-
-def _names_every_turn(words: Sequence[Word], cues: Sequence[int], count: int) -> bool:
-    """Return whether every change of speaker in `count` cues has a label; `cues` are those of the words."""
-    labels: list[tuple[int, str]] = []
-    is_label = False
-    for word, cue in zip(words, cues):
-        if word.kind == SPEAKER and not _is_voice(word):
-            if word.text.startswith(">>"):
-                return True
-            is_label = True
-        elif is_label and word.kind != SPEAKER:
-            labels.append((cue, word.speaker))
-            is_label = False
-    first = next((cue for word, cue in zip(words, cues) if word.spoken), 0)
-    if not labels or labels[0][0] > first or len(labels) * _MOST_CUES_OF_A_TURN < count:
-        return False
-    return all(one != other for (_, one), (_, other) in pairwise(labels))
-
-
-def _sentence_goes_on(before: Word | None, words: Sequence[Word], index: int) -> bool:
-    """Return whether the words from an index on, where a cue begins, continue the sentence of the word `before`."""
-    first = words[index]
-    if before is None or (first.kind == MARKUP and first.text.strip("-–—") == ""):
-        return False  # a dash: somebody else
-    if not _SENTENCE_END.search(before.text):
-        return True
-    following = next((word for word in words[index:] if word.spoken), None)
-    return following is not None and _GOES_ON.match(following.text) is not None

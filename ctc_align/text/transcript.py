@@ -23,7 +23,7 @@ from ctc_align.text.library_readings import words_by_dictionary
 from ctc_align.text.markup import MappedText, Markup, Span, read_markup
 from ctc_align.text.speaker_labels import Mark
 from ctc_align.text.word_forms import spoken_forms
-from ctc_align.types import MARKUP, SPEAKER, OptionalWords, Word, Words
+from ctc_align.types import MARKUP, SPEAKER, SRT, VTT, OptionalWords, SourceCue, Subtitles, Word, Words
 
 _RUN = re.compile(r"\S+")
 _LONGEST_ASIDE = 60
@@ -45,7 +45,14 @@ _LETTER, _EXTEND, _STACK, _OTHER, _OPEN, _PREFIX, _WIDE, _NARROW = "LXJAOSWP"
 _ATOM = re.compile(r"(?P<core>L(?:J+L|[XJ])*|A(?:[AXJ]|[POS][POSX]*(?=A))*)|(?P<open>O|S(?=S*A))|(?P<close>.)")
 
 
-def split(text: str, *, language: str = "en", by_character: bool | None = None, by_dictionary: bool = False) -> Words:
+def split(
+    text: str,
+    *,
+    language: str = "en",
+    by_character: bool | None = None,
+    by_dictionary: bool = False,
+    cues: Sequence[SourceCue] = (),
+) -> Words:
     """Split `text` into its written words; `char_start` and `char_end` count code points, `char_end` exclusive.
 
     A word is a run of non-space characters (Unicode spaces, as `str.isspace` knows them), attached punctuation and
@@ -64,6 +71,7 @@ def split(text: str, *, language: str = "en", by_character: bool | None = None, 
             even at a dash; None decides run by run, as above.
         by_dictionary: join characters into words of a dictionary in Chinese, Japanese and Thai, with readings of
             Japanese (`ctc_align.text.library_readings`).
+        cues: of a subtitle file, whose lines may be shown again without being spoken again.
 
     Raises:
         UsageError: `text` or `language` is not a string, or the dictionary is not installed.
@@ -76,7 +84,7 @@ def split(text: str, *, language: str = "en", by_character: bool | None = None, 
     if not isinstance(text, str) or not isinstance(language, str):
         got = type(language if isinstance(text, str) else text).__name__
         raise UsageError(f"expected the transcript and its language as strings, got {got}; decode bytes as UTF-8 first")
-    markup = read_markup(text)
+    markup = read_markup(text, cues)
     spoken = markup.spoken
     spans = _spans(spoken.text, by_character)
     if by_character is None and (cuts := boundaries(spoken.text, language)):
@@ -102,8 +110,9 @@ def _with_readings(words: list[Word], readings: Sequence[str | None]) -> list[Wo
     return [word if reading is None else replace(word, reading=reading or word.spoken) for word, reading in both]
 
 
-def words_of(text: str, settings: Settings) -> Words:
-    """Split a transcript by the settings `language` (English if empty), `words_by` and `romanize`.
+def words_of(text: str, settings: Settings, subtitles: Subtitles | None = None) -> Words:
+    """Split a transcript, which may be of subtitles, by the settings `language` (English if empty), `words_by` and
+    `romanize`.
 
     Raises:
         UsageError: as `split`, or uroman is needed and not installed.
@@ -111,7 +120,8 @@ def words_of(text: str, settings: Settings) -> Words:
     language = settings.for_language().language
     by_character = {"spaces": False, "characters": True}.get(settings.words_by)
     by_dictionary = settings.words_by == "dictionary"
-    words = split(text, language=language, by_character=by_character, by_dictionary=by_dictionary)
+    cues = subtitles.cues if subtitles is not None and subtitles.format in (SRT, VTT) else ()
+    words = split(text, language=language, by_character=by_character, by_dictionary=by_dictionary, cues=cues)
     if not settings.romanize:
         return words
     from ctc_align.text.library_readings import romanized

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from sample_alignments import make_alignment
 
+from ctc_align.config import Settings
 from ctc_align.files import Alignment
 from ctc_align.files.transcripts import parse_transcript
-from ctc_align.text import outer_punctuation_stripped, split, with_cues
+from ctc_align.text import outer_punctuation_stripped, with_cues, words_of
 from ctc_align.types import ALIGNED, UNSPOKEN, AlignedToken, AlignedWord
 
 
@@ -16,7 +17,7 @@ def spoken(data: bytes, duration_s: float = 5.0, name: str = "talk.TextGrid") ->
     """Return an alignment of a document whose words last 0.2 s each, with a phone for each half."""
     transcript = parse_transcript(data, name)
     words, at_s = [], 0.1
-    for word in with_cues(split(transcript.text), transcript.subtitles).words:
+    for word in with_cues(words_of(transcript.text, Settings(), transcript.subtitles), transcript.subtitles).words:
         place = (word.text, word.spoken, word.char_start, word.char_end)
         if not word.spoken:
             words.append(AlignedWord(*place, UNSPOKEN, kind=word.kind))
@@ -39,7 +40,7 @@ def timed(
     """
     transcript = parse_transcript(content.encode(), "film")
     words = []
-    for word in with_cues(split(transcript.text), transcript.subtitles).words:
+    for word in with_cues(words_of(transcript.text, Settings(), transcript.subtitles), transcript.subtitles).words:
         found = times.get(word.text, times.get(outer_punctuation_stripped(word.text)))
         span = (found, found + 0.3) if isinstance(found, (int, float)) else found
         state = (ALIGNED, *span, 0.9) if span else (UNSPOKEN,)
