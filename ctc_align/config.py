@@ -156,7 +156,7 @@ class Settings:
     )
     frame_rate: float = setting(
         0.0,
-        "Let cues begin and end on frames: 25, 23.976, 29.97 or any other rate.",
+        "Let cues begin and end on video frames at this rate: 25, 23.976, 29.97 or any other.",
         more="0: milliseconds.",
         within=(0.0, 1000.0),
         metavar="FPS",
@@ -227,7 +227,7 @@ class Settings:
         "holds only the constants.",
         may_be_empty=True,
         metavar="FILE|FOLDER",
-        shown="in the model's folder",
+        shown="the one in the model's folder",
         panel=TIMES,
         commands=_TIME,
     )
@@ -257,19 +257,19 @@ class Settings:
         more='A token, or its index. "" finds |, ▁, a space, <space> and <wb>; of several, what the model emits.',
         may_be_empty=True,
         metavar="TOKEN",
-        shown="by its name",
+        shown="recognised by its name",
         panel=READING,
         commands=_READ,
         api=True,
     )
     silence: str = setting(
         "",
-        "A token of silence (pau, SIL) in such a vocabulary: no word has it, and it may stand anywhere.",
+        "A token of silence (pau, SIL) in such a vocabulary. No word contains it, and it may occur anywhere.",
         more="A token, or its index. Its probability counts as the blank's, so that loss and score are of the words "
         'alone. "" finds <sil>, <pau> and similar names in brackets; among ARPAbet or IPA sil, sp and pau too.',
         may_be_empty=True,
         metavar="TOKEN",
-        shown="by its name",
+        shown="recognised by its name",
         panel=READING,
         commands=_READ,
         api=True,
@@ -277,7 +277,7 @@ class Settings:
     language: str = setting(
         "",
         "Language of the transcript (en, deu). Decides how words and numbers are read, which built-in model is used "
-        "unless --model is given, and which language of a multilingual model.",
+        "unless --model is given, and the language in which a multilingual model is used.",
         more='"" means the language that the model was trained for, otherwise "en".',
         may_be_empty=True,
         metavar="CODE",

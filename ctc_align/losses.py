@@ -160,7 +160,7 @@ def reweighted_ctc_loss(
         focus: 0 or more; 0 gives all frames the same weight.
 
     Raises:
-        KernelError: as in `ctc_loss`; the weights have another shape, or focus is negative.
+        KernelError: as in `ctc_loss`; the weights have the wrong shape, or focus is negative.
     """
     check_reduction(reduction)
     batch = loss_arguments(log_probs, targets, input_lengths, target_lengths, blank)
@@ -295,7 +295,7 @@ def label_prior_ctc_loss(
         scale: 0 means `ctc_loss`.
 
     Raises:
-        KernelError: as in `ctc_loss`; the priors have another shape, or are infinite.
+        KernelError: as in `ctc_loss`; the priors have the wrong shape, or are infinite.
     """
     check_log_probs(log_probs, "(T, N, C) or (T, C)", (2, 3))
     if log_prior.shape != log_probs.shape[-1:]:

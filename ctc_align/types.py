@@ -247,7 +247,7 @@ class Tokens:
 
 
 class DefaultBlank(int):
-    """The default blank of emissions, index 0; the log-probs may show that it is another class."""
+    """The default blank of emissions, index 0; the log-probs may show that the blank is a different class."""
 
 
 @dataclass(frozen=True)

@@ -99,7 +99,7 @@ def confidences(
         of_token[lacking] = 0.0
     if network is not None:
         if network.features != NAMES:
-            raise ConfigError("the model's confidence network is of another version of ctc-align; train it again")
+            raise ConfigError("the model's confidence network is from a different version of ctc-align; train it again")
         of_word = here = network.chances(word_features(emissions, tokens, spikes, fits, at_spikes))
     else:
         of_sounds = fits.features(begins)

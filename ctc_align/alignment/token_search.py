@@ -81,7 +81,7 @@ def greedy_decode(log_probs: torch.Tensor, blank: int, without: Sequence[int] = 
     Args:
         log_probs: (T, C), natural log.
         blank: the class of the blank.
-        without: classes that are no sounds: a separator of words, a star.
+        without: classes that are not sounds: a word separator, a star.
     """
     ids, frames, best = _labelled_frames(log_probs, blank, list(without))
     begins = np.flatnonzero((np.diff(ids, prepend=-1) != 0) | (np.diff(frames, prepend=-2) > 1))

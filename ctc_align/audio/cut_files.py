@@ -48,9 +48,9 @@ def cut_reason(path: str) -> str | None:
 
 
 def wav_seconds(path: str) -> tuple[float, float]:
-    """Return the seconds that a WAV file's header calls its sound, and those behind it that are no chunks of it.
+    """Return the seconds of sound in a WAV file by its header, and the seconds after them that belong to no chunk.
 
-    Recorders that were stopped leave a length of 0, or an older one; and `cat` puts another file behind the first.
+    Recorders that were stopped leave a length of 0, or an older one; and `cat` appends another file to the first.
     """
     size, at, bytes_per_s, sound_bytes = os.path.getsize(path), 12, 0, -1
     with open(path, "rb") as file:
@@ -184,7 +184,7 @@ def is_cut_frame(packet: bytes, format: str) -> bool:
 
 
 def mp3_frame_bytes(frame: bytes) -> int | None:
-    """Return the length of a frame of MPEG layer II or III by its header, None if it is no such frame."""
+    """Return the length of a frame of MPEG layer II or III by its header, None if it is not such a frame."""
     if len(frame) < 4 or frame[0] != 0xFF or frame[1] & 0xE0 != 0xE0 or frame[1] & 6 not in (2, 4):
         return None
     version, kbits_index, rate_index = frame[1] >> 3 & 3, frame[2] >> 4, frame[2] >> 2 & 3

@@ -208,7 +208,7 @@ def as_audio(
     (16000,)
 
     Raises:
-        AudioError: as `load_audio`, or samples of another type or shape.
+        AudioError: as `load_audio`, or the samples have the wrong type or shape.
         UsageError: none of the three.
     """
     if isinstance(source, (str, os.PathLike)):

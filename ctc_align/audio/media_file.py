@@ -278,7 +278,7 @@ class MediaFile:
             self.damage.last_is_cut, self.damage.last_packet = packet.is_corrupt, data
 
     def _undecodable(self, packet: Packet[AudioStream], is_lost: bool = True) -> list[_BadPacket]:
-        """Return a packet that cannot be decoded, or is known to be damaged; [] if it is no sound."""
+        """Return a packet that cannot be decoded, or is known to be damaged, as silence; [] if it is not sound."""
         data, base = bytes(packet), packet.time_base
         is_frame = data[:1] == b"\xff" or not self._has_sync
         if not data or base is None or data.startswith(_TAGS) or (not is_frame and not self._good_bytes):
@@ -374,7 +374,7 @@ def _samples(frame: AudioFrame) -> np.ndarray:
 # The player's clock: decoded pieces become one stream without gaps, sample n at time n / rate of the recording. Sound
 # that begins late and gaps become silence, overlaps are trimmed, as `ffmpeg -af aresample=async=1:first_pts=0` does,
 # but within milliseconds: times of single pieces are rounded and jitter, so a step counts only where the next pieces
-# show it too. Pieces of another rate or channel count (files put together) are converted to those of the first.
+# show it too. Pieces with a different rate or channel count (concatenated files) are converted to those of the first.
 
 _LOOK_AHEAD = 6
 """Pieces after one that must show the same step before it counts."""
@@ -501,7 +501,7 @@ class Conversion:
 
 
 def with_channels(samples: np.ndarray, channels: int) -> np.ndarray:
-    """Return samples (n, any) with `channels` channels; those of another number are averaged, and each is that."""
+    """Return samples (n, any) with `channels` channels; if their number differs, each channel is the average of all."""
     if samples.shape[1] == channels:
         return samples
     mono = samples.mean(axis=1, dtype=np.float64).astype(np.float32)

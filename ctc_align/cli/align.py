@@ -116,7 +116,7 @@ TranscriptFile = Annotated[
     str | None,
     typer.Argument(
         metavar="TRANSCRIPT",
-        help="A UTF-8 text, subtitles (SRT, VTT), a TextGrid or ELAN file, JSON of Whisper, WhisperX or NeMo, or an "
+        help="A UTF-8 text, subtitles (SRT, VTT), a TextGrid or ELAN file, JSON from Whisper, WhisperX or NeMo, or an "
         "EPUB book; - for standard input.",
     ),
 ]

@@ -81,14 +81,16 @@ class RunOptions(Group):
     shard: str | None = setting(
         None, "Align only part I (from 0) of N, so that several jobs can share a corpus.", metavar="I/N"
     )
-    workers: int | None = setting(None, "Processes.", metavar="N", shown="one for each CPU core, or for each GPU")
+    workers: int | None = setting(
+        None, "Number of worker processes.", metavar="N", shown="one for each CPU core, or for each GPU"
+    )
     engine: str = setting("local", "Workers on this machine, or on Ray (extra [ray]).", metavar="local|ray")
     address: str | None = setting(
         None, "Ray cluster for --engine ray, or auto.", metavar="HOST:PORT", shown="one on this machine"
     )
     gpus_per_worker: float | None = setting(
         None,
-        "GPUs of each Ray worker; with 0.5 two workers share one.",
+        "GPUs per Ray worker; with 0.5, two workers share one.",
         metavar="N",
         shown="1 if there are GPUs, else 0",
     )
@@ -101,7 +103,7 @@ class RunOptions(Group):
     retry_failed: bool = setting(False, "Retry utterances that failed in an earlier run.")
     force: bool = setting(
         False,
-        "Align everything again, and replace existing outputs, even files that no run into this folder wrote. Inputs "
+        "Align everything again, and replace existing outputs, even files that no earlier run wrote. Inputs "
         "are never replaced.",
     )
     verify: bool = setting(
@@ -168,7 +170,7 @@ def corpus(
         None,
         "A text (UTF-8, EPUB); each recording in the folder and its subfolders reads a part of it.",
         metavar="FILE",
-        shown="the only text beside them",
+        shown="the only text beside the recordings",
     ),
     model: ModelOptions,
     work: RunOptions,

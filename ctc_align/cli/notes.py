@@ -120,7 +120,7 @@ def later_notes(given: Sequence[str]) -> Iterator[str]:
         if work.path in paths:
             continue
         if path in work.outdated:
-            why = "belongs to another text or recording and corrects an earlier alignment"
+            why = "belongs to a different text or recording and corrects an earlier alignment"
         elif has_later_fixes(work.path, path):
             why = f"has newer corrections: give {work.path.name} to use them"
         else:

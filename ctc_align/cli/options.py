@@ -37,13 +37,13 @@ PANELS = (EVERYDAY, OUTPUTS, LIMITS, WORKERS, READING, TIMES, SUBTITLES, MACHINE
 
 
 def assignments_option() -> Any:
-    about = "Set one value of the settings file; may be repeated, and overrides --config."
+    about = "Set one setting, as in the settings file; may be repeated, and overrides --config."
     return setting(None, about, option="--set", metavar="KEY=VALUE", panel=GENERAL)
 
 
 def lexicon_option(
     help: str = "Pronunciations in MFA dictionary format; takes precedence over the model's own dictionary.",
-    shown: str = "in the model's folder",
+    shown: str = "the one in the model's folder",
 ) -> Any:
     return setting(None, help, metavar="FILE", shown=shown)
 

@@ -338,7 +338,7 @@ def print_evaluation(evaluation: Evaluation, worst: int, histogram: bool = True)
     console.print(_figures_table(evaluation))
     utterances = counted(len(evaluation.utterances), "utterance", "utterances")
     counts = f"{evaluation.paired} {evaluation.tier} paired, {evaluation.missing} missing, {evaluation.extra} extra"
-    console.print(f"{utterances}, {counts}, {evaluation.mismatched} with another label", markup=False)
+    console.print(f"{utterances}, {counts}, {evaluation.mismatched} with a different label", markup=False)
     inner = _figure(evaluation.boundaries["inner_onset"].f1, "", 3)
     starts = f"the starts of all {evaluation.tier} but the first of each utterance (FA-Bench's time-only count)"
     console.print(f"F1 over {starts}: {inner}", markup=False)

@@ -223,7 +223,7 @@ def loss_arguments(
     """Convert arguments in every form that `torch.nn.functional.ctc_loss` takes, and lists and arrays.
 
     Raises:
-        KernelError: what are no log-probs, targets or lengths.
+        KernelError: the log-probs, targets or lengths are invalid.
     """
     rows = batch_first(log_probs)
     return LossArguments(

@@ -145,7 +145,7 @@ def _weights(upstream: torch.Tensor, posteriors: torch.Tensor) -> torch.Tensor:
 
 
 def _weighted(values: torch.Tensor, weights: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
-    """Return the product in type and memory order of the log-probs: autograd would copy another order."""
+    """Return the product in type and memory order of the log-probs: autograd would copy one in a different order."""
     if values.device.type == "cpu" and values.dtype == log_probs.dtype and _are_finite(weights):
         # Not by torch's threads, which would go on spinning on the cores that the next kernels need.
         result = torch.empty_like(log_probs)

@@ -74,7 +74,7 @@ def parse_tier(tier: str) -> str:
     """Return the kind of a tier, "words" or "phones"; "tokens" are phones.
 
     Raises:
-        UsageError: another name.
+        UsageError: this is not the name of a tier.
 
     >>> parse_tier("tokens")
     'phones'

@@ -144,7 +144,9 @@ def _labels(utterances: Sequence[Pairing]) -> str | None:
             others.append(paired.utterance)
     if not others:
         return None
-    return f"more than half of the reference has another label or none in {_some(others)}: is that the same transcript?"
+    return (
+        f"more than half of the reference has a different label or none in {_some(others)}: is it the same transcript?"
+    )
 
 
 def _unlabelled(utterances: Sequence[Pairing]) -> str | None:

@@ -121,7 +121,7 @@ class LatestWork:
             why = "" if is_alone else ": it is the latest with corrections"
             yield f"{self.path} is used instead of {others}{why}"
         for path in self.outdated:
-            yield f"{path} is ignored: it belongs to another text or recording than {self.path.name}"
+            yield f"{path} is ignored: it belongs to a different text or recording from {self.path.name}"
 
 
 def latest_works(files: Iterable[Path]) -> Iterator[LatestWork]:

@@ -34,7 +34,7 @@ from ctc_align.types import MARKUP, REPEAT, SPEAKER, UNSPOKEN, AlignedWord, Alig
 #
 # A cue without an aligned word (`[MUSIC]`, or no text) keeps its old times, moved as its neighbours were, where they
 # fit between them; else it gets the room that is left, at least one frame of a film (40 ms) of the last word of the cue
-# before it. Where passages were read in another order the times go back from one cue to the next, and no two cues are
+# before it. If passages were read in a different order, times go back from one cue to the next, and no two cues are
 # shown at a time.
 #
 # Words without times lie beside their neighbours, or in a pause. Words that nobody says take no time from others, and

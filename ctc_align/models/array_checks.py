@@ -88,7 +88,7 @@ def check_values(matrix: torch.Tensor, name: str) -> None:
     if what := _other_kind(matrix, lowest, highest):
         raise WrongArrayError(f"{name}: these look like {what}")
     logger.warning(
-        "%s: rows are no distributions (log-sum-exp up to %.3g from 0, values %.3g to %.3g): "
+        "%s: rows are not distributions (log-sum-exp up to %.3g from 0, values %.3g to %.3g): "
         "taken as unnormalised scores; take log_softmax first if they are logits",
         name,
         farthest,
@@ -324,7 +324,7 @@ def _silences(emissions: Emissions, settings: Settings) -> list[int]:
 
 _LEAST_WORDS, _LONG = 3, 0.15
 _NO_LETTERS = frozenset("_#%+$^~=|\\ ")
-"""Characters of tokens that are no letters, phones (X-SAMPA has @ and {) or marks of a text."""
+"""Characters that occur in tokens other than letters, phones (X-SAMPA has @ and {) and marks of a text."""
 _WHOLE = 0.5
 """The transcript has at least this share of the labels that are heard, so it covers the whole recording."""
 

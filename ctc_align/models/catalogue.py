@@ -177,7 +177,7 @@ def model_languages() -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     lacking = [name for name in LANGUAGE_COLUMNS if name not in header]
     uneven = [number for number, line in enumerate(lines, 2) if len(line) != len(header)]
     if lacking or uneven:
-        what = f"it lacks {', '.join(lacking)}" if lacking else f"line {uneven[0]} has another number of columns"
+        what = f"it lacks {', '.join(lacking)}" if lacking else f"line {uneven[0]} has the wrong number of columns"
         raise UsageError(f"{path}: expected a table with the columns {', '.join(LANGUAGE_COLUMNS)}; {what}")
     figures = tuple(name for name in header if name not in LANGUAGE_COLUMNS)
     languages = [_language_row(dict(zip(header, line)), figures) for line in lines]

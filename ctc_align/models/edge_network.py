@@ -109,7 +109,7 @@ def _log_mel(audio: Audio, first: int, last: int) -> torch.Tensor:
     shift, reach = _shift_samples(audio.sample_rate), len(window) // 2
     begin, end = first * shift - reach, (last - 1) * shift + len(window) - reach
     samples = np.ascontiguousarray(audio.samples[max(0, begin) : max(0, end)], np.float32)
-    # Products of a few rows are summed in another order: a frame must not depend on how many are computed with it.
+    # Products of a few rows are summed in a different order: a frame must not depend on how many are computed with it.
     lacking = max(0, _LEAST_ROWS - (last - first)) * shift
     right = max(0, end - len(audio.samples)) + lacking
     padded = torch.nn.functional.pad(torch.from_numpy(samples), (max(0, -begin), right))
@@ -385,7 +385,7 @@ def _checked_shape(about: Mapping[str, object], weights: Mapping[str, torch.Tens
     """
     labels = about["labels"]
     if not isinstance(labels, list) or not all(isinstance(label, str) and label for label in labels):
-        raise ValueError("labels are no texts")
+        raise ValueError("labels are not strings")
     if len(labels) > MOST_LABELS or len(set(labels)) != len(labels):
         raise ValueError("a label is there twice, or there are too many")
     width, embedding = (min(as_whole(about[name], 1), WIDEST) for name in ("width", "embedding"))

@@ -450,7 +450,7 @@ def vocabulary(tokenizer: Any, folder: Path, classes: int, name: str) -> tuple[s
     if beyond:
         raise UsageError(
             f"model {name}: the tokenizer has tokens beyond the network's {classes} classes ({', '.join(beyond[:5])}): "
-            "it is another model's: copy vocab.json and tokenizer_config.json of this one"
+            "it belongs to a different model: copy vocab.json and tokenizer_config.json of this one"
         )
     tokens = [f"<no-token-{index}>" for index in range(classes)]
     for token, index in ids.items():

@@ -310,7 +310,7 @@ def read_array(path: str | os.PathLike[str], check: Check) -> Any:
     except Exception as error:
         raise EmissionsError(
             f"{name}: expected log-probs, got a file that cannot be read as {kind}: "
-            "it is damaged, of another kind, or holds more than plain arrays"
+            "it is damaged, of a different kind, or holds more than plain arrays"
         ) from error
 
 

@@ -341,7 +341,7 @@ def vocabulary(description: OnnxDescription, file: Path, classes: int, name: str
         )
     vocab = load_vocab(path)
     if len(vocab) != classes:
-        hint = ": the blank needs its own line" if len(vocab) + 1 == classes else ": it is another model's"
+        hint = ": the blank needs its own line" if len(vocab) + 1 == classes else ": it belongs to a different model"
         raise UsageError(
             f"model {name}: expected {classes} tokens in {path}, one for each class, got {len(vocab)}{hint}"
         )

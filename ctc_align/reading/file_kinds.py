@@ -1,4 +1,4 @@
-"""Recognise the kind of a file by its content, and say what to do if another kind was expected.
+"""Recognise the kind of a file by its content, and say what to do if a different kind was expected.
 
 Error messages about files of the wrong kind use this table. Transcripts are recognised in
 `ctc_align.files.transcripts`, log-probs in `ctc_align.models.log_probs`, and corpora in `ctc_align.corpus.sources`. The
@@ -78,7 +78,7 @@ _NO_RECORDING: tuple[tuple[tuple[bytes, ...], FileKind], ...] = (
     ((b"SQLite format",), FileKind("a database (SQLite)")),
     ((b"\x7fELF",), FileKind("a program")),
 )
-"""Files that are no recording, but may be a text that begins in the same way."""
+"""Files that are not recordings, but may be texts that begin in the same way."""
 _SOUND_FILE_STARTS = (
     *(b"RIFF", b"RIFX", b"RF64", b"BW64", b"riff", b"FORM", b"fLaC", b"OggS", b".snd", b"dns.", b"caff", b"NIST_1A"),
     *(b"Creative Voice File", b" paf", b"fap ", b"PVF1", b"2BIT", b"Extended Instrument", b"MATLAB", b"ALawSoundFile"),

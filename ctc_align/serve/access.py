@@ -229,7 +229,7 @@ def _values(scope: Scope, name: bytes) -> list[str]:
 
 
 def _host_name(host: str) -> str | None:
-    """Return the name in a Host header without its port; None for another value."""
+    """Return the name in a Host header without its port; None for any other value."""
     match = re.fullmatch(r"(?:\[([0-9a-fA-F:.]+)\]|([A-Za-z0-9._-]+))(?::[0-9]{1,5})?", host)
     return (match[1] or match[2]).lower().rstrip(".") if match else None
 

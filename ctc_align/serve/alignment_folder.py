@@ -46,7 +46,7 @@ class AlignmentFolder:
 
     Args:
         root: the folder.
-        audio_root: another folder, whose recordings may be played, too; None: none.
+        audio_root: another folder whose recordings may be played, or None.
 
     Raises:
         UsageError: there is no such folder.
@@ -125,7 +125,7 @@ class AlignmentFolder:
         Raises:
             RefusedError: 404, no alignment has this name; 409, it belongs to a different utterance or part; 400, it is
                 not JSON.
-            InputError: it is no alignment.
+            InputError: it is not an alignment.
             OutputError: it cannot be written; then nothing has changed.
         """
         corrected = from_dict(dict(data), "the corrected alignment")

@@ -163,7 +163,7 @@ def is_marked(piece: str) -> bool:
 
 
 def alphabet_of(vocab: Sequence[str], blank: int) -> Alphabet:
-    """Return the alphabet of a vocabulary; `blank` and special tokens (<pad>, [UNK] …, the star) are no letters.
+    """Return the alphabet of a vocabulary; `blank` and special tokens (<pad>, [UNK] …, the star) are not letters.
 
     >>> alphabet_of(("<pad>", "▁the", "s"), 0).ids, alphabet_of(("[PAD]", "the", "##s"), 0).ids
     ({'▁the': 1, 's': 2}, {'▁the': 1, 's': 2})

@@ -268,7 +268,7 @@ def load_or_make(path: Path, corpus: Corpus, make: Callable[[], Labels]) -> Labe
         labels = Labels(_unpacked(data, "targets"), _unpacked(data, "labels"), _unpacked(data, "words"))
     frames = [len(row) for row in labels.states]
     if len(frames) != len(corpus.store) or any(n not in (0, m) for n, m in zip(frames, corpus.store.lengths)):
-        raise InputError(f"{path}: these labels belong to another corpus; remove them, or take another folder")
+        raise InputError(f"{path}: these labels belong to a different corpus; remove them, or choose another folder")
     return labels
 
 

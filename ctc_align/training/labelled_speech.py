@@ -114,7 +114,7 @@ def _label_files(folder: Path, problems: list[str]) -> list[_LabelFile]:
     found: dict[Path, tuple[int, _LabelFile]] = {}
     for work in latest_works(corrected):
         for path in work.outdated:
-            logger.warning("%s is ignored: it belongs to another text or recording than %s", path, work.path.name)
+            logger.warning("%s is ignored: it belongs to a different text or recording from %s", path, work.path.name)
         bare = original_of(work.path).relative_to(folder).with_suffix("")
         name = bare if bare not in found else work.path.relative_to(folder).with_suffix("")
         found[name] = -1, (work.path, name)

@@ -109,8 +109,8 @@ def _check_settings(work: Path, settings: dict[str, object], *, force: bool) -> 
         differ = sorted(key for key in {*there, *wanted} if there.get(key) != wanted.get(key))
         if not force:
             raise UsageError(
-                f"{work.parent}: a run with another {' and another '.join(differ)} was stopped here; call it as it was "
-                "called then to go on, give --force to begin anew, or take another folder"
+                f"{work.parent}: a run with another {' and another '.join(differ)} was stopped here; repeat that call "
+                "to continue it, give --force to start again, or choose another folder"
             )
         for old in work.iterdir():
             shutil.rmtree(old) if old.is_dir() else old.unlink()
@@ -155,5 +155,5 @@ def restore_checkpoint(path: Path, put_back: Callable[[Any], Result]) -> Result:
     except Exception as error:  # torch and pickle raise many kinds; all mean that this is not the state of this run
         raise InputError(
             f"{path}: expected the state of this recipe's network, got another or a damaged one ({one_line(error)}); "
-            "remove it, or take another folder"
+            "remove it, or choose another folder"
         ) from error

@@ -149,7 +149,7 @@ class PageSound:
         """Return mono samples (N,) float32 of the utterance as sound inside the page, coded as Opus.
 
         Raises:
-            AudioError: samples that cannot be coded (NaN, none at all, a rate that is no sample rate).
+            AudioError: the samples cannot be encoded (NaN, none at all, an invalid sample rate).
         """
         audio = as_audio((samples, sample_rate), _opus_rate(sample_rate))
         return cls(None, OPUS, 0.0, peaks_of(audio), encoded_opus(audio))

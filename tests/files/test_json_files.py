@@ -371,7 +371,7 @@ def test_what_is_of_another_text_recording_or_utterance_is_not_taken(saved) -> N
     works = list(latest_works([path, other, text, longer, before]))
     assert [work.path for work in works] == [path, other]
     assert set(works[0].outdated) == {text, longer}
-    assert all("is ignored: it belongs to another text or recording than a.json" in n for n in works[0].notes())
+    assert all("is ignored: it belongs to a different text or recording from a.json" in n for n in works[0].notes())
     assert latest_beside(other).path == other
     again = saved("a.hand-2.json", replace(BY_HAND, utterance="another"))
     assert [work.path for work in latest_works([path, other, again])] == [path, again], "of the other one the latest"

@@ -439,5 +439,7 @@ def test_of_the_downloads_of_a_page_the_last_is_a_label(tmp_path: Path, caplog: 
     make_alignment((word,), audio="", duration_s=9.0).save(tmp_path / "talk.hand.json")
     os.utime(tmp_path / "talk.hand.json", (0, 0))
     (labelled,) = read_labelled(tmp_path)
-    assert "talk.hand.json is ignored: it belongs to another text or recording than talk.corrected (1)" in caplog.text
+    assert (
+        "talk.hand.json is ignored: it belongs to a different text or recording from talk.corrected (1)" in caplog.text
+    )
     assert (labelled.name, labelled.audio, labelled.words[0].end_s) == ("talk", tmp_path / "talk.wav", 0.6)

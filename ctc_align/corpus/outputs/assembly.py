@@ -186,7 +186,7 @@ class Assembly:
             self._remove_output(path, protect, utterance.id, line)
 
     def remove_recorded(self, line: Line) -> None:
-        """Remove the files of a line that are still exactly as recorded, and are no inputs."""
+        """Remove the files of a line that are still exactly as recorded, and are not inputs."""
         out_dir = Path(self._layout.out_dir)
         for name, recorded in (line.result.files or {}).items():
             is_below = not Path(name).is_absolute() and ".." not in Path(name).parts
@@ -366,7 +366,7 @@ class PendingParts:
     Rows survive a `kill -9` and a power failure once `put` has returned. One process writes at a time.
 
     Args:
-        path: the SQLite file; one that another version or another layout wrote, or that cannot be read, is replaced.
+        path: the SQLite file; one that a different version or layout wrote, or that cannot be read, is replaced.
         signature: what the rows are for; rows with another signature are of no use.
     """
 

@@ -293,7 +293,7 @@ def _add(figures: RunFigures, data: dict[str, Any], path: Path) -> bool:
     try:
         figures.add_alignment(data)
     except (KeyError, TypeError, ValueError, AttributeError):
-        figures.add_fault(f"{path}: an alignment in it lacks a field, or has one of another type")
+        figures.add_fault(f"{path}: an alignment in it lacks a field, or a field has the wrong type")
         return False
     return True
 

@@ -200,7 +200,7 @@ class Table(FileSource):
 
     Columns are found by name, see COLUMNS; an audio and a text column are needed. Quotes are those of CSV, and a
     quoted field may span lines; in a tab-separated line that is not valid CSV they are ordinary characters. Relative
-    paths start at the table's folder, or at `clips` in it (Common Voice). A row that is no utterance is refused.
+    paths start at the table's folder, or at `clips` in it (Common Voice). A row that is not an utterance is refused.
     """
 
     kind = "table"

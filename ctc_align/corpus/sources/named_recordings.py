@@ -87,7 +87,7 @@ def find_recording(alignment: AlignmentData, json_path: Path, given: str = "") -
     name = alignment.audio if ends else json_path.stem
     raise UsageError(
         f"{json_path}: its recording {name!r} is not {where}; give it with --audio PATH, or delete this JSON if "
-        "it is old and its recording has another name now"
+        "it is old and its recording was renamed"
     )
 
 

@@ -34,7 +34,7 @@ class FolderSource:
     """A source that is a folder, read with all its subfolders in order; ids are paths relative to it.
 
     Args:
-        exclude: folders (as paths) that are no part of the corpus, such as the output folder.
+        exclude: folders (as paths) that do not belong to the corpus, such as the output folder.
         fold_case: as in `UsedIds`.
     """
 

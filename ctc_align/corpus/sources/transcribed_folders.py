@@ -316,7 +316,7 @@ class _Chapter:
         sounds = self.folder.sounds.get(id)
         if not sounds:
             return self.maker.refused_file(
-                self.folder.below, id, position, f"no audio {printable(id)}.flac (or of another format) beside it"
+                self.folder.below, id, position, f"no audio {printable(id)}.flac (or in a different format) beside it"
             )
         if not text.strip():
             return self.maker.refused_file(

@@ -111,7 +111,7 @@ class ConvNet(AcousticModel):
             progress: called with the completed share, in [0, 1].
 
         Raises:
-            AudioError: no samples, or another rate.
+            AudioError: there are no samples, or their rate is wrong.
         """
         recording = _Recording(self._checked(audio))
         result = self._empty(recording)
@@ -136,7 +136,7 @@ class ConvNet(AcousticModel):
         longest first.
 
         Raises:
-            AudioError: an audio has no samples, or another rate.
+            AudioError: an audio has no samples, or the wrong rate.
         """
         if self.device.type == "cpu":
             return [self.emissions(audio) for audio in audios]

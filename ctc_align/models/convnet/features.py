@@ -74,7 +74,7 @@ def log_mel(samples: np.ndarray, first: int, last: int) -> torch.Tensor:
     windows = piece.unfold(0, WINDOW_SAMPLES, HOP_SAMPLES) * window
     spectrum = torch.fft.rfft(windows, FFT_SAMPLES)
     power = spectrum.real.square().addcmul_(spectrum.imag, spectrum.imag)
-    # Products of a few rows are summed in another order: a frame must not depend on how many are computed with it.
+    # Products of a few rows are summed in a different order: a frame must not depend on how many are computed with it.
     lacking = max(0, LEAST_ROWS - len(power))
     channels = torch.nn.functional.pad(power, (0, 0, 0, lacking)) @ filters if lacking else power @ filters
     return torch.log(channels[: len(power)].clamp_min_(SMALLEST_POWER))

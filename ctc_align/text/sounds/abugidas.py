@@ -1,7 +1,7 @@
 """Phones of scripts whose letters carry a vowel: those of India and Sinhala, Thaana, and Ethiopic.
 
 Unicode has the scripts of India in blocks of 128 with the same letter at the same offset, so one table of Devanagari
-letters serves them all; Sinhala letters, which have another order, are mapped to Devanagari. The rules for schwa
+letters serves them all; Sinhala letters, which have a different order, are mapped to Devanagari. The rules for schwa
 deletion are Ohala's (1983) in the form of Narasimhan, Sproat and Kiraz (2004); aspiration, length and breathy voice are
 not distinguished. Thaana writes a vowel sign after each consonant; a letter of Ethiopic is a consonant and a vowel.
 """
