@@ -26,7 +26,7 @@ Config = TypeVar("Config")
 ENGLISH = "en"
 """Default language of transcripts."""
 DEFAULT = "default"
-"""The name of the settings as they are, without a file."""
+"""The name of the default settings, without a file."""
 UNKNOWN_LANGUAGE = "und"
 """No language: letters stay letters, digits stay digits."""
 _TIER = "(words|tokens|phones|sentences|speakers)"
@@ -52,7 +52,7 @@ def setting(
     panel: str = "",
     api: bool = False,
 ) -> Any:
-    """Return a dataclass field that carries all that is known of a setting, or of an option of the command line.
+    """Return a dataclass field with everything that is known about a setting, or about a command line option.
 
     Args:
         default: the value if no other is given.
@@ -67,7 +67,7 @@ def setting(
         option: the names of the option, such as "--out-dir -o"; "" for the field's name after two hyphens.
         metavar: the value in `--help`; "" for the choices.
         shown: the default in `--help`; "" for the value itself.
-        panel: the heading below which `--help` lists the option; "" for that of its group.
+        panel: the heading under which `--help` lists the option; "" for that of its group.
         api: whether a request to `ctc-align serve` can have the setting.
     """
     metadata = {**locals(), "choices": tuple(choices), "commands": tuple(commands)}
@@ -82,12 +82,12 @@ READING = "Recording and transcript"
 TIMES = "Times and confidence"
 SUBTITLES = "Subtitles and tiers"
 MACHINE = "Model and machine"
-"""Headings of `--help` below which settings stand; `ctc_align.cli.options` has all headings in their order."""
+"""Headings of `--help` for settings; `ctc_align.cli.options` has all headings in order."""
 _ALIGN = ("align", "corpus", "realign")
 _WRITE = (*_ALIGN, "convert")
 _TIME = (*_ALIGN, "serve")
 _READ = (*_TIME, "score")
-"""The commands that align to files; that write files; that find times; that read transcripts."""
+"""The commands that align to files, that write files, that find times, and that read transcripts."""
 
 
 @dataclass(frozen=True)
@@ -357,7 +357,7 @@ class Settings:
         )
 
     def for_language(self, default: str = "") -> Settings:
-        """Return the settings with their language, else `default` (the model's), else English.
+        """Return the settings with their language, otherwise `default` (the model's), otherwise English.
 
         >>> Settings(language="de").for_language("fr").language, Settings().for_language("fr").language
         ('de', 'fr')
@@ -387,8 +387,8 @@ def load_settings(
     'written'
 
     Raises:
-        ConfigError: no such file or name, not TOML, or faults in it, in the assignments or in the overrides, all of
-            them in one message.
+        ConfigError: there is no such file or name, it is not TOML, or there are faults in it, in the assignments or in
+            the overrides; the message lists all faults.
     """
     return load_config(Settings, source, overrides, assignments, base)
 
@@ -400,7 +400,7 @@ def known_settings(values: dict[str, Any], where: str) -> dict[str, Any]:
     {'edges': 'spikes'}
 
     Raises:
-        ConfigError: values that no setting can have, each after `where`.
+        ConfigError: values are invalid for their settings; each is named after `where`.
     """
     faults: list[str] = []
     names = {field.name for field in dataclasses.fields(Settings)}
@@ -445,7 +445,7 @@ def load_config(
 
 
 def _assigned(kind: Any, assignments: Iterable[str], faults: list[str]) -> dict[str, Any]:
-    """Return the tables of a TOML file made of `key=value` lines; of two with the same key the last counts."""
+    """Return the tables of a TOML file made from `key=value` lines; if a key occurs again, the last line counts."""
     tables: dict[str, Any] = {}
     for assignment in assignments:
         key, equals, text = assignment.partition("=")
@@ -506,7 +506,7 @@ def find_config(source: str | os.PathLike[str]) -> Path:
     """Return the file of a path or of a name in the package's `configs`; a name comes before a file without .toml.
 
     Raises:
-        ConfigError: neither.
+        ConfigError: there is neither such a file nor such a name.
     """
     text = os.fspath(source)
     if not text.endswith(".toml") and os.path.basename(text) == text:
@@ -537,7 +537,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     """Return the tables of a TOML file.
 
     Raises:
-        ConfigError: not readable, not UTF-8, not TOML.
+        ConfigError: the file is not readable, not UTF-8 or not TOML.
     """
     try:
         with open_input(path) as file:
@@ -589,7 +589,7 @@ def _tuples(value: Any) -> Any:
 
 
 def allowed_values(field: dataclasses.Field[Any], wanted: Any) -> str:
-    """Return what a field takes, of the type `wanted`, as it is said in messages: "a number above 0"."""
+    """Return the valid values of a field of the type `wanted`, in words for messages: "a number above 0"."""
     choices, above, within = _choices(field), field.metadata.get("above"), field.metadata.get("within")
     if field.metadata.get("pattern"):
         return str(field.metadata["pattern"][1])

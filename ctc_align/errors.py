@@ -64,7 +64,7 @@ class EmissionsError(InputError):
 
 
 class WrongArrayError(EmissionsError, UsageError):
-    """An array that is not what the call says: no log-probs, or with another blank."""
+    """An array that is not what the call says: it has no log-probs, or a different blank."""
 
 
 class TooShortError(InputError):

@@ -72,7 +72,7 @@ def ctc_loss(
     reduction: str = "mean",
     zero_infinity: bool = False,
 ) -> torch.Tensor:
-    """Return the CTC loss, -log p(target | log_probs) over all paths; a drop-in for `torch.nn.functional.ctc_loss`.
+    """Return the CTC loss, -log p(target | log_probs) over all paths; like `torch.nn.functional.ctc_loss`.
 
     The gradient with respect to `log_probs` is minus the occupancy times the upstream gradient. This is the true
     derivative, with or without a preceding `log_softmax`; PyTorch returns exp(log_probs) - occupancy, which agrees only

@@ -58,7 +58,7 @@ __all__ = [
 
 
 class CTCLoss(torch.nn.Module):
-    """The CTC loss as a module, a drop-in for `torch.nn.CTCLoss`; see `ctc_align.functional.ctc_loss`.
+    """The CTC loss as a module, a drop-in replacement for `torch.nn.CTCLoss`; see `ctc_align.functional.ctc_loss`.
 
     Args:
         blank: the class of the blank.

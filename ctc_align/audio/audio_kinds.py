@@ -20,7 +20,7 @@ def file_head(name: str) -> bytes:
     """Return the first bytes of a file.
 
     Raises:
-        MissingAudioError: no such file (both an AudioError and a UsageError).
+        MissingAudioError: there is no such file (both an AudioError and a UsageError).
         AudioError: a folder, a pipe or a device; not readable; empty.
     """
     try:
@@ -44,7 +44,7 @@ def file_head(name: str) -> bytes:
 
 
 def not_regular(mode: int) -> str:
-    """Return what to say of a pipe, a socket or a device given as a recording, by its mode."""
+    """Return the message for a pipe, a socket or a device given as a recording, by its mode."""
     kind = "a pipe" if stat.S_ISFIFO(mode) else "a socket" if stat.S_ISSOCK(mode) else "a device"
     return f"expected a regular file, got {kind}: save the audio to a file first, or pipe it in and give - as AUDIO"
 

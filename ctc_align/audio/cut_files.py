@@ -24,9 +24,9 @@ _MOST_PADDING_BYTES = 65536
 
 
 def cut_reason(path: str) -> str | None:
-    """Return how a file is known to be cut ("lacks its last 120 bytes"), None if it is whole or not known.
+    """Return how a file is truncated ("lacks its last 120 bytes"), None if it is complete or if this is unknown.
 
-    MP4 and its kin, Matroska, AVI, ASF, Flash video and transport streams say how long their parts are.
+    MP4 and related formats, Matroska, AVI, ASF, Flash video and transport streams declare the length of their parts.
     """
     size = os.path.getsize(path)
     with open(path, "rb") as file:
@@ -97,14 +97,14 @@ _FIRST_BOXES = (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip", b"pnot", b
 
 
 def lacks_index(path: str) -> bool:
-    """Return whether an MP4 or QuickTime file has no index (`moov`), without which nothing in it can be found."""
+    """Return whether an MP4 or QuickTime file lacks its index (`moov`), without which it cannot be read."""
     with open(path, "rb") as file:
         kinds = [kind for kind, _, _ in boxes(file, os.path.getsize(path))]
     return bool(kinds) and b"moov" not in kinds and b"moof" not in kinds
 
 
 def _matroska_end(file: BinaryIO, size: int) -> int:
-    """Return where the last element that says its length ends; 0 if none does (live streams)."""
+    """Return the end of the last element that declares its length; 0 if there is none (live streams)."""
     at, end = 0, 0
     while at < size:
         file.seek(at)
@@ -159,7 +159,7 @@ def _packet_bytes(file: BinaryIO) -> int:
 
 
 def _asf_end(file: BinaryIO) -> int:
-    """Return where the packets end by the size of their object; 0 if it is a live stream or says none."""
+    """Return where the packets end by the size of their object; 0 for a live stream or without a size."""
     file.seek(0)
     head = file.read(1 << 16)
     at = head.find(bytes.fromhex("a1dcab8c47a9cf118ee400c00c205365"))  # the file's properties

@@ -53,7 +53,8 @@ AudioSource: TypeAlias = "str | os.PathLike[str] | Audio | tuple[Samples, float]
 SAMPLE_RATE = 16000
 """Sample rate of the models of this package, in Hz."""
 LONGER_S = 0.1
-"""A recording may differ in length from its alignment by this: another copy, or a rounded length."""
+"""A recording may differ in length from its alignment by this much, if it is a different copy or a length was
+rounded."""
 _ENDLESS_S = 1e9
 _MUCH_CANCELLED = 0.5
 _INTEGER_SCALE = {"int16": 2.0**15, "int32": 2.0**31}
@@ -70,7 +71,7 @@ def load_audio(path: str | os.PathLike[str], sample_rate: int = SAMPLE_RATE) -> 
         end, and a warning is logged.
 
     Raises:
-        MissingAudioError: no such file (both an AudioError and a UsageError).
+        MissingAudioError: there is no such file (both an AudioError and a UsageError).
         AudioError: a folder or a pipe, not audio, no samples, NaN or infinite samples, nothing but silence
             (a constant is silence too), or shorter than one frame.
         UsageError: `sample_rate` is not a usable rate.
@@ -115,7 +116,7 @@ def load_segment(
 def load_stdin(sample_rate: int = SAMPLE_RATE, *, channel: int | None = None, on_disk: bool = False) -> Audio:
     """Read a recording of any kind from standard input, as `load_segment` reads a file; its name is "-".
 
-    A temporary file holds it meanwhile, since many kinds cannot be read from front to back.
+    A temporary file holds it in the meantime, because many kinds cannot be read from front to back.
 
     Raises:
         AudioError: as `load_segment`, or the temporary file cannot be written.
@@ -172,11 +173,13 @@ def _loaded(
 
 
 def header_duration_s(path: str | os.PathLike[str]) -> float:
-    """Return the length of a recording in seconds: by the header of what libsndfile reads, which is exact; what FFmpeg
-    reads, and files without a length in their header, are decoded to their end.
+    """Return the length of a recording in seconds.
+
+    If libsndfile reads the file, the length is that in the header, which is exact. Files for FFmpeg, and files without
+    a length in their header, are decoded to the end.
 
     Raises:
-        MissingAudioError, AudioError: as `load_audio`, for faults that are found without decoding.
+        MissingAudioError, AudioError: as `load_audio`, for faults that show without decoding.
     """
     name = os.fspath(path)
     with open_recording(name) as recording:
@@ -209,7 +212,7 @@ def as_audio(
 
     Raises:
         AudioError: as `load_audio`, or the samples have the wrong type or shape.
-        UsageError: none of the three.
+        UsageError: the audio is none of the three.
     """
     if isinstance(source, (str, os.PathLike)):
         return load_segment(source, sample_rate, channel=channel, on_disk=on_disk)
@@ -379,12 +382,12 @@ _FLAT_FLOOR = 1e-9
 _WINDOW_SAMPLES = 4096
 _SILENT_ENERGY = 1e-8
 _NOTHING_LEFT = 1e-6
-"""60 dB below the channels' energy: less than that, left of channels of opposite phase, is a coder's noise."""
+"""60 dB below the channels' energy: if channels of opposite phase leave less than that, it is a codec's noise."""
 _HUGE = 1e30
 """Near the limit of float32, where a resampler's overshoot becomes infinity."""
 _GROWTH = 2**16
 MOST_IN_MEMORY = 2**25
-"""Samples that are not put on disk: 35 minutes at 16 kHz, 128 MiB."""
+"""The most samples that stay in memory: 35 minutes at 16 kHz, 128 MiB."""
 
 
 @dataclass(frozen=True)
@@ -406,7 +409,7 @@ class CheckedResampler:
     With `on_disk` a temporary file holds more than `MOST_IN_MEMORY` samples (`RowsOnDisk`).
 
     Raises:
-        AudioError: a rate, samples or a length that cannot be aligned.
+        AudioError: the rate, the samples or the length cannot be aligned.
     """
 
     def __init__(self, name: str, rate_in: int, rate_out: int, expected: int, *, on_disk: bool = False) -> None:
@@ -465,7 +468,7 @@ class CheckedResampler:
     def _compare_energy(self, block: np.ndarray, mono: np.ndarray) -> None:
         """Compare the energy of the mean with that of the loudest channel, window by window.
 
-        A channel alone among N silent ones keeps 1 / N² of its energy in the mean; what keeps a tenth of that was
+        A single channel among N silent ones keeps 1 / N² of its energy in the mean; one that keeps a tenth of that was
         cancelled by another.
         """
         for low in range(0, len(block), _WINDOW_SAMPLES):

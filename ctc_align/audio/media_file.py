@@ -44,14 +44,14 @@ _LONG_SEARCH = {"analyzeduration": "60000000", "probesize": "64000000"}
 _TAGS = (b"ID3", b"TAG", b"APETAGEX", b"LYRICS", b"3DI", b"\0\0\0")
 _READ_BYTES = 1 << 16
 _READ_FAILURES = 8
-"""Errors in a row after which reading ends."""
+"""The number of consecutive errors after which reading ends."""
 _FULL_SCALE = {"u1": 128.0, "i2": 2.0**15, "i4": 2.0**31}
 
 logger = logging.getLogger(__name__)
 
 
 class NotMediaError(Exception):
-    """FFmpeg does not take a file for one of `FORMATS`, or finds no sound in it; the message is the reason."""
+    """FFmpeg does not recognise a file as one of `FORMATS`, or finds no sound in it; the message is the reason."""
 
 
 class ByteRange(io.RawIOBase):
@@ -114,7 +114,7 @@ class DecodedPiece:
 
 @dataclass
 class Damage:
-    """Sound that could not be decoded: packets, where the first begins, seconds in all; and whether the end is cut."""
+    """Sound that could not be decoded: its packets, start and total seconds; and whether the end is cut."""
 
     count: int = 0
     first_s: float = 0.0
@@ -138,7 +138,7 @@ class MediaFile:
         first_byte: where reading begins: bare streams may be entered at any packet.
 
     Raises:
-        NotMediaError: not one of `FORMATS`, or no sound in it that can be decoded.
+        NotMediaError: the file is not one of `FORMATS`, or has no sound that can be decoded.
     """
 
     name: str
@@ -188,7 +188,7 @@ class MediaFile:
         self._file.close()
 
     def promised_s(self) -> float | None:
-        """Return the end of the sound on the player's clock as the container's index has it; None without an index."""
+        """Return the end of the sound on the player's clock, from the container's index; None if there is no index."""
         if self._is_mov and self.stream.duration is not None and self.stream.time_base is not None:
             start = self.stream.start_time or 0
             return float((start + self.stream.duration) * self.stream.time_base) - self._origin_s
@@ -207,7 +207,7 @@ class MediaFile:
         return end_s if self.has_clock and end_s else counted_s
 
     def pieces(self) -> Iterator[DecodedPiece]:
-        """Yield the decoded sound in the file's order. What cannot be decoded is counted in `damage`.
+        """Yield the decoded sound in the file's order; count undecodable packets in `damage`.
 
         Raises:
             AudioError: the file can no longer be read.
@@ -234,7 +234,7 @@ class MediaFile:
                 yield self._piece(frame, packet)
 
     def seek(self, pts: int) -> bool:
-        """Go to the packet of `pts` or to one before it; return False if the file cannot."""
+        """Seek to the packet of `pts` or to one before it; return False if the file cannot be sought."""
         from av.error import FFmpegError
 
         try:
@@ -305,7 +305,7 @@ class MediaFile:
                 yield DecodedPiece(np.zeros((samples, max(1, context.channels)), np.float32), context.sample_rate)
 
     def mixed_channels(self, channels: int) -> list[int]:
-        """Return the channels, from 0, that a mix is made of: all but the one for low-frequency effects."""
+        """Return the channels, from 0, that are mixed: all except the one for low-frequency effects."""
         layout = self.stream.codec_context.layout
         names = [channel.name for channel in layout.channels] if layout is not None else []
         if len(names) != channels or channels < 4:
@@ -314,7 +314,7 @@ class MediaFile:
 
 
 def _has_sound(container: InputContainer) -> bool:
-    """Return whether there is a stream of sound of which FFmpeg has found a sample rate."""
+    """Return whether there is an audio stream for which FFmpeg has found a sample rate."""
     contexts = [stream.codec_context for stream in container.streams.audio]
     return any(context is not None and context.sample_rate for context in contexts)
 
@@ -339,12 +339,12 @@ def _opened(file: ByteRange, options: dict[str, str]) -> InputContainer:
 
 
 def _refuse_to_open(url: str, flags: int, options: dict[str, str]) -> NoReturn:
-    """Refuse the files that a file names (external references of QuickTime and the like)."""
+    """Refuse to open files that a file refers to (external references of QuickTime and the like)."""
     raise ValueError("the file refers to another file, which is not read")
 
 
 def _best_stream(container: InputContainer) -> AudioStream:
-    """Return FFmpeg's choice, else the first stream that can be decoded."""
+    """Return FFmpeg's choice, otherwise the first stream that can be decoded."""
     streams = list(container.streams.audio)
     best: Any = container.streams.best("audio")
     if best is not None:
@@ -380,18 +380,18 @@ _LOOK_AHEAD = 6
 """Pieces after one that must show the same step before it counts."""
 _TOLERANCE_S, _FIRST_TOLERANCE_S = 0.005, 0.001
 _RESTART_S = 1.0
-"""A longer step backwards is a clock that was set anew (files put together), not an overlap."""
+"""A longer step backwards is a clock that was reset (concatenated files), not an overlap."""
 _LONGEST_GAP_S = 6 * 3600.0
 _BROADCAST_GAP_S = 10.0
-"""A longer step in a transport or program stream is a new clock too."""
+"""A longer step in a transport or program stream is a new clock, too."""
 _SILENCE_SAMPLES = 65536
 
 
 def place_pieces(pieces: Iterable[DecodedPiece], name: str, *, is_broadcast: bool = False) -> Iterator[DecodedPiece]:
     """Yield the pieces with their positions on the player's clock.
 
-    `is_broadcast`: the clock of the format may be set anew in the middle (transport and program streams). Clocks that
-    are set anew are logged as a warning; the sound goes on without a gap.
+    `is_broadcast`: the clock of the format may be reset in the middle (transport and program streams). A reset is
+    logged as a warning; the sound continues without a gap.
     """
     clock = _Clock(name, _BROADCAST_GAP_S if is_broadcast else _LONGEST_GAP_S)
     waiting: deque[DecodedPiece] = deque()
@@ -408,7 +408,7 @@ def place_pieces(pieces: Iterable[DecodedPiece], name: str, *, is_broadcast: boo
 
 
 class _Clock:
-    """The position of the stream in seconds, and the sum of the jumps of its clock where it was set anew."""
+    """The position of the stream in seconds, and the sum of the jumps at resets of its clock."""
 
     def __init__(self, name: str, longest_gap_s: float) -> None:
         self._name, self._longest_gap_s = name, longest_gap_s
@@ -416,7 +416,7 @@ class _Clock:
         self._is_first = True
 
     def placed(self, pieces: Iterable[DecodedPiece]) -> DecodedPiece:
-        """Return the first of the pieces with its position; the others show whether a step is one."""
+        """Return the first of the pieces with its position; the others show whether a step of the clock is real."""
         pieces = list(pieces)
         first = pieces[0]
         step_s = self._step_s(pieces)
@@ -468,7 +468,7 @@ class Conversion:
         self._stream_rate = rate
 
     def blocks(self, placed: DecodedPiece) -> Iterator[np.ndarray]:
-        """Yield what a placed piece adds, its silence first."""
+        """Yield the samples that a placed piece adds, its silence first."""
         rate = placed.rate
         if rate != self._stream_rate:
             yield from self.rest()
@@ -482,7 +482,7 @@ class Conversion:
             yield self._converted(with_channels(placed.samples, self.channels))
 
     def rest(self) -> Iterator[np.ndarray]:
-        """Yield what a resampler still holds."""
+        """Yield the samples that a resampler still holds."""
         if self._stream is not None:
             yield self._stream.resample_chunk(np.empty((0, self.channels), np.float32), last=True)
             self._stream, self._stream_rate = None, self.rate

@@ -30,9 +30,9 @@ MISSING_S = 0.1
 
 
 class Recording(AbstractContextManager["Recording"]):
-    """A recording that is open: blocks of samples at its rate and with its channels.
+    """An open recording: blocks of samples at its rate and with its channels.
 
-    `samples` is its length, None while that is not known.
+    `samples` is its length, None while unknown.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Recording(AbstractContextManager["Recording"]):
         """Yield blocks (n, channels) float32 from sample `first` on, at most `most` samples in all."""
 
     def faults(self, first: int, most: int | None, received: int) -> list[str]:
-        """Return what is wrong with the file as sentences, after `received` samples of a part were read."""
+        """Return sentences on what is wrong with the file, after `received` samples of a part were read."""
         return []
 
     def length_s(self) -> float:
@@ -69,7 +69,7 @@ class Recording(AbstractContextManager["Recording"]):
 
 
 def no_such_channel(channel: int, channels: int) -> str:
-    """Return what to say of a channel, from 1, that a recording does not have."""
+    """Return the message for a channel, from 1, that a recording does not have."""
     there = "1 channel" if channels == 1 else f"{channels} channels (1 is the left one, 2 the right one)"
     return f"expected channel {channel}, got a recording of {there}; --channel mix averages all channels"
 
@@ -83,7 +83,7 @@ def lies_behind(unread_s: float) -> str:
 
 
 def ends_early(missing_s: float, used_s: float) -> list[str]:
-    """Return a sentence on a file that lacks `missing_s` of what its header says, [] if that is a delay."""
+    """Return a sentence on a file that is `missing_s` shorter than its header says, [] for an encoder's delay."""
     if missing_s <= MISSING_S:
         return []
     used = f"the first {used_s:.2f} s are used"
@@ -112,13 +112,13 @@ _WAV = ("WAV", "WAVEX")
 
 
 class NotSoundFileError(Exception):
-    """libsndfile does not know the format of a file; the message is its reason."""
+    """libsndfile does not know the format of a file; the message is libsndfile's reason."""
 
 
 class SoundFileRecording(Recording):
     """A recording that libsndfile has open.
 
-    `samples` is the length by the header, None if it says none.
+    `samples` is the length in the header, None if the header has none.
 
     Raises:
         NotSoundFileError: libsndfile cannot read it, or would by its MP3 decoder, which ends early on some files.
@@ -212,8 +212,8 @@ class SoundFileRecording(Recording):
 class ChainedOggRecording(Recording):
     """An Ogg file of several streams one after the other, each read by libsndfile.
 
-    libsndfile itself ends at the first seam. Rate and channels are those of the first stream. No header says how long
-    all of it is, and damage is an error.
+    libsndfile itself stops at the end of the first stream. Rate and channels are those of the first stream. No header
+    has the total length, and damage is an error.
     """
 
     def __init__(self, name: str, path: str, links: list[tuple[int, int | None]]) -> None:
@@ -243,9 +243,10 @@ class ChainedOggRecording(Recording):
 
 
 def ogg_pages(path: str) -> tuple[list[tuple[int, int | None]], bool, bool]:
-    """Read the headers of an Ogg file's pages: a file of several streams (not side by side) is chained.
+    """Read the headers of an Ogg file's pages; a file of several streams, one after the other, is chained.
 
-    Return the streams by their bytes (first, end; the last end is None), and whether the file is cut, and damaged.
+    Return the byte range of each stream (first, end; the last end is None), whether the file is truncated, and whether
+    it is damaged.
     """
     starts, at, in_headers, is_damaged = [0], 0, True, False
     numbers: dict[bytes, int] = {}
@@ -276,9 +277,9 @@ def ogg_pages(path: str) -> tuple[list[tuple[int, int | None]], bool, bool]:
 _BEFORE_S = 1.0
 """Decoders that begin in the middle are exact only after a moment."""
 _END_S = 0.25
-"""Damage this near to where a file was cut is the cut."""
+"""Damage this close to the truncated end of a file counts as the truncation."""
 _GAP_S = 1.0
-"""Shorter stretches without sound are pauses that a recorder does not send, or are reported as damage."""
+"""Shorter stretches without sound are pauses that a recorder left out, or are reported as damage."""
 _OPEN_FILES, _OPEN_S = 64, 12 * 3600.0
 """The most files that stay open for further parts, and the most seconds of sound whose pieces are remembered."""
 _UNKNOWN_PIECES = 64
@@ -291,8 +292,8 @@ class MediaRecording(Recording):
     `samples` is None until the end has been reached, then the true length: headers are not trusted.
 
     Raises:
-        NotMediaError: FFmpeg does not read it.
-        AudioError: nothing in it can be decoded.
+        NotMediaError: FFmpeg cannot read it.
+        AudioError: no part of it can be decoded.
     """
 
     def __init__(self, name: str, path: str | None = None) -> None:
@@ -330,7 +331,7 @@ class MediaRecording(Recording):
         return found
 
     def estimated_s(self) -> float:
-        """Return the length in seconds by the packets that are left, without decoding them: right to about a packet."""
+        """Return the length in seconds from the remaining packets, without decoding them: right to about a packet."""
         return max(self._media.demuxed_s(), len(self._first.samples) / self.rate)
 
     def mixed_channels(self) -> list[int]:
@@ -409,7 +410,7 @@ _lengths_lock = threading.Lock()
 
 
 def gathered(blocks: Iterable[np.ndarray]) -> Iterator[np.ndarray]:
-    """Yield the blocks put together to BLOCK_SAMPLES or more each."""
+    """Yield the blocks, joined so that each has at least BLOCK_SAMPLES."""
     waiting: list[np.ndarray] = []
     samples = 0
     for block in blocks:
@@ -497,7 +498,7 @@ class _Parts:
         yield from self._conversion.blocks(piece)
 
     def _sought(self, first: int, end: int) -> Iterator[np.ndarray]:
-        """Yield samples `first` to `end`, which were read before, by seeking; where that fails, from the start."""
+        """Yield samples `first` to `end`, which were read before, by seeking; if that fails, from the start."""
         for block in self._from_seek(first, end):
             yield block
             first += len(block)
@@ -513,7 +514,7 @@ class _Parts:
         yield from conversion.rest()
 
     def _from_seek(self, first: int, end: int) -> Iterator[np.ndarray]:
-        """Yield samples `first` to `end`, as far as the pieces after the seek are those that were there before."""
+        """Yield samples `first` to `end`, as long as the pieces after the seek are the same as before."""
         assert self._conversion is not None, "something was read before"
         wanted = max(0, bisect_right(self._starts, first) - 1)
         target = bisect_right(self._starts, first - round(_BEFORE_S * self._conversion.rate)) - 1
@@ -557,7 +558,7 @@ class _Parts:
         return index if index < len(self._numbers) and self._numbers[index] == number else -1
 
     def _pieces_from(self, number: int) -> Iterator[tuple[DecodedPiece, int | None]]:
-        """Yield the pieces from the one of this number, or one before it, on, with their numbers."""
+        """Yield the pieces, with their numbers, from the one with this number, or from one before it."""
         if self._media.has_clock:
             self._seeker = self._seeker or MediaFile(self.name, self.name)
             if self._seeker.seek(number):
@@ -587,6 +588,6 @@ def _parts_of(name: str) -> _Parts:
 
 
 def _key(name: str) -> tuple[object, ...]:
-    """Return what distinguishes files and their states; processes share no open files."""
+    """Return a key for a file and its state in this process, because processes do not share open files."""
     status = os.stat(name)
     return os.getpid(), os.path.abspath(name), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

@@ -227,7 +227,7 @@ def alignments_at(path: str) -> list[str]:
 
 
 def _is_beside_alignments(path: Path) -> bool:
-    """Return whether a file is the summary of a corpus run, or JSON for another program: not by its name alone."""
+    """Return whether a file, by its name and content, is the summary of a corpus run or JSON for another program."""
     from ctc_align.files.formats import JSON_EXPORTS
 
     if path.name.startswith("summary."):

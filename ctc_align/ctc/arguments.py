@@ -44,7 +44,7 @@ class Problem(NamedTuple):
     backend: str = "auto"
 
     def topology(self, log_probs: torch.Tensor) -> lattice.Topology:
-        """Return the topology; raise KernelError for targets that are none of these log-probs (B, T, C)."""
+        """Return the topology; raise KernelError for targets that do not fit log-probs (B, T, C)."""
         batch, most, classes = log_probs.shape
         if self.paths.startswith("packed"):
             return _unpacked(self.targets.cpu().numpy(), self.paths)
@@ -74,7 +74,7 @@ def whole_numbers(values: torch.Tensor, name: str, batch: int, most: int) -> np.
 
 
 def frame_counts(input_lengths: torch.Tensor, batch: int, most: int) -> np.ndarray:
-    """Return how many frames count of each utterance of log_probs (B, T, C)."""
+    """Return the number of valid frames of each utterance of log_probs (B, T, C)."""
     frames = whole_numbers(input_lengths, "input_lengths", batch, most)
     counts = frames.tolist() or [0]
     if min(counts) < 0 or max(counts) > most:
@@ -147,7 +147,7 @@ def packed(topology: lattice.Topology) -> tuple[torch.Tensor, str]:
 
 
 def _unpacked(rows: np.ndarray, paths: str) -> lattice.Topology:
-    """Return the topology of what `packed` returned."""
+    """Return the topology from the result of `packed`."""
     _, width, most = paths.split()
     batch, states = len(rows), int(width)
     columns = dict(zip(_COLUMNS, rows[:, : len(_COLUMNS)].T.astype(np.int64)))
@@ -303,7 +303,7 @@ def as_lengths(lengths: Lengths, name: str) -> torch.Tensor:
 
 
 def _tensor(values: object, name: str, what: str) -> torch.Tensor:
-    """Return a tensor of numbers in an array or a sequence; one of nothing holds whole numbers."""
+    """Return the numbers of an array or a sequence as a tensor; an empty one has an integer type."""
     if torch.compiler.is_compiling():
         return torch.as_tensor(values, device="cpu")  # its compiler does not look into arrays
     array = np.asarray(values)
@@ -321,5 +321,5 @@ def frames_inside(frames: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor
 
 
 def to_device_of(numbers: torch.Tensor, there: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return numbers on the device of another tensor; a GPU is not waited for, as otherwise by copies to it."""
+    """Return numbers on the device of another tensor, without waiting for a GPU as ordinary copies do."""
     return numbers.to(there.device, dtype, non_blocking=there.is_cuda)

@@ -315,7 +315,7 @@ def losses(
         65504, which a loss may exceed); inf if no path fits, with gradient zero.
 
     Raises:
-        KernelError: arguments that do not fit together; in backward, a third derivative.
+        KernelError: the arguments do not match; in backward, for a third derivative.
     """
     return ctc_losses(_checked(log_probs), _problem(topology, lengths, backend))
 
@@ -333,7 +333,7 @@ def occupancies(
         where no path fits.
 
     Raises:
-        KernelError: arguments that do not fit together; in backward, a second derivative.
+        KernelError: the arguments do not match; in backward, for a second derivative.
     """
     return ctc_occupancies(_checked(log_probs), _problem(topology, lengths, backend))
 

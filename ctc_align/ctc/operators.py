@@ -32,7 +32,7 @@ from ctc_align.errors import KernelError
 
 PROBLEM = "Tensor targets, Tensor? input_lengths, Tensor target_lengths, int blank, str paths, str backend"
 UNITS_CELLS = 2**20
-"""Unit vectors whose products `hessian` computes at once, times the numbers in each."""
+"""The most numbers in the unit vectors whose products `hessian` computes at once."""
 
 LIBRARY = torch.library.Library("ctc_align", "DEF")
 defined: dict[str, Any] = {}
@@ -40,7 +40,7 @@ defined: dict[str, Any] = {}
 
 
 def define(name: str, schema: str, kernel: Callable, fake: Callable, targets_at: int | None = None) -> Any:
-    """Define an operator and return it; `targets_at` is the place of the targets among its arguments, for vmap."""
+    """Define an operator and return it; `targets_at` is the index of the targets among its arguments, for vmap."""
     LIBRARY.define(f"{name}{schema}", tags=(torch.Tag.pt2_compliant_tag,))
     torch.library.register_fake(f"ctc_align::{name}", fake, lib=LIBRARY)
     LIBRARY.impl(name, kernel, "CompositeExplicitAutograd")
@@ -60,7 +60,7 @@ def over_batches(
     """Call for all batches at once, as `torch.vmap` asks: utterances of all are the utterances of one.
 
     Raises:
-        KernelError: targets of several utterances in a row, whose places differ from batch to batch.
+        KernelError: targets of several utterances in a row, whose positions differ from batch to batch.
     """
     rows: list[Any] = []
     for value, dim in zip(arguments, in_dims):
@@ -116,7 +116,7 @@ def _no_posteriors(log_probs: torch.Tensor) -> torch.Tensor:
 
 
 def same_order(one: torch.Tensor, other: torch.Tensor) -> bool:
-    """Return whether two tensors of one shape lie in memory alike; the stride of a dimension of 1 does not matter."""
+    """Return whether two tensors of one shape have the same memory layout; strides of dimensions of 1 do not matter."""
     if one.stride() == other.stride():
         return True
     return all(n == 1 or a == b for n, a, b in zip(one.shape, one.stride(), other.stride()))
@@ -135,7 +135,7 @@ def gradient_kernel(
 ) -> torch.Tensor:
     """Return minus the posteriors times the upstream gradient (B,), in type and memory order of the log-probs.
 
-    Of a GPU no number is read here: that would wait for all that it still has to do.
+    Do not read a number from a GPU here: that would wait for all of its pending work.
     """
     return _weighted(posteriors, _weights(upstream, posteriors), log_probs)
 
@@ -171,7 +171,7 @@ def _are_finite(weights: torch.Tensor) -> bool:
 def _scale(values: np.ndarray, weights: np.ndarray, result: np.ndarray) -> None:
     """Multiply each utterance of (B, T, C) by its weight (B, 1, 1).
 
-    In rows as long as memory without gaps allows: a row of classes alone is short.
+    Work in rows that are as long as gap-free memory allows, because a single row of classes is short.
     """
     order = sorted(range(3), key=lambda axis: -values.strides[axis])
     dense, out = values.transpose(order), result.transpose(order)

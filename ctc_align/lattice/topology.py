@@ -56,7 +56,7 @@ class Topology:
         detours: further transitions, if tokens may be left out.
 
     Raises:
-        KernelError: shapes or values that kernels cannot run on.
+        KernelError: kernels cannot run on these shapes or values.
     """
 
     emit: np.ndarray
@@ -126,7 +126,7 @@ class Topology:
 def stack(topologies: Sequence[Topology]) -> Topology:
     """Return one topology with the utterances of all, in order, padded to the largest number of states.
 
-    Where only some have detours, the others get tables of none. Kernels walk a batch with detours by another algorithm,
+    If only some have detours, the others get empty tables. Kernels walk a batch with detours by another algorithm,
     which rounds differently: to get the bits that an utterance gets alone, stack those with detours apart.
 
     Raises:
@@ -296,7 +296,7 @@ def ctc_row(target: np.ndarray, optional: np.ndarray, blank: int) -> StateRow:
 def ctc_passages_row(target: np.ndarray, passages: Sequence[tuple[int, int]], blank: int) -> StateRow:
     """Return the states of CTC whose `passages` may each be left out as a whole; see `lattice.ctc_passages`.
 
-    The blank before a passage is the one that stands between its neighbours where it is left out.
+    If a passage is left out, the blank before it stands between its neighbours.
     """
     row = ctc_row(target, np.zeros(len(target), np.bool_), blank)
     row.optional = bool(passages)
@@ -411,8 +411,8 @@ def ctc(targets: Rows, blank: int = 0, optional: Rows | None = None) -> Topology
         optional: for each token, whether it may be left out.
 
     Raises:
-        KernelError: a target holds the blank, a negative id or what is not a whole number; the blank is negative;
-            rows of different lengths.
+        KernelError: a target contains the blank, a negative id or a number that is not whole; the blank is negative; or
+            rows differ in length.
 
     >>> ctc([[3, 3, 5]]).emit.tolist(), ctc([[3, 3, 5]]).min_frames.tolist()
     ([[0, 3, 0, 3, 0, 5, 0]], [4])
@@ -441,7 +441,7 @@ def ctc_passages(target: Sequence[int] | np.ndarray, passages: Sequence[tuple[in
         blank: the class of the blank.
 
     Raises:
-        KernelError: as `ctc`; passages that are none.
+        KernelError: as `ctc`; or the passages are invalid.
 
     >>> ctc_passages([3, 4, 5], [(1, 2)]).detours.sources[0, 5].tolist()
     [2, 1]
@@ -463,7 +463,7 @@ def ctc_padded(targets: np.ndarray, lengths: np.ndarray, blank: int = 0) -> Topo
     """Make CTC topologies of targets (B, L), of which the first `lengths` (B,) count; the rest is never read.
 
     Raises:
-        KernelError: as `ctc`; shapes or lengths that do not go together.
+        KernelError: as `ctc`; or shapes and lengths do not match.
 
     >>> ctc_padded(np.array([[3, 3], [4, -9]]), np.array([2, 1])).emit.tolist()
     [[0, 3, 0, 3, 0], [0, 4, 0, 0, 0]]
@@ -536,7 +536,7 @@ def segmentation(
         optional: for each token, whether it may be left out.
 
     Raises:
-        KernelError: rows of different lengths, negative ids, numbers out of range.
+        KernelError: rows differ in length, ids are negative, or numbers are out of range.
 
     >>> segmentation([[0, 1]], [[0, 1]], 2, 9).emit.tolist()
     [[9, 0, 1, 9, 2, 3, 9]]

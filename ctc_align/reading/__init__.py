@@ -34,7 +34,7 @@ else:
     import tomli as tomllib
 
 STANDARD_INPUT = "standard input"
-"""Its name in messages."""
+"""The name of standard input in messages."""
 PROC = Path("/proc")
 CGROUPS = Path("/sys/fs/cgroup")
 
@@ -47,10 +47,10 @@ MOST_S = 1e9
 MOST_NUMBER = 2**53
 """Whole numbers up to this are exact in JSON's readers everywhere."""
 JSON_BYTES = 8
-"""Bytes of memory that a byte of JSON takes, roughly."""
+"""Approximate bytes of memory for each byte of JSON."""
 
 _UNCHECKED_BYTES = 2**26
-"""Smaller files are not compared with the free memory, which takes longer than reading them."""
+"""Smaller files are not compared with the free memory, because this takes longer than reading them."""
 _PIPES = re.compile(r"/dev/stdin|/dev/fd/[0-9]{1,9}|/proc/self/fd/[0-9]{1,9}")
 _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _SHOWN = 60
@@ -102,7 +102,7 @@ def read_input(path: str | os.PathLike[str], *, pipes: bool = False, factor: int
         factor: bytes of memory that each byte of the file takes.
 
     Raises:
-        OSError: as `open_input`; or it does not fit into the memory that is free.
+        OSError: as `open_input`; or it does not fit into the free memory.
     """
     with open_input(path, pipes=pipes) as file:
         require_memory(os.fstat(file.fileno()).st_size * factor, os.fspath(path))

@@ -20,10 +20,10 @@ from ctc_align.reading import parse_json
 from ctc_align.types import FORMAT
 
 HEAD_BYTES = 65536
-"""Bytes from its start that say what a file is."""
+"""The number of bytes from a file's start that are examined."""
 RECORDING_ROLE, TEXT_ROLE = "recording", "text"
 _DOCUMENTS = (".txt", ".srt", ".vtt", ".lab", ".epub", ".md", ".rtf", ".pdf", ".doc", ".docx", ".odt", ".html", ".htm")
-"""Extensions of texts, whatever is in them."""
+"""Extensions of texts, whatever they contain."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class FileKind:
 
     @property
     def not_a_recording(self) -> str:
-        """The name, with what to do where a recording was expected."""
+        """The name, with what to do if a recording was expected."""
         return f"{self.name}: {self.as_recording}" if self.as_recording else self.name
 
 
@@ -84,9 +84,9 @@ _SOUND_FILE_STARTS = (
     *(b"Creative Voice File", b" paf", b"fap ", b"PVF1", b"2BIT", b"Extended Instrument", b"MATLAB", b"ALawSoundFile"),
     *(b"\x64\xa3\x01\x00", b"\x00\x01\xa3\x64", b"\x64\xa3\x02\x00", b"\x00\x02\xa3\x64", b"\x64\xa3\x03\x00"),
 )
-"""Recordings that libsndfile is tried for first; FFmpeg is for all others."""
+"""Recordings for which libsndfile is tried first; FFmpeg reads all others."""
 _SOUND_STARTS = (b"\x1aE\xdf\xa3", b"#!AMR", b"0&\xb2u\x8ef\xcf\x11", b"NIST_1A", b"FLV\x01", b"riff\x2e\x91\xcf\x11")
-"""Recordings that no text begins like."""
+"""Signatures of recordings with which no text begins."""
 _SOUND_WORDS = (b"RIFF", b"RF64", b"fLaC", b"OggS", b"ID3", b"FORM", b"caff", b".snd", b"MAC ", b"wvpk")
 """Words that a text may begin with, too: a file of sound has a zero byte soon after them."""
 _ZIPPED = (
@@ -258,7 +258,7 @@ _WIDE = {
 
 
 def _wide_encoding(head: bytes) -> tuple[str, str] | None:
-    """Return UTF-16 or UTF-32 where a text without a mark of its byte order is more likely that than anything else."""
+    """Return UTF-16 or UTF-32 if that is the likeliest encoding of a text without a byte order mark."""
     if len(head) < 4:
         return None
     if b"\0" not in head:
@@ -366,7 +366,7 @@ def _json_kind(text: str) -> FileKind | None:
 
 
 def _lines_kind(text: str) -> FileKind | None:
-    """Return the kind of a file of JSON objects, one a line."""
+    """Return the kind of a file of JSON objects, one per line."""
     lines = [line for line in islice(text.splitlines(), 3) if line.strip()]
     try:
         objects = [parse_json(line) for line in lines]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class RowsOnDisk:
-    """Rows (N, …) float32 in a temporary file; slices are arrays (n, …). Threads and forked processes may read at once.
+    """Rows (N, …) float32 in a temporary file; slices are arrays (n, …). Threads and forked processes may share it.
 
     Args:
         row_shape: shape of one row, () for numbers.
@@ -126,7 +126,7 @@ class TensorOnDisk:
 
     Args:
         rows: all rows of the file.
-        first, last: the rows of this tensor, `last` exclusive; all of them where `last` is None.
+        first, last: the rows of this tensor, `last` exclusive; all of them if `last` is None.
     """
 
     def __init__(self, rows: RowsOnDisk, first: int = 0, last: int | None = None) -> None:

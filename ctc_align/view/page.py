@@ -26,7 +26,7 @@ from ctc_align.text.characters import json_escaped
 from ctc_align.types import Audio
 
 MOST_EMBEDDED_BYTES = 20_000_000
-"""Coded sound that is put into a page; what is larger lies beside it."""
+"""The most encoded sound that is put into a page; larger sound lies beside it."""
 OPUS = "audio/ogg"
 PEAKS_PER_S = 100
 _OPUS_RATES = (8000, 12000, 16000, 24000)
@@ -59,7 +59,7 @@ _DATA = '<script type="application/json" id="page-data">{}</script>'
 _SOUND = '<script type="text/plain" id="page-audio">{}</script>'
 _SOUND_HREF = "#page-audio"
 _ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&"}
-"""JSON inside HTML without these marks holds no tag, no comment, and no end of its element."""
+"""Without these characters, JSON inside HTML contains no tag, no comment, and no end of its element."""
 
 
 def page(
@@ -78,11 +78,12 @@ def page(
         alignment: a JSON object of format "ctc-align/1", its times counted from the start of the utterance.
         name: the title, and the stem of the files that the page saves.
         sound: the recording; None: a page without sound.
-        theme: one of `THEMES`; "auto" is what the reader's system has.
-        save_href: where the page of a server puts what was corrected (HTTP PUT of JSON); None: it is downloaded only.
-        realign_href: where it has its corrections aligned again (HTTP POST of JSON, answered by an alignment of the
-            same words); None: it cannot.
-        home_href: a link back; None for none.
+        theme: one of `THEMES`; "auto" is that of the reader's system.
+        save_href: the address to which the page of a server saves corrections (HTTP PUT of JSON); None: they are only
+            downloaded.
+        realign_href: the address for aligning corrections again (HTTP POST of JSON, answered by an alignment of the
+            same words); None: there is none.
+        home_href: a link back, or None.
 
     Raises:
         UsageError: there is no such theme.
@@ -135,7 +136,7 @@ class PageSound:
         mime: its media type.
         start_s: where the utterance begins in it, in seconds.
         peaks: the outline of the utterance, by `peaks_of`; None: the page draws it when it has decoded the sound.
-        encoded: the bytes of what is inside the page.
+        encoded: the bytes of the sound inside the page.
     """
 
     href: str | None
@@ -163,10 +164,10 @@ class PageSound:
         duration_s: float | None = None,
         channel: int | None = None,
     ) -> PageSound:
-        """Return the stretch of a recording that an utterance is, as sound inside the page.
+        """Return the stretch of a recording that belongs to an utterance, as sound inside the page.
 
-        A small WAV, FLAC or Ogg file that is the whole utterance is taken as it is; all else is coded as Opus, with
-        the clock by which it was aligned: browsers place the sound of MP3 and MP4 by clocks of their own.
+        A small WAV, FLAC or Ogg file that is the whole utterance is copied; everything else is encoded as Opus, with
+        the clock by which it was aligned, because browsers play MP3 and MP4 with different clocks.
 
         Args:
             path: the recording.
@@ -189,7 +190,7 @@ class PageSound:
 
     @classmethod
     def link(cls, href: str, *, mime: str = "", start_s: float = 0.0, peaks: np.ndarray | None = None) -> PageSound:
-        """Return a link to a recording: `href` as it stands in the page, `start_s` where the utterance begins in it.
+        """Return a link to a recording: `href` as in the page, `start_s` where the utterance begins in it.
 
         `peaks` are those of the utterance, by `peaks_of`; without them an overview waits until the sound is decoded.
         """

@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 OWN = "DejaVu Sans"
 _WEIGHTS = (400, "normal", "regular", "book")
 _SYMBOLS = ("STIX", "cm", "Noto Color Emoji", "Last Resort")
-"""Fonts of mathematics, in which letters are in other places, of coloured pictures, which matplotlib cannot draw, and
-of a box for every character there is."""
+"""Fonts to avoid: mathematical ones, in which letters have other codes; colour fonts, which matplotlib cannot draw; and
+fonts that draw a box for every character."""
 _MOST_NAMED = 5
 logger = logging.getLogger(__name__)
 INK = "#20242a"
-"""The colour of all that is drawn on white."""
+"""The colour of everything that is drawn on white."""
 WINDOW_S = 0.008
 """The length of a window: short enough that the pulses of a voice are seen as stripes."""
 HIGHEST_HZ = 8000.0
@@ -58,7 +58,7 @@ _CONFIDENCES = ((0.9, "#d9e6f2", "0.9 and more"), (0.5, "#ffe3a8", "from 0.5 on"
 _SPEAKERS = ("#e3efdc", "#efe2f2", "#f3ead6", "#dcefee")
 _UNEXPLAINED = "#b06fd0"
 _MOST_LINES = 200
-"""Edges that are drawn in a tier of a row: more would be nothing but lines."""
+"""The most edges that are drawn in a tier of a row: more would be nothing but lines."""
 _LARGEST_PT, _SMALLEST_PT, _READABLE_PT = 9.0, 4.5, 6.0
 
 
@@ -179,7 +179,7 @@ def tiers_of(alignment: Mapping[str, Any], *, phones: bool = True) -> dict[str, 
 
 
 def _shift_s(alignment: Mapping[str, Any]) -> float:
-    """Return what the object's times have more than those from the start of the utterance."""
+    """Return how much larger the object's times are than times from the start of the utterance."""
     return float(alignment["offset_s"]) if (alignment.get("config") or {}).get("times") == "recording" else 0.0
 
 
@@ -282,7 +282,7 @@ class _Sheet:
                     self._label(axes, level, cell, row)
 
     def _label(self, axes: Axes, level: int, cell: Cell, row: tuple[float, float]) -> None:
-        """Write a cell's label in what of it is in the row, as large as it fits; none where it would be too small."""
+        """Write a cell's label into its visible part, as large as fits; none if it would be too small."""
         start_s, end_s = max(cell.start_s, row[0]), min(cell.end_s, row[1])
         inches = 0.96 * (end_s - start_s) * (_WIDTH - _LEFT - _RIGHT) / (row[1] - row[0])
         size = min(_LARGEST_PT, inches * 72 / max(0.3, width_in_ems(cell.label)))
@@ -370,7 +370,7 @@ def as_label(text: object) -> str:
 
 
 def width_in_ems(text: str) -> float:
-    """Return about how wide a text is, in units of its size: East Asian characters are twice as wide as others."""
+    """Return the approximate width of a text, in units of its size: East Asian characters are twice as wide."""
     widths = {"W": 1.0, "F": 1.0}
     narrow = {**dict.fromkeys("ijl.,;:'!|I’‘", 0.33), **dict.fromkeys("mwMW—", 0.9)}
     return sum(
@@ -384,8 +384,8 @@ def width_in_ems(text: str) -> float:
 def font_families(text: str) -> list[str]:
     """Return the families in which a text can be written, matplotlib's own first; a warning names what none has.
 
-    Of the fonts of this machine as few as have the characters, those with the most of them first. No font is brought
-    along, and none is searched elsewhere.
+    It chooses as few of this machine's fonts as cover the characters, those with the most of them first. The package
+    brings no fonts, and searches for none elsewhere.
     """
     missing = {char for char in text if not char.isspace()} - _characters_of(OWN)
     families = [OWN]
@@ -425,10 +425,10 @@ def _characters_of(family: str) -> frozenset[str]:
 
 
 def draw_waveform(axes: Axes, samples: np.ndarray, sample_rate: int, first_s: float, peak: float, columns: int) -> None:
-    """Draw the least and the greatest sample of each column of the picture, or the samples where they are fewer.
+    """Draw the least and the greatest sample of each column of the picture, or the samples if there are fewer.
 
     Args:
-        axes: where to.
+        axes: to draw on.
         samples: (N,) float32, the first of them at `first_s`.
         sample_rate: in Hz.
         first_s: in seconds of the axes.
@@ -460,7 +460,7 @@ def spectrogram(samples: np.ndarray, sample_rate: int, columns: int, peak: float
     Args:
         samples: (N,) float32.
         sample_rate: in Hz.
-        columns: at how many times, evenly over the samples, spectra are taken; windows are centred on them.
+        columns: the number of spectra, evenly spaced over the samples; their windows are centred on these times.
         peak: the greatest magnitude that samples may have.
 
     Returns:
