@@ -72,7 +72,7 @@ def test_later_corrections_beside_what_is_named_are_told(cli, talk) -> None:
     assert "as given" not in result.stderr
     later.write_text(json.dumps({**fixed, "duration_s": made["duration_s"] + 1}), "utf-8")
     result = cli("view", later, "--audio", "none", "--force")
-    assert "talk.json, in the same folder, belongs to another text or recording" in result.stderr
+    assert "talk.json, in the same folder, belongs to a different text or recording" in result.stderr
 
 
 def test_the_recording_is_linked_left_out_or_elsewhere(cli, talk) -> None:

@@ -693,7 +693,7 @@ def test_other_transcripts_and_references_that_nobody_has_labelled():
     (doubt,) = evaluate_intervals(triples).doubts
     assert doubt.startswith("more than half of the reference has a different label or none in 1 utterance: u3")
     assert told(other) == ("the labels of 3 of 3 pairs differ: are these the same transcripts?",)
-    assert "another label or none in 1 utterance: u1" in told(REFERENCE[:1])[0]
+    assert "a different label or none in 1 utterance: u1" in told(REFERENCE[:1])[0]
     (doubt,) = evaluate_intervals([("u1", REFERENCE, REFERENCE), ("u2", REFERENCE, [])]).doubts
     assert doubt == "the reference has no labels in 1 utterance: u2: is all of it labelled?"
 

@@ -156,7 +156,7 @@ def test_minus_infinity_is_the_impossible_and_scores_that_do_not_sum_to_one_are_
     scores = some_log_probs() * 3 + 2
     assert torch.equal(check_emissions(Emissions(scores, VOCAB, 0.02, name="x.npy")).log_probs, scores)
     assert [record.levelno for record in caplog.records] == [logging.WARNING]
-    assert "x.npy: rows are no distributions" in caplog.text
+    assert "x.npy: rows are not distributions" in caplog.text
 
 
 def test_emissions_in_memory_may_be_numpy() -> None:
@@ -314,7 +314,7 @@ FILES: list[tuple[str, Callable[[], bytes], str]] = [
     (".pt", lambda: saved(FAR.expand(1, -1, -1)), "needs 232 GB of memory, 2.0 GB are free"),
     (".pt", lambda: saved(torch.zeros(1).as_strided((2**40, CLASSES), (0, 0))), "GB of memory, 2.0 GB are free"),
     (".pt", lambda: saved(torch.empty(2**30, CLASSES, device="meta")), "without values"),
-    (".pt", lambda: packed(torch.zeros(10**6, CLASSES)), "it is damaged, of another kind"),
+    (".pt", lambda: packed(torch.zeros(10**6, CLASSES)), "it is damaged, of a different kind"),
     (".pt", lambda: saved([[1]] * 3), "got list"),
     (".npz", lambda: zipped(header(f"(1000000000, {CLASSES})"), 2**31), "is damaged"),
     (".npz", lambda: zipped(header(f"(20000000, {CLASSES})"), 0xFFFFFFF0), "B of memory, 2.0 GB are free"),
