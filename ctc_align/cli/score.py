@@ -164,9 +164,7 @@ def score(
     model: ModelOptions,
     thresholds: Thresholds,
     source: str | None = source_option(),
-    workers: int | None = _worker_option(
-        None, "Number of processes for a corpus.", metavar="N", shown="one for each CPU core"
-    ),
+    workers: int | None = _worker_option(None, "Processes for a corpus.", metavar="N", shown="one for each CPU core"),
     batch_seconds: float = _worker_option(
         120.0, "Seconds of audio per model batch; smaller values need less memory.", metavar="SECONDS"
     ),

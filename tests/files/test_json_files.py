@@ -413,7 +413,7 @@ def test_words_by_hand_come_back_and_every_format_writes_them() -> None:
         (0, 1, {"start_s": 0.22}, "its token 'e' is empty: move them, or give it"),
         (2, 0, {"by": "hand"}, "token 'a' of '12\"' .* is hand-corrected, its word is not"),
         (2, None, {"by": "eye"}, r"words\[2\].by: expected one of hand"),
-        (1, None, {"by": "hand"}, r"words\[1\]: expected no times.*got by: take"),
+        (1, None, {"by": "hand"}, r"words\[1\]: expected no times.*got by: remove"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(word: int, token: int | None, change: dict[str, Any], message: str) -> None:
