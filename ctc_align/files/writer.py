@@ -54,7 +54,7 @@ class Style(Settings):
     def label(self, word: AlignedWord) -> str:
         """Return the label of `word` in CTM and TextGrid; never empty."""
         if self.labels == WRITTEN:
-            return word.text
+            return without_markup(word.text) if "\n" in word.text else word.text
         return outer_punctuation_stripped(without_markup(word.text)) or word.text
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import gzip
 import itertools
+import lzma
 import threading
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -123,6 +124,8 @@ Phones = tuple[str, ...]
 FOLDER = Path(__file__).resolve().parents[1] / "models" / "english"
 WEIGHTS = "g2p.safetensors"
 EXCEPTIONS = "g2p-exceptions.txt.gz"
+OTHER_WORDS = "cmudict-words.txt.xz"
+"""The words of CMUdict that are no exceptions."""
 LEAST_RATIO = 0.2
 """The least likelihood of a pronunciation from the network, relative to the likeliest one."""
 
@@ -239,6 +242,17 @@ class LetterToPhone:
         from ctc_align.text.letter_network import read_network
 
         return read_network(self._folder / WEIGHTS)
+
+
+@lru_cache(maxsize=1)
+def english_words() -> frozenset[str]:
+    """Return the words of CMUdict, without those that have a hyphen.
+
+    >>> "comparatively" in english_words(), "compar" in english_words()
+    (True, False)
+    """
+    others = lzma.decompress((FOLDER / OTHER_WORDS).read_bytes()).decode("ascii").split()
+    return frozenset((*letter_to_phone().exceptions, *others))
 
 
 @lru_cache(maxsize=1)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import html
 import re
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -20,6 +21,7 @@ from itertools import pairwise
 from ctc_align.text.captions import repeated_lines
 from ctc_align.text.speaker_labels import TIME, Mark, names_speaker, speaker_labels
 from ctc_align.text.tables import word_list
+from ctc_align.text.word_forms import line_divisions
 from ctc_align.types import DIRECTION, MARKUP, REPEAT, SPEAKER, SourceCue, Words
 
 Span = tuple[int, int]
@@ -140,7 +142,7 @@ class Markup:
     optional: list[Mark] = field(default_factory=list)
 
 
-def read_markup(text: str, cues: Sequence[SourceCue] = ()) -> Markup:
+def read_markup(text: str, cues: Sequence[SourceCue] = (), language: str = "en") -> Markup:
     """Return a text without its markup, and the marks that are not spoken; of `cues` also lines that are shown again.
 
     >>> found = read_markup("<i>JOHN:</i> Hi &amp; [laughs] bye")
@@ -148,6 +150,7 @@ def read_markup(text: str, cues: Sequence[SourceCue] = ()) -> Markup:
     ('      Hi &          bye', [('speaker', 'JOHN'), ('direction', None)])
     """
     spoken, tags = _without_tags(_decoded(text.replace("\r\n", " \n").replace("\r", "\n")))
+    spoken = _with_whole_words(spoken, cues, language)
     page = _Page(spoken.text)
     repeats = repeated_lines(page.text, cues, spoken.starts)
     page.add(repeats.certain, REPEAT)
@@ -170,6 +173,17 @@ def read_markup(text: str, cues: Sequence[SourceCue] = ()) -> Markup:
     optional += [Mark(*span, REPEAT) for span in repeats.possible]
     marks = sorted(page.marks, key=_start)
     return Markup(MappedText(page.text, spoken.starts, spoken.ends), tags, marks, sorted(optional, key=_start))
+
+
+def _with_whole_words(spoken: MappedText, cues: Sequence[SourceCue], language: str) -> MappedText:
+    """Return a text whose words are not divided at the ends of lines; those of two cues stay two."""
+    ends = [cue.char_end for cue in cues]
+
+    def is_inside(span: Span) -> bool:
+        start, end = spoken.span(*span)
+        return bisect_left(ends, start) == bisect_left(ends, end)
+
+    return spoken.replaced((*span, "") for span in line_divisions(spoken.text, language) if is_inside(span))
 
 
 def _start(mark: Mark) -> int:

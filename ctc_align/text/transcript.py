@@ -84,7 +84,7 @@ def split(
     if not isinstance(text, str) or not isinstance(language, str):
         got = type(language if isinstance(text, str) else text).__name__
         raise UsageError(f"expected the transcript and its language as strings, got {got}; decode bytes as UTF-8 first")
-    markup = read_markup(text, cues)
+    markup = read_markup(text, cues, language)
     spoken = markup.spoken
     spans = _spans(spoken.text, by_character)
     if by_character is None and (cuts := boundaries(spoken.text, language)):
