@@ -23,6 +23,7 @@ from ctc_align.types import ALIGNED, SKIPPED, SPEAKER, UNSPOKEN, AlignedWord, Al
 RECORDING = "recording"
 WRITTEN = "written"
 AGAIN = "again"
+_GROUP_SPACE = re.compile(r"(?<=\d)[^\S\n](?=\d{3})")
 
 PIECE = 2**20
 """The number of characters that are buffered while a file is written."""
@@ -54,8 +55,10 @@ class Style(Settings):
     def label(self, word: AlignedWord) -> str:
         """Return the label of `word` in CTM and TextGrid; never empty."""
         if self.labels == WRITTEN:
-            return without_markup(word.text) if "\n" in word.text else word.text
-        return outer_punctuation_stripped(without_markup(word.text)) or word.text
+            text = without_markup(word.text) if "\n" in word.text else word.text
+        else:
+            text = outer_punctuation_stripped(without_markup(word.text)) or word.text
+        return _GROUP_SPACE.sub("", text)
 
 
 def _as_its_default(value: Any, default: Any) -> Any:

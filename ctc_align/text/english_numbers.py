@@ -320,6 +320,7 @@ _REGION = r"(?P<region>US|AU|CA|NZ|HK|A|C|S)?"
 _HALF_DAY = r"(?:[- ]?(?P<half>[AaPp])\.?[Mm]\b\.?)"
 _MEASURE = r"(?P<gap>-?)(?P<unit>(?:°[A-Za-z]?|[A-Za-zµ%]+(?:/[a-z]+)?)(?:⁺?[23])?)(?![A-Za-z0-9])"
 _MONEY_WORD = re.compile(rf"\W*?(?:{_SYMBOLS}?{NUMBER}[-–])?{_REGION}(?P<symbol>{_SYMBOLS}){NUMBER}\W*")
+_COINS = {"l": ("pound", "pounds"), "s": ("shilling", "shillings"), "d": ("penny", "pence")}
 _YEAR_FOLLOWS = word_set("in since until year ad")
 _MONTHS = word_list("months", "english")
 
@@ -426,6 +427,17 @@ def _several(match: re.Match[str], scan: Scan) -> str:
     return plural(number(match["amount"]))
 
 
+def _old_money(match: re.Match[str], scan: Scan) -> str | None:
+    """Read "15s. 8d." and "£3 10s. 6d.", Britain's money until 1971; one of these alone may be something else."""
+    amount, coin = match["amount"], match["coin"]
+    before = scan.text[: match.start()] or scan.context.before
+    after = scan.text[match.end() :].lstrip(".") or scan.context.after
+    beside = {"l": (r"", r"\d+s\b"), "s": (r"£\d+|\d+l\b", r"\d+d\b"), "d": (r"\d+s\b|£\d+", r"")}[coin]
+    if not any(pattern and re.match(rf"\W*(?:{pattern})", text) for pattern, text in zip(beside, (before, after))):
+        return None
+    return f"{cardinal(amount)} {_COINS[coin][amount != '1']}"
+
+
 def _short_year(match: re.Match[str], scan: Scan) -> str:
     words = two_digits(match["amount"])
     return plural(words) if match["several"] else words
@@ -462,6 +474,7 @@ NUMBER_RULES: tuple[Rule, ...] = (
         lambda m, scan: f"{digits(m[1])} foot {cardinal(m[2])}",
     ),
     rule(r"(?P<amount>\d*0)'s(?![A-Za-z])", _several),
+    rule(rf"(?P<amount>{INTEGER})(?P<coin>[lsd])(?![A-Za-z])", _old_money),
     rule(rf"(?P<amount>{INTEGER})s(?![A-Za-z])", _several),
     rule(r"(?P<amount>\d[\d,]*)(?:st|nd|rd|th|ST|ND|RD|TH)(?![A-Za-z])", lambda m, scan: ordinal(m["amount"])),
     rule(rf"(?P<amount>{NUMBER})[x×](?=\d)", lambda m, scan: f"{number(m['amount'])} by"),

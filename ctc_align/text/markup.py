@@ -21,7 +21,7 @@ from itertools import pairwise
 from ctc_align.text.captions import repeated_lines
 from ctc_align.text.speaker_labels import TIME, Mark, names_speaker, speaker_labels
 from ctc_align.text.tables import word_list
-from ctc_align.text.word_forms import line_divisions
+from ctc_align.text.word_forms import digit_groups, line_divisions
 from ctc_align.types import DIRECTION, MARKUP, REPEAT, SPEAKER, SourceCue, Words
 
 Span = tuple[int, int]
@@ -151,6 +151,7 @@ def read_markup(text: str, cues: Sequence[SourceCue] = (), language: str = "en")
     """
     spoken, tags = _without_tags(_decoded(text.replace("\r\n", " \n").replace("\r", "\n")))
     spoken = _with_whole_words(spoken, cues, language)
+    spoken = spoken.replaced(digit_groups(spoken.text, language))
     page = _Page(spoken.text)
     repeats = repeated_lines(page.text, cues, spoken.starts)
     page.add(repeats.certain, REPEAT)

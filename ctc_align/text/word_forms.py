@@ -555,6 +555,33 @@ def _number(written: str, opens: bool, code: str) -> str:
     )
 
 
+_GROUP_SPACES = " \u00a0\u2007\u2009\u202f"
+_GROUPS = re.compile(
+    rf"(?<![\w.,:/+'])(?<!\d-)(?<!\d[{_GROUP_SPACES}])[1-9]\d{{0,2}}(?P<space>[{_GROUP_SPACES}])\d{{3}}"
+    rf"(?:(?P=space)\d{{3}}){{0,5}}(?![\w/:-]|[{_GROUP_SPACES}]\d)"
+)
+_SPACED_GROUPS = word_set("fr ru pl cs sk sv fi no nb nn uk be bg hu et lv lt kk pt_PT")
+"""Languages that write a space between groups of three digits; others write a thin one, or that of "10 000"."""
+_TELEPHONE = re.compile(r"(?i:\b(?:t[eé]l[eé]?\w*|тел\w*|puh\w*|tlf|nr|č|№))[.:]*\s*\Z")
+
+
+def digit_groups(text: str, language: str) -> list[tuple[int, int, str]]:
+    r"""Return the spaces between groups of digits of one number, each with the mark that `language` has there.
+
+    >>> digit_groups("10 000 + 1 234", "en"), digit_groups("1 234 567,5", "fr")
+    ([(2, 3, ',')], [(1, 2, '.'), (5, 6, '.')])
+    """
+    code = _code(language)
+    mark = "," if _is_english(language) or _base(code) in _POINT_IS_DECIMAL else "."
+    found = []
+    for match in _GROUPS.finditer(text):
+        groups = match[0].split(match["space"])
+        is_spaced = match["space"] != " " or {code, _base(code)} & _SPACED_GROUPS or set(groups[1:]) == {"000"}
+        if is_spaced and not _TELEPHONE.search(text[max(match.start() - 20, 0) : match.start()]):
+            found += [(at, at + 1, mark) for at in range(*match.span()) if text[at] == match["space"]]
+    return found
+
+
 def _converter(code: str) -> str | None:
     """Return the code of a language in num2words, with or without the region; None if it lacks the language."""
     from num2words import CONVERTER_CLASSES
