@@ -15,7 +15,7 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, SupportsIndex, TypeAlias, cast
 
@@ -113,6 +113,21 @@ def load_segment(
         return _loaded(recording, sample_rate, offset_s, duration_s, channel, on_disk)
 
 
+def load_watched(
+    path: str | os.PathLike[str], sample_rate: int, watch: Callable[[float], None], *, channel: int | None = None
+) -> Audio:
+    """Read a recording whose length nobody has checked, as `load_segment` reads it with `on_disk`.
+
+    `watch` is called with the seconds read so far before more is read; what it raises ends the reading.
+    """
+    _check_target_rate(sample_rate)
+    name = os.fspath(path)
+    _check_part(name, 0.0, None, channel)
+    with open_recording(name) as recording:
+        recording.watch = watch
+        return _loaded(recording, sample_rate, 0.0, None, channel, True)
+
+
 def load_stdin(sample_rate: int = SAMPLE_RATE, *, channel: int | None = None, on_disk: bool = False) -> Audio:
     """Read a recording of any kind from standard input, as `load_segment` reads a file; its name is "-".
 
@@ -157,6 +172,8 @@ def _loaded(
     is_length_known = recording.samples is not None
     for block in recording.read(first, most):
         resampler.add(block if len(used) == recording.channels else block[:, used])
+        if recording.watch is not None:
+            recording.watch(samples_to_seconds(resampler.received, recording.rate))
     if not is_length_known:
         _check_end(recording, offset_s, duration_s, resampler.received)
     for fault in recording.faults(first, most, resampler.received):

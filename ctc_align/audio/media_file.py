@@ -194,6 +194,12 @@ class MediaFile:
             return float((start + self.stream.duration) * self.stream.time_base) - self._origin_s
         return None
 
+    def header_s(self) -> float | None:
+        """Return the length by the container; None where FFmpeg would guess it from a bit rate, or from clocks."""
+        if self.is_broadcast or not self.has_clock or not self.container.duration:
+            return None
+        return self.container.duration / 1e6
+
     def demuxed_s(self) -> float:
         """Return the end of the sound by the times of its packets, without decoding it: right to about a packet."""
         end_s = counted_s = 0.0
@@ -390,8 +396,8 @@ _SILENCE_SAMPLES = 65536
 def place_pieces(pieces: Iterable[DecodedPiece], name: str, *, is_broadcast: bool = False) -> Iterator[DecodedPiece]:
     """Yield the pieces with their positions on the player's clock.
 
-    `is_broadcast`: the clock of the format may be reset in the middle (transport and program streams). A reset is
-    logged as a warning; the sound continues without a gap.
+    `is_broadcast`: the clock of the format may be reset in the middle (transport and program streams). The first
+    reset is logged as a warning; the sound continues without a gap.
     """
     clock = _Clock(name, _BROADCAST_GAP_S if is_broadcast else _LONGEST_GAP_S)
     waiting: deque[DecodedPiece] = deque()
@@ -413,7 +419,7 @@ class _Clock:
     def __init__(self, name: str, longest_gap_s: float) -> None:
         self._name, self._longest_gap_s = name, longest_gap_s
         self._at_s = self._moved_s = 0.0
-        self._is_first = True
+        self._is_first, self._has_warned = True, False
 
     def placed(self, pieces: Iterable[DecodedPiece]) -> DecodedPiece:
         """Return the first of the pieces with its position; the others show whether a step of the clock is real."""
@@ -422,9 +428,11 @@ class _Clock:
         step_s = self._step_s(pieces)
         longest_s = _LONGEST_GAP_S if self._is_first else self._longest_gap_s
         if step_s > longest_s or (step_s < -_RESTART_S and not self._is_first):
-            if not self._is_first:
+            if not self._is_first and not self._has_warned:
+                self._has_warned = True
                 logger.warning(
-                    "%s: the file's clock jumps by %+.2f s at %.2f s (files joined?); the sound continues there",
+                    "%s: the file's clock jumps by %+.2f s at %.2f s (files joined?); the sound continues there, and "
+                    "after any later jump",
                     self._name,
                     step_s,
                     self._at_s,

@@ -13,7 +13,7 @@ from abc import abstractmethod
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 
 import numpy as np
@@ -32,13 +32,19 @@ MISSING_S = 0.1
 class Recording(AbstractContextManager["Recording"]):
     """An open recording: blocks of samples at its rate and with its channels.
 
-    `samples` is its length, None while unknown.
+    `samples` is its length, None while that is not known. `watch` is called with the seconds read so far before more
+    is read, and may raise.
     """
 
     name: str
     rate: int
     channels: int
     samples: int | None = None
+    watch: Callable[[float], None] | None = None
+
+    def header_s(self) -> float | None:
+        """Return the length in seconds that the header gives, without reading on; None if it gives none."""
+        return None if self.samples is None else samples_to_seconds(self.samples, self.rate)
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -333,6 +339,9 @@ class MediaRecording(Recording):
     def estimated_s(self) -> float:
         """Return the length in seconds from the remaining packets, without decoding them: right to about a packet."""
         return max(self._media.demuxed_s(), len(self._first.samples) / self.rate)
+
+    def header_s(self) -> float | None:
+        return self._media.header_s()
 
     def mixed_channels(self) -> list[int]:
         """Return the channels, from 0, that are averaged: all but those for low-frequency effects."""

@@ -64,7 +64,7 @@ def serve(
     for programs. Only this machine can reach the server unless --host says otherwise. Settings are the defaults of
     requests; limits such as --max-skipped do not end the server with an exit code.
     """
-    from ctc_align.serve.access import require_serve
+    from ctc_align.serve import require_serve
 
     talk = messages.talk()
     require_serve()

@@ -30,7 +30,7 @@ from ctc_align.types import TEXTGRID, AlignmentData, Interval, Tier, Transcript
 _VALUE = re.compile(
     r"""(?<!\S)(?: "(?P<string>(?:[^"]|"")*)"
                  | <(?P<flag>[a-z]+)>
-                 | (?P<number>[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
+                 | (?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
                  | (?P<comment>![^\n]*) )(?!\S)""",
     re.VERBOSE,
 )

@@ -1,4 +1,4 @@
-"""Access control: the Host and Origin of requests, the token, and the security headers of responses.
+"""Access control: connections, the Host and Origin of requests, the token, and the security headers of responses.
 
 Pages of other sites must not be able to use a server on this machine. Therefore the Host must be one of the server's
 names (otherwise a different site could make its name point to this machine: DNS rebinding), and requests that change
@@ -10,18 +10,23 @@ log, and the client gets "failed" without details.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import hmac
 import ipaddress
+import json
 import logging
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlencode
 
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
 from ctc_align.errors import CtcAlignError, InputError, OutputError, UsageError, WrongFileError
-from ctc_align.extras import EXTRAS, install_line
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -60,13 +65,6 @@ class RefusedError(Exception):
         super().__init__(message)
         self.status = status
         self.headers = dict(headers or {})
-
-
-def require_serve() -> None:
-    """Raise UsageError, naming the extra, unless the packages that a server needs are installed."""
-    missing = EXTRAS["serve"].missing()
-    if missing:
-        raise UsageError(f"serve needs {', '.join(missing)}: {install_line('serve')}")
 
 
 def refusal_of(error: Exception, names: Mapping[str, str] | None = None) -> RefusedError:
@@ -236,3 +234,72 @@ def _host_name(host: str) -> str | None:
 
 def _same(given: str, expected: str) -> bool:
     return hmac.compare_digest(given.encode("utf-8", "replace"), expected.encode("utf-8", "replace"))
+
+
+# Connections: their number, and the time that the headers of a request may take.
+
+HEADERS_S = 10.0
+"""Seconds from the first byte of a request, or from the start of its connection, to the end of its headers."""
+MOST_CONNECTIONS = 1000
+
+
+def most_connections() -> int:
+    """Return how many connections there may be: half of the files that this process can open, at most 1000."""
+    with suppress(ImportError):
+        import resource
+
+        return min(MOST_CONNECTIONS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2)
+    return MOST_CONNECTIONS // 2
+
+
+class LimitedConnection(H11Protocol):
+    """A connection whose requests must begin soon, and which ends if it waits for headers and others have no room."""
+
+    headers_late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Start the time limit; where there are too many connections, end the oldest without a request."""
+        super().connection_made(transport)
+        self._limit_headers()
+        if len(self.connections) > most_connections():
+            idle = [one for one in self.connections if isinstance(one, LimitedConnection) and one.headers_late]
+            oldest = min(idle, key=lambda one: one.headers_late.when() if one.headers_late else 0.0)
+            message = "too many connections; try again in a second"
+            oldest.refuse(RefusedError(503, message, {"Retry-After": "1"}))
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop the time limit."""
+        self._stop_limit()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes; those of a request that is not complete so far must go on soon."""
+        super().data_received(data)
+        self._limit_headers()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is not HTTP."""
+        self.refuse(RefusedError(400, f"expected a request of HTTP/1.1: {msg}"))
+
+    def refuse(self, refusal: RefusedError) -> None:
+        """Answer with a refusal, before any request is there, and close."""
+        self._stop_limit()
+        body = json.dumps(error_body(refusal)).encode()
+        headers = {"Content-Type": "application/json", "Content-Length": str(len(body)), "Connection": "close"}
+        lines = [f"{name}: {value}" for name, value in (headers | refusal.headers).items()]
+        first = f"HTTP/1.1 {refusal.status} {HTTPStatus(refusal.status).phrase}"
+        self.transport.write("\r\n".join([first, *lines, "", ""]).encode() + body)
+        self.transport.close()
+        self.connections.discard(self)
+
+    def _limit_headers(self) -> None:
+        if self.cycle is not None and not self.cycle.response_complete:
+            self._stop_limit()
+        elif self.headers_late is None and not self.transport.is_closing():
+            refusal = RefusedError(408, f"the headers of the request did not arrive within {HEADERS_S:g} s")
+            self.headers_late = self.loop.call_later(HEADERS_S, self.refuse, refusal)
+
+    def _stop_limit(self) -> None:
+        if self.headers_late is not None:
+            self.headers_late.cancel()
+            self.headers_late = None

@@ -8,12 +8,14 @@ are kept for some time.
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ctc_align.config import Settings
@@ -78,7 +80,7 @@ class ServerJob:
         kind: "align", "score" or "realign".
         name: of the utterance.
         form: the uploads; removed with the job.
-        duration_s: of the recording, by its header.
+        duration_s: of the recording: by its header, None if it gives none; once it was read, the true length.
         texts: the transcripts.
         settings: of this request.
         corrected: the corrections that "realign" aligns again; None for other kinds.
@@ -90,7 +92,7 @@ class ServerJob:
     kind: str
     name: str
     form: Form
-    duration_s: float
+    duration_s: float | None
     texts: Sequence[Transcript]
     settings: Settings
     corrected: Alignment | None = None
@@ -112,6 +114,11 @@ class ServerJob:
         return self.kind, self.settings
 
     @property
+    def length_s(self) -> float:
+        """Seconds of the recording as far as that is known; infinity where it is not."""
+        return math.inf if self.duration_s is None else self.duration_s
+
+    @property
     def audio(self) -> Upload:
         """The recording: where it lies, and its file name, as the client gave it."""
         return self.recording or self.form.files["audio"]
@@ -128,7 +135,7 @@ class ServerJob:
             "kind": self.kind,
             "name": self.name,
             "audio": self.audio.filename,
-            "duration_s": round(self.duration_s, 3),
+            "duration_s": None if self.duration_s is None else round(self.duration_s, 3),
             "state": self.state,
             "step": self.step,
             "progress": round(self.share, 3),
@@ -205,14 +212,14 @@ class JobQueue:
 
     def _next_batch(self) -> list[ServerJob]:
         first, *others = self._waiting
-        batch, seconds = [first], first.duration_s
-        if first.duration_s > ALONE_S or first.corrected is not None:
+        batch, seconds = [first], first.length_s
+        if first.length_s > ALONE_S or first.corrected is not None:
             return batch
         for job in others:
-            fits = job.duration_s <= ALONE_S and seconds + job.duration_s <= BATCH_S
+            fits = job.length_s <= ALONE_S and seconds + job.length_s <= BATCH_S
             if job.key == first.key and fits and len(batch) < BATCH_JOBS:
                 batch.append(job)
-                seconds += job.duration_s
+                seconds += job.length_s
         return batch
 
     def check(self, job: ServerJob) -> None:
@@ -364,17 +371,18 @@ class ModelWorker(threading.Thread):
             return
         read = [(job, audio) for job in batch if (audio := self._loaded(job, aligner)) is not None]
         loaded = [(job, audio) for job, audio in read if self._goes_on(job)]
-        if not loaded:
-            return
-        self._queue.count_batch(len(loaded))
-        for job, _ in loaded:
-            job.step = "aligning" if job.kind == "align" else "scoring"
-        results = (self._aligned if batch[0].kind == "align" else self._scored)(aligner, loaded)
-        for (job, _), result in zip(loaded, results, strict=True):
-            if isinstance(result, CtcAlignError):
-                self._fail(job, result)
-            else:
-                self._queue.end(job, result)
+        # A header may have promised less than there was: what is long goes alone, and can be stopped.
+        short = [(job, audio) for job, audio in loaded if job.length_s <= ALONE_S]
+        for group in [short] * bool(short) + [[one] for one in loaded if one[0].length_s > ALONE_S]:
+            self._queue.count_batch(len(group))
+            for job, _ in group:
+                job.step = "aligning" if job.kind == "align" else "scoring"
+            results = (self._aligned if batch[0].kind == "align" else self._scored)(aligner, group)
+            for (job, _), result in zip(group, results, strict=True):
+                if isinstance(result, CtcAlignError):
+                    self._fail(job, result)
+                else:
+                    self._queue.end(job, result)
 
     def _align_again(self, job: ServerJob, corrected: Alignment, aligner: Aligner) -> None:
         """End a job with its corrections aligned again; the recording keeps its name."""
@@ -393,24 +401,26 @@ class ModelWorker(threading.Thread):
 
     def _loaded(self, job: ServerJob, aligner: Aligner) -> Audio | None:
         """Return the recording of a job at the model's rate; None if the job ended here."""
-        from ctc_align.audio.loading import load_segment
+        from ctc_align.audio.loading import load_watched
 
         model = aligner.model
         assert model is not None
         try:
-            self._queue.check(job)
-            audio = load_segment(
-                job.audio.path,
-                model.sample_rate,
-                channel=job.settings.channel_number,
-                on_disk=True,
+            self._watch(job, 0.0)
+            audio = load_watched(
+                job.audio.path, model.sample_rate, partial(self._watch, job), channel=job.settings.channel_number
             )
-            if audio.duration_s > self._queue.limits.audio_s:
-                raise too_long(job.audio.filename, audio.duration_s, self._queue.limits.audio_s)
+            job.duration_s = audio.duration_s
         except Exception as error:
             self._fail(job, error)
             return None
         return replace(audio, name=job.audio.filename)
+
+    def _watch(self, job: ServerJob, read_s: float) -> None:
+        """Raise the error that ends the reading of a job's recording, of which `read_s` seconds were read."""
+        self._queue.check(job)
+        if read_s > self._queue.limits.audio_s:
+            raise too_long(job.audio.filename, self._queue.limits.audio_s)
 
     def _aligned(
         self, aligner: Aligner, loaded: Sequence[tuple[ServerJob, Audio]]
@@ -488,11 +498,10 @@ def open_settings(aligner: Aligner) -> Settings:
     return aligner.choice.given if aligner.choice.by_text else aligner.settings
 
 
-def too_long(name: str, duration_s: float, most_s: float) -> RefusedError:
+def too_long(name: str, most_s: float, duration_s: float | None = None) -> RefusedError:
     """Return the refusal of a recording that is longer than the server takes."""
-    return RefusedError(
-        413, f"{name}: expected at most {most_s:g} s of audio, got {duration_s:.1f} s; send a part of it"
-    )
+    got = "more" if duration_s is None else f"{duration_s:.1f} s"
+    return RefusedError(413, f"{name}: expected at most {most_s:g} s of audio, got {got}; send a part of it")
 
 
 def _score_row(scored: Scored) -> dict[str, Any]:

@@ -120,7 +120,7 @@ def made_job(kind: str, form: Form, base: Settings, model: str, limits: ServerLi
     Raises:
         RefusedError: the worker could not process it.
     """
-    from ctc_align.audio.loading import estimated_duration_s
+    from ctc_align.audio.loading import open_recording
 
     check_fields(form, kind)
     if "audio" not in form.files:
@@ -131,12 +131,13 @@ def made_job(kind: str, form: Form, base: Settings, model: str, limits: ServerLi
     settings = settings_of(form, base, model)
     try:
         texts = _transcripts(kind, form, limits)
-        duration_s = estimated_duration_s(form.files["audio"].path)
+        with open_recording(str(form.files["audio"].path)) as recording:
+            duration_s = recording.header_s()
     except Exception as error:
         raise refusal_of(error, form.names) from error
     audio = form.files["audio"].filename
-    if duration_s > limits.audio_s:
-        raise too_long(audio, duration_s, limits.audio_s)
+    if duration_s is not None and duration_s > limits.audio_s:
+        raise too_long(audio, limits.audio_s, duration_s)
     name = form.fields.get("utterance", [""])[0].strip() or PurePath(audio).stem
     return ServerJob(kind, printable(name)[:MOST_NAME] or "audio", form, duration_s, texts, settings)
 

@@ -32,6 +32,7 @@ from ctc_align.reading import parse_json
 from ctc_align.serve.access import (
     FEWEST_TOKEN_CHARS,
     AccessGuard,
+    LimitedConnection,
     RefusedError,
     answer_error,
     is_loopback,
@@ -57,7 +58,6 @@ if TYPE_CHECKING:
 
 END_S = 10
 """Seconds that requests have for their last bytes when the server ends."""
-MOST_CONNECTIONS = 1000
 
 
 @dataclass(frozen=True)
@@ -149,8 +149,11 @@ class AlignServer:
             ("GET", "/api/audio/{id:path}", pages.audio),
             ("GET", "/view/{id:path}", pages.view),
         ]
+        paths: dict[str, dict[str, Callable[..., Any]]] = {}
+        for method, path, handler in table:
+            paths.setdefault(path, {})[method] = handler
         application = Starlette(
-            routes=[Route(path, handler, methods=[method]) for method, path, handler in table],
+            routes=[Route(path, _by_method(handlers), methods=[*handlers]) for path, handlers in paths.items()],
             exception_handlers={
                 HTTPException: answer_error,
                 RefusedError: answer_error,
@@ -213,11 +216,11 @@ class AlignServer:
                     log_config=None,
                     log_level="warning",
                     access_log=False,
+                    http=LimitedConnection,
                     ws="none",
                     lifespan="on",
                     server_header=False,
                     proxy_headers=False,
-                    limit_concurrency=MOST_CONNECTIONS,
                     timeout_graceful_shutdown=END_S,
                 )
                 listening(f"http://{f'[{host}]' if ':' in host else host}:{port}/")
@@ -225,6 +228,15 @@ class AlignServer:
                 self._running.run(sockets=[listener])
         finally:
             self.close()
+
+
+def _by_method(handlers: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]:
+    """Return the handler of an address: one route for all its methods, so that a refusal of others lists them."""
+
+    async def handle(request: Request) -> Response:
+        return await handlers["GET" if request.method == "HEAD" else request.method](request)
+
+    return handle
 
 
 BODIES, AT_ONCE = 32, 4
@@ -740,9 +752,9 @@ class CodedRecordings:
             AudioError: it is not a recording.
             RefusedError: 503, there is no room for it.
         """
-        from ctc_align.audio.loading import estimated_duration_s
+        from ctc_align.audio.loading import open_recording
 
-        estimated_duration_s(path)
+        open_recording(str(path)).close()
         mime = _mime(name)
         if Path(name).suffix.casefold() not in AS_IT_IS:
             with self._coding:

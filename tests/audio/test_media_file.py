@@ -75,8 +75,8 @@ def test_overlaps_are_trimmed_and_slow_drift_is_followed() -> None:
 
 def test_a_clock_that_is_set_anew_goes_on(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        twice = [20.0 * i for i in range(60)] * 2
-        assert placed(twice) == pytest.approx([20.0 * i for i in range(120)])
+        often = [20.0 * i for i in range(60)] * 3
+        assert placed(often) == pytest.approx([20.0 * i for i in range(180)])
         assert placed([t + (t >= 400) * 60_000 for t in STEADY], is_broadcast=True) == pytest.approx(STEADY)
     assert [line.partition(" (files")[0] for line in caplog.messages] == [
         "a.webm: the file's clock jumps by -1.20 s at 1.20 s",

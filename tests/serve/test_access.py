@@ -23,7 +23,7 @@ from local_server import LocalServer, form, local_server, pair, until, wav
 
 from ctc_align.errors import UsageError
 from ctc_align.files import from_dict
-from ctc_align.serve import alignment_folder
+from ctc_align.serve import access, alignment_folder
 from ctc_align.serve.alignment_folder import AlignmentFolder
 from ctc_align.serve.server import Address
 from ctc_align.text.characters import printable
@@ -280,6 +280,54 @@ def test_headers_and_pages_let_nothing_else_run(server: LocalServer) -> None:
         )
         assert "access-control-allow-origin" not in headers
     assert "server" not in answer.headers
+
+
+def half_a_request(server: LocalServer) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", server.port), 10)
+    connection.sendall(b"GET /health HTTP/1.1\r\nHost: ")
+    return connection
+
+
+def refusal(connection: socket.socket) -> tuple[bytes, str]:
+    head, body = b"".join(iter(lambda: connection.recv(4096), b"")).split(b"\r\n\r\n")
+    connection.close()
+    return head.split()[1], json.loads(body)["error"]
+
+
+def test_headers_that_do_not_end_hold_no_place_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "HEADERS_S", 1.0)
+    monkeypatch.setattr(access, "MOST_CONNECTIONS", 4)
+    with local_server() as server:
+        slow = []
+        for _ in range(8):
+            slow.append(half_a_request(server))
+            assert server.ask("GET", "/health").status == 200
+        assert refusal(slow[0]) == (b"503", "too many connections; try again in a second")
+        assert refusal(slow[-1]) == (b"408", "the headers of the request did not arrive within 1 s")
+        connection = server.connection()
+        for _ in range(2):  # a request later than the limit, on a connection that is still open
+            connection.request("GET", "/health")
+            assert connection.getresponse().read()
+            time.sleep(0.7)
+        connection.close()
+        broken = socket.create_connection(("127.0.0.1", server.port), 10)
+        broken.sendall(b"\x16\x03\x01 TLS?\r\n\r\n")
+        assert refusal(broken)[0] == b"400"
+        for one in slow[1:-1]:
+            one.close()
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("DELETE", "/align", "POST"),
+        ("POST", "/jobs/1/alignment", "GET, HEAD, PUT"),
+        ("PUT", "/jobs", "GET, HEAD, POST"),
+    ],
+)
+def test_a_wrong_method_is_told_the_right_ones(server: LocalServer, method: str, path: str, allowed: str) -> None:
+    answer = server.ask(method, path)
+    assert (answer.status, ", ".join(sorted(answer.headers["allow"].split(", ")))) == (405, allowed)
 
 
 def test_a_token_is_asked_for_everywhere_but_health() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import soundfile
 from local_server import Answer, LocalServer, Parts, form, local_server, pair, until, wav
+from made_media import endless_flac, restarting_matroska
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
@@ -292,6 +293,22 @@ def test_work_that_takes_too_long_is_stopped_and_an_upload_too() -> None:
             connection.endheaders(b"--edge\r\n")
             assert connection.getresponse().status == 408
             connection.close()
+
+
+@pytest.mark.parametrize(("name", "made"), [("a.flac", endless_flac(900)), ("a.mkv", restarting_matroska(5))])
+def test_reading_ends_at_the_limit_no_matter_what_a_header_says(
+    name: str, made: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with local_server(audio_s=60.0) as server:
+        checks: list[float] = []
+        queue, check = server.server.queue, server.server.queue.check
+        monkeypatch.setattr(queue, "check", lambda job: (checks.append(job.length_s), check(job)))
+        answer = server.post("/align", [("audio", name, made), ("text", None, b"a")])
+        assert (answer.status, "at most 60 s of audio, got more" in answer.json["error"]) == (413, True)
+        assert 5 < len(checks) < 20
+        assert server.uploads() == []
+        assert server.post("/align", pair("a")).status == 200
+        assert server.aligner.batches == [1]
 
 
 def test_the_end_of_the_server_ends_what_waits() -> None:

@@ -88,3 +88,50 @@ def with_other_first_frame(mp3: bytes) -> bytes:
     frame[:4] = b"\xff\xfb\x10\xc4"
     struct.pack_into(">4s3I", frame, 21, b"Info", 3, frames, len(frame) + len(mp3))
     return bytes(frame) + mp3
+
+
+def endless_flac(seconds: float, rate: int = 16000) -> bytes:
+    """Return a FLAC file of a square wave, far smaller than its sound, whose header does not say how long it is."""
+    block = 65535
+    info = struct.pack(">HH", block, block) + bytes(6) + (rate << 44 | 15 << 36).to_bytes(8, "big") + bytes(16)
+    parts = [b"fLaC\x80" + len(info).to_bytes(3, "big") + info]
+    for number in range(int(seconds * rate) // block):
+        head = b"\xff\xf8\x75\x08" + _utf8(number) + struct.pack(">H", block - 1)
+        frame = head + bytes([_crc(head, 8, 0x07)]) + b"\x00" + (b"\x20\x00" if number % 2 else b"\xe0\x00")
+        parts.append(frame + _crc(frame, 16, 0x8005).to_bytes(2, "big"))
+    return b"".join(parts)
+
+
+def _utf8(number: int) -> bytes:
+    return chr(number).encode("utf-8", "surrogatepass")
+
+
+def _crc(data: bytes, bits: int, polynomial: int) -> int:
+    value = 0
+    for byte in data:
+        value ^= byte << bits - 8
+        for _ in range(8):
+            value = (value << 1 ^ (polynomial if value >> bits - 1 else 0)) & (1 << bits) - 1
+    return value
+
+
+def restarting_matroska(restarts: int, gap_s: int = 18000, rate: int = 8000) -> bytes:
+    """Return a Matroska file whose clock jumps ahead by `gap_s` and starts again, many times."""
+    sound = struct.pack("<80h", *([8000] * 40 + [-8000] * 40))
+    audio = _ebml("B5", struct.pack(">f", rate)) + _ebml("9F", b"\x01") + _ebml("6264", b"\x10")
+    track = _ebml("D7", b"\x01") + _ebml("73C5", b"\x01") + _ebml("83", b"\x02") + _ebml("86", b"A_PCM/INT/LIT")
+    parts = [
+        _ebml("1A45DFA3", _ebml("4282", b"matroska")),
+        bytes.fromhex("18538067") + b"\x01" + b"\xff" * 7,  # a segment of unknown length
+        _ebml("1549A966", _ebml("2AD7B1", (1_000_000).to_bytes(3, "big"))),
+        _ebml("1654AE6B", _ebml("AE", track + _ebml("E1", audio))),
+    ]
+    for number in range(2 * restarts):
+        start_ms = number % 2 * gap_s * 1000
+        blocks = b"".join(_ebml("A3", b"\x81" + struct.pack(">hB", at * 10, 0x80) + sound) for at in range(9))
+        parts.append(_ebml("1F43B675", _ebml("E7", start_ms.to_bytes(4, "big")) + blocks))
+    return b"".join(parts)
+
+
+def _ebml(name: str, content: bytes) -> bytes:
+    return bytes.fromhex(name) + (1 << 56 | len(content)).to_bytes(8, "big") + content
