@@ -29,6 +29,7 @@ from ctc_align.cli.convert import convert
 from ctc_align.cli.corpus import corpus
 from ctc_align.cli.doctor import demo, doctor
 from ctc_align.cli.evaluate import evaluate
+from ctc_align.cli.filter import filter_run
 from ctc_align.cli.models import models
 from ctc_align.cli.options import GENERAL, PANELS
 from ctc_align.cli.printing import (
@@ -94,6 +95,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,
     "doctor": doctor,
     "evaluate": evaluate,
+    "filter": filter_run,
     "help": show_help,
     "models": models,
     "realign": realign,

@@ -16,6 +16,7 @@ SEE_ALSO = {
     "calibrate": "[Learn from corrections](../../correcting.md#learn-from-corrections)",
     "convert": "[Formats](../../formats.md)",
     "corpus": "[Corpora](../../corpora.md)",
+    "filter": "[Corpora](../../corpora.md#what-is-good-enough)",
     "realign": "[Correct and align again](../../correcting.md)",
     "report": "[Corpora](../../corpora.md#the-report-of-a-run)",
     "serve": "[The app and the HTTP API](../../server.md)",

@@ -343,6 +343,12 @@ def lines_left(paths: Sequence[Path]) -> dict[Path, int]:
     return {path: count for path, count in counts.items() if type(count) is int}
 
 
+def source_of_run(out_dir: Path) -> str:
+    """Return the path of the corpus of a run, as it was given; "" if no run has come to its end."""
+    sources = (_read(path).get("source") for path in sorted(out_dir.glob("summary*.json")))
+    return next((source for source in sources if isinstance(source, str) and source), "")
+
+
 def _whole(ended: dict[Path, dict[str, Any]]) -> bool:
     """Return whether all shards of some division are complete."""
     shards = {shard_of(path) for path, data in ended.items() if _complete(data)}

@@ -1,0 +1,133 @@
+"""The utterances of a corpus run that are good enough, as lines of a manifest, and why the others are not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ctc_align.corpus.sources import open_source
+from ctc_align.corpus.sources.manifest_files import KEYS, Manifest, parsed_object
+from ctc_align.corpus.sources.source import read_lines
+from ctc_align.corpus.state.journal import DONE, journal_paths, line_key
+from ctc_align.corpus.state.resume import Outcomes
+from ctc_align.corpus.state.shared_texts import text_hash
+from ctc_align.corpus.state.summary import source_of_run
+from ctc_align.corpus.utterance import Refused, Utterance, UtteranceResult
+from ctc_align.errors import UsageError
+from ctc_align.types import FITS
+
+_DECIMALS = 5
+_REPLACED = ("audio", "text", "id", "offset", "duration")
+"""Values of a manifest's line that a selection writes itself; it keeps all other keys."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The limits of a selection; None, and "" for the fit, is no limit.
+
+    Attributes:
+        min_fit: one of `FITS`, the worst that is kept.
+        max_loss_per_token, max_local_loss: nats.
+        max_skipped: percent of the words that can be spoken.
+    """
+
+    min_fit: str = ""
+    max_loss_per_token: float | None = None
+    max_local_loss: float | None = None
+    max_skipped: float | None = None
+
+    def reasons(self, result: UtteranceResult) -> Iterator[str]:
+        """Yield why an aligned utterance is left out; a figure that has a limit and is not known is a reason."""
+        if self.min_fit and result.fit is None:
+            yield "fit not known"
+        elif self.min_fit and FITS.index(result.fit or "") > FITS.index(self.min_fit):
+            yield f"fit {result.fit}"
+        limits = {"loss per token": (result.loss_per_token, self.max_loss_per_token)}
+        limits["local loss"] = (result.local_loss, self.max_local_loss)
+        for name, (value, most) in limits.items():
+            if most is not None and value is None:
+                yield f"{name} not known"
+            elif most is not None and value is not None and value > most:
+                yield f"{name} above {most:g}"
+        if self.max_skipped is not None and 100 * (result.skipped or 0) > self.max_skipped * (result.words or 0):
+            yield f"more than {self.max_skipped:g} % of the words are not in the recording"
+
+
+@dataclass(frozen=True)
+class Selected:
+    """An utterance of the source: its line of a manifest, and why it is left out; () if it is kept."""
+
+    line: dict[str, Any]
+    reasons: tuple[str, ...]
+    duration_s: float
+
+
+def selected(
+    out_dir: Path, limits: Limits, source: str = "", kind: str | None = None, text: str = ""
+) -> Iterator[Selected]:
+    """Yield every entry of the source of a corpus run, in its order.
+
+    Args:
+        out_dir: the folder of the run, whose journals have the results.
+        limits: what is kept.
+        source: where the corpus is; "" where `summary.json` says.
+        kind, text: as for `open_source`.
+
+    Raises:
+        UsageError: not the folder of a run, or the source is not there.
+    """
+    paths = journal_paths(out_dir) if out_dir.is_dir() else []
+    if not paths:
+        raise UsageError(f"OUT_DIR {out_dir}: expected the --out-dir of a corpus run, got a folder without a journal")
+    path = source or source_of_run(out_dir)
+    if not path or not os.path.exists(path):
+        got = f"{path}: nothing is there" if path else f"{out_dir} does not say where its corpus is"
+        raise UsageError(f"{got}; give the corpus: ctc-align filter {out_dir} SOURCE")
+    corpus = open_source(path, kind, exclude=[os.fspath(out_dir)], parts=True, text=text)
+    lines = read_lines(path) if isinstance(corpus, Manifest) else None
+    with Outcomes(paths, quiet=True) as outcomes:
+        for entry in corpus:
+            row = next(lines, None) if lines is not None else None
+            found = outcomes.find(line_key(entry.id)) if isinstance(entry, Utterance) else None
+            line = None if found is None else outcomes.line(line_key(entry.id))
+            if isinstance(entry, Refused):
+                yield Selected({"utterance": entry.id}, ("failed",), 0.0)
+            elif line is None:
+                yield Selected(_line(entry, UtteranceResult(), {}), ("not aligned yet",), entry.duration_s or 0.0)
+            else:
+                extra = {} if row is None else parsed_object(row)
+                why = tuple(limits.reasons(line.result)) if line.status == DONE else ("failed",)
+                if line.status == DONE:
+                    why += tuple(_changes(entry, line.result))
+                yield Selected(_line(entry, line.result, extra), why, line.result.duration_s or 0.0)
+
+
+def _changes(utterance: Utterance, result: UtteranceResult) -> Iterator[str]:
+    """Yield why the result is not that of the text which the source has now."""
+    if utterance.book is not None:
+        if result.part is None:
+            yield "nothing of the text is in the recording"
+    elif result.text is not None and text_hash(utterance.text, result.words) != result.text:
+        yield "the text has changed since the run"
+
+
+def _line(utterance: Utterance, result: UtteranceResult, extra: dict[str, Any]) -> dict[str, Any]:
+    """Return the line of an utterance in a manifest; `extra` is its line in the manifest that it comes from."""
+    text = utterance.text
+    if utterance.book is not None and result.part is not None:
+        text = text[slice(*result.part)]
+    line: dict[str, Any] = {"utterance": utterance.id, "audio_filepath": os.path.abspath(utterance.audio)}
+    if utterance.offset_s:
+        line["offset"] = utterance.offset_s
+    duration_s = utterance.duration_s or result.duration_s
+    if duration_s is not None:
+        line["duration"] = round(duration_s, _DECIMALS)
+    line["text"] = text
+    others = {"speaker": utterance.speaker, "channel": utterance.channel, "lang": utterance.language}
+    if not extra:
+        line |= {key: value for key, value in others.items() if value}
+    replaced = {key for which in _REPLACED for key in KEYS[which]}
+    return line | {key: value for key, value in extra.items() if key not in replaced}
