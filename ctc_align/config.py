@@ -87,7 +87,8 @@ _ALIGN = ("align", "corpus", "realign")
 _WRITE = (*_ALIGN, "convert")
 _TIME = (*_ALIGN, "serve")
 _READ = (*_TIME, "score")
-"""The commands that align to files, that write files, that find times, and that read transcripts."""
+_TEXT = (*_READ, "check")
+"""The commands that align to files, that write files, that find times, that read transcripts, and that read words."""
 
 
 @dataclass(frozen=True)
@@ -283,14 +284,14 @@ class Settings:
         metavar="CODE",
         shown="detected in the text, else en",
         panel=EVERYDAY,
-        commands=(*_READ, "models"),
+        commands=(*_TEXT, "models"),
         api=True,
     )
     romanize: bool = setting(
         False,
         "Spell words of any script in Latin letters, for models that know only Latin letters (extra [romanize]).",
         panel=READING,
-        commands=_READ,
+        commands=_TEXT,
     )
     words_by: str = setting(
         "auto",
@@ -300,7 +301,7 @@ class Settings:
         'In other languages "dictionary" is the same as "auto".',
         choices=("auto", "spaces", "characters", "dictionary"),
         panel=READING,
-        commands=_READ,
+        commands=_TEXT,
         api=True,
     )
     unknown: str = setting(

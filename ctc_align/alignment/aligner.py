@@ -10,6 +10,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
+import torch
+
 from ctc_align.alignment.align_utterance import align_utterance, choose_tokens
 from ctc_align.alignment.edges import may_refine
 from ctc_align.alignment.inputs import (
@@ -42,8 +44,9 @@ from ctc_align.models.array_checks import warn_of_frame_shift, with_named_classe
 from ctc_align.models.calibration import Calibration, file_in, read_calibration
 from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.edge_network import EdgeNetwork, load_edge_network
-from ctc_align.tokens.tokenizer import Tokenizer, tokenizer_for
-from ctc_align.types import AlignedWord, Audio, AudioLike, Emissions, Transcript, Words, aligned_words
+from ctc_align.tokens.phones import PhoneTokenizer
+from ctc_align.tokens.tokenizer import Tokenizer, tokenize, tokenizer_for
+from ctc_align.types import AlignedWord, Audio, AudioLike, Emissions, Transcript, Words, WordTokens, aligned_words
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -339,6 +342,27 @@ class Aligner:
         with error_context(name, source):
             [emissions] = batching.run([aligner._emit(aligner._load(audio), None, keep_sound=keep_sound)])
             return aligner._inputs(emissions, words, name, source)
+
+    def pronounced(self, text: str | Transcript, name: str) -> tuple[Words, list[WordTokens], list[str]]:
+        """Return the words of a transcript, their tokens, and the parts of them that the dictionary lacks.
+
+        No recording is needed; `name` is what error messages call the transcript.
+
+        Raises:
+            InputError: nothing in it is spoken, or it cannot be turned into tokens of the model.
+        """
+        words = self.split(text, name)
+        aligner = self.choice.aligner(self, words.language)
+        model = aligner._loaded_model()
+        nothing = Emissions(torch.zeros(1, len(model.vocab)), model.vocab, model.frame_shift_s, model.blank)
+        named, tokenizer = aligner._named(nothing)
+        words, tokenizer = read_words(words, named, tokenizer, aligner.settings.in_language(words.language).language)
+        tokens = tokenize(words, tokenizer)
+        lexicon = aligner._lexicon
+        if lexicon is None or not isinstance(tokenizer, PhoneTokenizer):
+            return words, tokens, []
+        parts = (part for word in words.words for part in word.said.split())
+        return words, tokens, [part for part in parts if lexicon.get(part) is None]
 
     @property
     def edge_network(self) -> EdgeNetwork | None:

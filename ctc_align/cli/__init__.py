@@ -25,6 +25,7 @@ from ctc_align.cli.align import align
 from ctc_align.cli.bench import bench
 from ctc_align.cli.book import book
 from ctc_align.cli.calibrate import calibrate
+from ctc_align.cli.check import check
 from ctc_align.cli.convert import convert
 from ctc_align.cli.corpus import corpus
 from ctc_align.cli.doctor import demo, doctor
@@ -90,6 +91,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "bench": bench,
     "book": book,
     "calibrate": calibrate,
+    "check": check,
     "convert": convert,
     "corpus": corpus,
     "demo": demo,

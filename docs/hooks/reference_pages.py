@@ -14,6 +14,7 @@ SEE_ALSO = {
     "align": "[What can be aligned](../../transcripts.md) · [Formats](../../formats.md) · "
     "[Transcripts that are not exact](../../inexact.md)",
     "calibrate": "[Learn from corrections](../../correcting.md#learn-from-corrections)",
+    "check": "[Corpora](../../corpora.md#check-it-before-a-run)",
     "convert": "[Formats](../../formats.md)",
     "corpus": "[Corpora](../../corpora.md)",
     "filter": "[Corpora](../../corpora.md#what-is-good-enough)",

@@ -1,0 +1,252 @@
+"""What is wrong with a corpus, before a run: by its source, the headers of its recordings and its texts alone.
+
+`PROBLEMS` lists what is looked for. The kinds that end a run over the utterance come first; the others are doubts.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from ctc_align.corpus.utterance import Refused, Source, Utterance
+from ctc_align.errors import CtcAlignError
+from ctc_align.text.characters import printable
+
+if TYPE_CHECKING:
+    from ctc_align.alignment.aligner import Aligner
+
+FAILS, DOUBT = "fails", "doubt"
+PROBLEMS = {
+    "refused": (FAILS, "entries that are no utterances"),
+    "audio": (FAILS, "recordings that are missing or cannot be read"),
+    "length": (FAILS, "utterances that lie after the end of their recordings, or are too short"),
+    "unspoken": (FAILS, "texts without a word that can be pronounced"),
+    "crowded": (FAILS, "more sounds than their time can hold"),
+    "cut": (DOUBT, "recordings that are cut: their headers promise more"),
+    "beyond": (DOUBT, "utterances that end after their recordings"),
+    "channel": (DOUBT, "channels that the recording does not have"),
+    "rate": (DOUBT, "recordings with a lower sample rate than the model's"),
+    "fast": (DOUBT, "too much text for the time: more than 22 sounds a second"),
+    "slow": (DOUBT, "little text for the time: less than 2 sounds a second"),
+    "letters": (DOUBT, "words with letters that the model cannot pronounce"),
+    "strange": (DOUBT, "texts with markup, wrong encodings or control characters"),
+    "twice": (DOUBT, "the same stretch of a recording as another utterance"),
+}
+"""Kinds of problems: whether the utterance fails, and what it is."""
+MOST_PER_S, LEAST_PER_S = 22.0, 2.0
+"""Sounds a second: fast speech has 17; less than 2 is mostly silence, or not all of it is written."""
+SLOW_FROM_S = 5.0
+"""Shorter utterances may be a word with pauses around it."""
+BEYOND_S = 0.1
+"""Manifests round, and headers of compressed files are off by an encoder's delay."""
+SHORTEST_S = 0.025
+_THREADS = 8
+_STRANGE = {
+    "a replacement character (U+FFFD)": re.compile("\ufffd"),
+    "UTF-8 that was read as Latin-1": re.compile("[ÃÂ][\u0080-\u00bf]|â€"),
+    "a control character": re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"),
+    "markup": re.compile(r"</?[A-Za-z][A-Za-z0-9]{0,20}[ />]|&(?:[a-z]{2,6}|#[0-9]{1,6});"),
+    "a URL": re.compile(r"\bhttps?://"),
+}
+_MOST_SHOWN = 40
+
+
+class Finding(NamedTuple):
+    """A problem of an utterance: one of `PROBLEMS`, and what exactly it is."""
+
+    utterance: str
+    problem: str
+    detail: str
+
+
+class Header(NamedTuple):
+    """What the header of a recording says, or why it cannot be read; `cut` if the file is shorter than it says."""
+
+    length_s: float = 0.0
+    rate: int = 0
+    channels: int = 0
+    fault: str = ""
+    cut: str = ""
+
+
+@dataclass
+class CorpusFigures:
+    """The counts of a corpus; `unlisted` are the words that the dictionary lacks, with their numbers."""
+
+    utterances: int = 0
+    words: int = 0
+    lengths_s: array[float] = field(default_factory=lambda: array("d"))
+    per_s: array[float] = field(default_factory=lambda: array("d"))
+    speakers: set[str] = field(default_factory=set)
+    recordings: int = 0
+    rates: Counter[int] = field(default_factory=Counter)
+    channels: Counter[int] = field(default_factory=Counter)
+    unlisted: Counter[str] = field(default_factory=Counter)
+    problems: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def fails(self) -> int:
+        """The number of findings that end a run over their utterance."""
+        return sum(count for problem, count in self.problems.items() if PROBLEMS[problem][0] == FAILS)
+
+    def quantiles(self, values: array[float]) -> list[float]:
+        """Return the least, median and greatest of the values; [] of none."""
+        return [float(value) for value in np.quantile(values, (0.0, 0.5, 1.0))] if values else []
+
+
+def check_corpus(
+    source: Source,
+    aligner: Aligner,
+    figures: CorpusFigures,
+    *,
+    is_sound: bool = True,
+    progress: Callable[[float], None] | None = None,
+) -> Iterator[Finding]:
+    """Yield the problems of a corpus in its order, and count it in `figures`.
+
+    Args:
+        source: as `open_source` returns it.
+        aligner: pronounces the words; it hears nothing.
+        is_sound: whether the recordings are sound, not log-probs.
+        progress: called with the completed share.
+    """
+    entries = list(source)
+    names = list(dict.fromkeys(each.audio for each in entries if isinstance(each, Utterance)))
+    headers: dict[str, Header] = {}
+    figures.recordings = len(names)
+    with ThreadPoolExecutor(_THREADS) as pool:
+        read = pool.map(header_of if is_sound else _presence, names)
+        for number, (name, header) in enumerate(zip(names, read), start=1):
+            headers[name] = header
+            if not header.fault and is_sound:
+                figures.rates[header.rate] += 1
+                figures.channels[header.channels] += 1
+            if progress is not None:
+                progress(0.5 * number / len(names))
+    texts = _Texts(aligner, figures)
+    stretches: set[tuple[str, float, float | None, int | None]] = set()
+    for number, entry in enumerate(entries, start=1):
+        found = _refused(entry) if isinstance(entry, Refused) else _problems(entry, headers, texts, figures, stretches)
+        for problem, detail in found:
+            figures.problems[problem] += 1
+            yield Finding(entry.id, problem, detail)
+        if progress is not None:
+            progress(0.5 + 0.5 * number / len(entries))
+
+
+def header_of(name: str) -> Header:
+    """Return what the header of a recording says."""
+    from ctc_align.audio.cut_files import cut_reason
+    from ctc_align.audio.loading import open_recording
+
+    try:
+        with open_recording(name) as recording:
+            return Header(recording.estimated_s(), recording.rate, recording.channels, cut=cut_reason(name) or "")
+    except (CtcAlignError, OSError, ValueError) as error:
+        return Header(fault=str(error).removeprefix(f"{name}: "))
+
+
+def _presence(name: str) -> Header:
+    """Return whether a file of log-probs is there."""
+    from ctc_align.models.log_probs import file_of
+
+    return Header() if os.path.isfile(file_of(name)) else Header(fault="no such file")
+
+
+def _refused(entry: Refused) -> Iterator[tuple[str, str]]:
+    yield "refused", f"{entry.origin}: {entry.reason}"
+
+
+def _problems(
+    utterance: Utterance,
+    headers: dict[str, Header],
+    texts: _Texts,
+    figures: CorpusFigures,
+    stretches: set[tuple[str, float, float | None, int | None]],
+) -> Iterator[tuple[str, str]]:
+    header = headers[utterance.audio]
+    figures.utterances += 1
+    if utterance.speaker:
+        figures.speakers.add(utterance.speaker)
+    length_s = utterance.duration_s or 0.0
+    if header.fault:
+        yield "audio", f"{utterance.audio}: {header.fault}"
+    elif header.rate:
+        left_s = header.length_s - utterance.offset_s
+        length_s = left_s if utterance.duration_s is None else min(utterance.duration_s, left_s)
+        yield from _of_sound(utterance, header, length_s, texts.sample_rate)
+    if length_s > 0:
+        figures.lengths_s.append(length_s)
+    stretch = utterance.audio, utterance.offset_s, utterance.duration_s, utterance.channel
+    if stretch in stretches:
+        yield "twice", f"{utterance.audio}, from {utterance.offset_s:g} s"
+    stretches.add(stretch)
+    if utterance.book is None:
+        yield from texts.problems(utterance, length_s)
+
+
+def _of_sound(utterance: Utterance, header: Header, length_s: float, rate: int) -> Iterator[tuple[str, str]]:
+    if length_s < SHORTEST_S:
+        yield "length", f"from {utterance.offset_s:g} s, in a recording of {header.length_s:.2f} s"
+    elif utterance.duration_s is not None and utterance.duration_s > length_s + BEYOND_S:
+        end_s = utterance.offset_s + utterance.duration_s
+        yield "beyond", f"ends at {end_s:.2f} s, the recording at {header.length_s:.2f} s"
+    if header.cut:
+        yield "cut", f"{utterance.audio}: {header.cut}"
+    if header.rate < rate:
+        yield "rate", f"{utterance.audio}: {header.rate:,} Hz, the model's is {rate:,} Hz"
+    if utterance.channel is not None and utterance.channel > header.channels:
+        yield "channel", f"channel {utterance.channel} of {header.channels}"
+
+
+class _Texts:
+    """The problems of texts, by the words and pronunciations of an aligner."""
+
+    def __init__(self, aligner: Aligner, figures: CorpusFigures) -> None:
+        self._aligner = aligner
+        self._figures = figures
+        self.sample_rate = aligner.model.sample_rate if aligner.model is not None else 0
+
+    def problems(self, utterance: Utterance, length_s: float) -> Iterator[tuple[str, str]]:
+        """Yield the problems of an utterance's text, which is read in `length_s` seconds (0: not known)."""
+        for what, pattern in _STRANGE.items():
+            if met := pattern.search(utterance.text):
+                yield "strange", f"{what}: {printable(_around(utterance.text, met.start()))}"
+        try:
+            words, tokens, lacking = self._aligner.pronounced(utterance.spoken, utterance.id)
+        except CtcAlignError as error:
+            yield "unspoken", str(error).removeprefix(f"{utterance.id}: ")
+            return
+        self._figures.words += sum(bool(word.said) for word in words.words)
+        self._figures.unlisted.update(lacking)
+        unread = [word.text for word, own in zip(words.words, tokens) if own.missing]
+        if unread:
+            yield "letters", printable(" ".join(unread)[:_MOST_SHOWN])
+        sounds = sum(len(own.pronunciations[0].ids) for own in tokens if own.pronunciations)
+        if not sounds:
+            yield "unspoken", "the model cannot spell any word of it"
+        elif length_s >= SHORTEST_S:
+            yield from self._of_rate(sounds, length_s)
+
+    def _of_rate(self, sounds: int, length_s: float) -> Iterator[tuple[str, str]]:
+        model = self._aligner.model
+        self._figures.per_s.append(sounds / length_s)
+        said = f"{sounds} sounds in {length_s:.2f} s"
+        if model is not None and sounds * model.frame_shift_s > length_s:
+            yield "crowded", said
+        elif sounds > MOST_PER_S * length_s:
+            yield "fast", said
+        elif length_s >= SLOW_FROM_S and sounds < LEAST_PER_S * length_s:
+            yield "slow", said
+
+
+def _around(text: str, place: int) -> str:
+    return text[max(0, place - _MOST_SHOWN // 2) : place + _MOST_SHOWN // 2]

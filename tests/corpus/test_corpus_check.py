@@ -1,0 +1,67 @@
+"""`ctc-align check`: what is wrong with a corpus, found before a run, without hearing it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from corpus_runs import write_clip, write_manifest
+
+CASES: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "right": ({"text": "we call it bear"}, []),
+    "no audio": ({"audio": "nowhere.wav", "text": "we call"}, ["audio"]),
+    "no sound": ({"audio": "m.jsonl", "text": "we call"}, ["audio"]),
+    "empty": ({"text": " "}, ["refused"]),
+    "dots": ({"text": "... !", "offset": 0.1}, ["unspoken"]),
+    "late": ({"text": "we call", "offset": 9}, ["length"]),
+    "beyond": ({"text": "we call", "offset": 1, "duration": 3}, ["beyond"]),
+    "fast": ({"text": "we call it bear " * 3, "duration": 1.0}, ["fast"]),
+    "crowded": ({"text": "we call it bear " * 9, "duration": 0.5}, ["crowded"]),
+    "slow": ({"audio": "long.wav", "text": "we"}, ["slow"]),
+    "low": ({"audio": "low.wav", "text": "we call it"}, ["rate"]),
+    "channel": ({"text": "we call", "channel": 2}, ["channel"]),
+    "cut": ({"audio": "cut.wav", "text": "we call it bear"}, ["cut"]),
+    "marked": ({"text": "we <b>call</b> it", "duration": 1.1}, ["strange"]),
+    "coded": ({"text": "the cafÃ© bear", "duration": 1.2}, ["strange"]),
+    "cyrillic": ({"text": "we call медведь", "duration": 1.3}, ["letters"]),
+    "twin": ({"text": "we call it so"}, ["twice"]),
+}
+
+
+def corpus(folder: Path) -> Path:
+    write_clip(folder / "a.wav", 2.0)
+    write_clip(folder / "long.wav", 8.0)
+    cut = write_clip(folder / "cut.wav", 2.0)
+    cut.write_bytes(cut.read_bytes()[:40_000])
+    import numpy as np
+    import soundfile
+
+    soundfile.write(folder / "low.wav", np.zeros(16000, np.float32), 8000)
+    return write_manifest(
+        folder / "m.jsonl", [{"utterance": id, "audio": "a.wav", **row} for id, (row, _) in CASES.items()]
+    )
+
+
+def test_each_problem_is_found_and_nothing_else(tmp_path: Path, cli: Any) -> None:
+    result = cli("check", corpus(tmp_path), "--format", "jsonl", "--model", "english", code=1)
+    found: dict[str, list[str]] = {id: [] for id in CASES}
+    for line in result.stdout.splitlines():
+        row = json.loads(line)
+        found[row["utterance"]].append(row["problem"])
+        assert row["detail"]
+        assert row["fails"] == (row["problem"] in ("refused", "audio", "length", "unspoken", "crowded"))
+    assert found == {id: problems for id, (_, problems) in CASES.items()}
+
+
+def test_the_report_counts_and_names_them(tmp_path: Path, cli: Any) -> None:
+    (tmp_path / "words.dict").write_text("we\tW IY1\ncall\tK AO1 L\nit\tIH1 T\n", "utf-8")
+    source = corpus(tmp_path)
+    text = cli("check", source, "--lexicon", tmp_path / "words.dict", "--examples", "1", code=1).stdout
+    for part in ("utterances               16", "2  recordings that are missing", "no audio: ", "late: from 9 s"):
+        assert part in text, text
+    assert "no sound: " not in text, "one example of each"
+    assert "words are not in the dictionary" in text
+    assert "bear 1" in text
+    write_manifest(source, [{"audio": "a.wav", "text": "we call it bear"}])
+    assert "No problem was found." in cli("check", source).stdout
