@@ -16,7 +16,7 @@ import typer
 
 from ctc_align.cli.arguments import check_files, check_new, check_source
 from ctc_align.cli.options import LIMITS, MessageOptions, force_option, source_option, with_options
-from ctc_align.cli.printing import console_for, counted, put
+from ctc_align.cli.printing import Talk, console_for, counted, put
 from ctc_align.config import setting
 from ctc_align.errors import UsageError
 from ctc_align.text.characters import json_escaped
@@ -80,18 +80,7 @@ def filter_run(
     targets = _targets({"--to": to, "--left-out": left_out}, source, force)
     limits = Limits(min_fit or "", max_loss_per_token, max_local_loss, max_skipped)
     counts = _write(selected(Path(run), limits, source or "", kind, text or ""), targets)
-    kept, every = counts.kept, counts.every
-    talk.say(
-        f"ctc-align: kept {kept[0]:,.0f} of {counted(int(every[0]), 'utterance', 'utterances')}, "
-        f"{kept[1] / 3600:.3f} of {every[1] / 3600:.3f} hours"
-    )
-    if counts.reasons and not talk.quiet:
-        from ctc_align.cli.tables import figures_table
-
-        table = figures_table("left out (an utterance may have several reasons)", "")
-        for reason, count in counts.reasons.most_common():
-            table.add_row(reason, f"{count:,}")
-        console_for(sys.stderr).print(table)
+    _report(counts, talk)
 
 
 @dataclass
@@ -139,3 +128,19 @@ def _write(entries: Iterable[Selected], targets: Mapping[str, Path]) -> _Counts:
             elif not each.reasons:
                 put(line)
     return counts
+
+
+def _report(counts: _Counts, talk: Talk) -> None:
+    """Print how much is kept, and a table of the reasons for what is not."""
+    kept, every = counts.kept, counts.every
+    talk.say(
+        f"ctc-align: kept {kept[0]:,.0f} of {counted(int(every[0]), 'utterance', 'utterances')}, "
+        f"{kept[1] / 3600:.3f} of {every[1] / 3600:.3f} hours"
+    )
+    if counts.reasons and not talk.quiet:
+        from ctc_align.cli.tables import figures_table
+
+        table = figures_table("left out (an utterance may have several reasons)", "")
+        for reason, count in counts.reasons.most_common():
+            table.add_row(reason, f"{count:,}")
+        console_for(sys.stderr).print(table)
