@@ -1,4 +1,4 @@
-"""What is wrong with a corpus, before a run: by its source, the headers of its recordings and its texts alone.
+"""The check of a corpus before a run: of its source, the headers of its recordings and its texts alone.
 
 `PROBLEMS` lists what is looked for. The kinds that end a run over the utterance come first; the others are doubts.
 """
@@ -68,7 +68,7 @@ class Finding(NamedTuple):
 
 
 class Header(NamedTuple):
-    """What the header of a recording says, or why it cannot be read; `cut` if the file is shorter than it says."""
+    """The header of a recording, or the reason why it cannot be read; `cut` if the file is shorter than it says."""
 
     length_s: float = 0.0
     rate: int = 0
