@@ -60,7 +60,7 @@ def setting(
         more: further sentences, for the last two.
         choices: the valid values; () for any.
         above: a number is greater than this.
-        within: a number lies between these two, both included.
+        within: a number lies between these two, both included, or is the default.
         may_be_empty: whether "" is valid.
         pattern: a regular expression that matches the whole text, and its meaning in words.
         commands: the commands that have an option for the setting.
@@ -159,7 +159,7 @@ class Settings:
         0.0,
         "Let cues begin and end on video frames at this rate: 25, 23.976, 29.97 or any other.",
         more="0: milliseconds.",
-        within=(0.0, 1000.0),
+        within=(1.0, 1000.0),
         metavar="FPS",
         shown="milliseconds",
         panel=SUBTITLES,
@@ -599,7 +599,8 @@ def allowed_values(field: dataclasses.Field[Any], wanted: Any) -> str:
     if wanted not in _KINDS:
         return "a table" if dataclasses.is_dataclass(wanted) else "a list"
     least = f" above {above:g}" if above is not None else ""
-    return _KINDS[wanted] + least + (f" from {within[0]:g} to {within[1]:g}" if within else "")
+    default = "" if within is None or within[0] <= field.default <= within[1] else f", or {field.default:g}"
+    return _KINDS[wanted] + least + (f" from {within[0]:g} to {within[1]:g}{default}" if within else "")
 
 
 def _is_allowed(field: dataclasses.Field[Any], wanted: Any, value: Any) -> bool:
@@ -614,7 +615,11 @@ def _is_allowed(field: dataclasses.Field[Any], wanted: Any, value: Any) -> bool:
     if isinstance(value, str):
         return value != "" or bool(field.metadata.get("may_be_empty"))
     finite = math.isfinite(value) if wanted is float else abs(value) <= MOST_NUMBER
-    return finite and (above is None or value > above) and (within is None or within[0] <= value <= within[1])
+    return (
+        finite
+        and (above is None or value > above)
+        and (within is None or within[0] <= value <= within[1] or value == field.default)
+    )
 
 
 def _choices(field: dataclasses.Field[Any]) -> tuple[Any, ...]:

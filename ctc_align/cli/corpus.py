@@ -107,7 +107,8 @@ class RunOptions(Group):
         "are never replaced.",
     )
     verify: bool = setting(
-        False, "Read all outputs, check them against the journal, and redo those that are incomplete or damaged."
+        False,
+        "Read all outputs and recordings, check them against the journal, and redo what is damaged or was replaced.",
     )
     profile: bool = setting(False, "Show how much time each stage took.")
     summary: str | None = setting(None, "Only write a summary of the journals of all shards in DIR.", metavar="DIR")

@@ -495,7 +495,7 @@ def verification(result: RunResult) -> str:
     assert result.verified is not None
     checked, damaged, unknown = result.verified
     again = f", {'to be ' if result.interrupted else ''}redone" if damaged else ""
-    only = f"; {unknown} only checked for existence (written by a version without checksums)" if unknown else ""
+    only = f"; {unknown} not compared in full (written by a version without checksums)" if unknown else ""
     utterances = counted(checked, "utterance", "utterances")
     return f"{utterances} checked: {checked - damaged} whole, {damaged} not{again}{only}"
 

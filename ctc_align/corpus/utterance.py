@@ -120,6 +120,7 @@ class UtteranceResult:
         files: the files of this utterance alone, by their names relative to the output folder.
         row: the checksum of its part of a shared file.
         local_loss: nats, as in the alignment; None if not known.
+        audio: the checksum of the file that the recording was read from.
     """
 
     loss: Number | None = None
@@ -144,6 +145,7 @@ class UtteranceResult:
     files: Mapping[str, Checksum] | None = None
     row: Checksum | None = None
     local_loss: Number | None = None
+    audio: Checksum | None = None
 
 
 @dataclass(frozen=True)

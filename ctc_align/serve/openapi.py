@@ -170,7 +170,7 @@ def _setting(field: dataclasses.Field[Any]) -> dict[str, Any]:
     """Return the schema of a setting's field in a form."""
     kind = {bool: "boolean", int: "integer", float: "number"}.get(type(field.default), "string")
     about, within = field.metadata, field.metadata["within"]
-    limits = {"minimum": within[0], "maximum": within[1]} if within else {}
+    limits = {"minimum": min(within[0], field.default), "maximum": within[1]} if within else {}
     choices = {"enum": list(about["choices"])} if about["choices"] else {}
     return {"type": kind, "description": f"{about['help']} {about['more']}".rstrip(), **limits, **choices}
 

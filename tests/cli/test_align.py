@@ -313,7 +313,8 @@ def test_cues_as_they_are_wanted(cli):
     for option, value, says in (
         ("--max-line", "2", "--max-line: expected a whole number from 8 to 1000, got 2"),
         ("--max-cps", "0", "--max-cps: expected a number from 1 to 1000, got 0.0"),
-        ("--frame-rate", "-25", "--frame-rate: expected a number from 0 to 1000, got -25.0"),
+        ("--frame-rate", "-25", "--frame-rate: expected a number from 1 to 1000, or 0, got -25.0"),
+        ("--frame-rate", "0.4", "--frame-rate: expected a number from 1 to 1000, or 0, got 0.4"),
     ):
         assert cli("talk.wav", "talk.srt", option, value).error == says
     told = "no effect, because "

@@ -15,6 +15,9 @@ from pathlib import Path
 import corpus_runs as runs
 import pytest
 
+from ctc_align.config import Settings
+from ctc_align.corpus.state.resume import run_fingerprint
+
 UTTERANCES = 40
 OF_NOW = ("run", "line", "crc", "files", "row")
 """Fields of the journal that earlier versions did not have."""
@@ -399,3 +402,35 @@ def test_another_number_of_shards_goes_on(run, layout, corpus, tmp_path):
     result = run(corpus, "--out-dir", parts, *LAYOUTS[layout])
     assert runs.summary(parts)["skipped"] == 37, result.stderr
     assert runs.outputs(parts) == expected
+
+
+def test_verify_sees_a_recording_that_was_replaced(run_into, corpus, tmp_path):
+    """With the same size and modification time; lines of 0.4.0 have no checksum, and the run says so."""
+    out_dir, clip = tmp_path / "out", runs.write_clip(tmp_path / "own.wav", seed=1)
+    runs.edit(corpus, lambda rows: rows[0].update(audio_filepath=str(clip)))
+    run_into(corpus, out_dir)
+    before = clip.stat()
+    runs.write_clip(clip, seed=2)
+    os.utime(clip, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert clip.stat().st_size == before.st_size
+    run_into(corpus, out_dir)
+    assert ids_after(out_dir, UTTERANCES) == [], "without --verify no recording is read"
+    done = run_into(corpus, out_dir, "--verify")
+    assert "part 0/u0: its recording is not the file that was read" in done.stderr
+    assert "37 utterances checked: 36 whole, 1 not, redone" in done.stderr
+    assert ids_after(out_dir, UTTERANCES) == ["part 0/u0"]
+    journal = out_dir / "journal.jsonl"
+    lines = [json.loads(line) for line in journal.read_text("utf-8").splitlines()]
+    old = [{name: value for name, value in line.items() if name not in (*OF_NOW, "audio")} for line in lines]
+    journal.write_text("".join(json.dumps(line) + "\n" for line in old), "utf-8")
+    done = run_into(corpus, out_dir, "--verify")
+    assert "37 not compared in full (written by a version without checksums)" in done.stderr
+
+
+def test_settings_that_0_4_0_did_not_have_count_only_if_they_are_set():
+    """The fingerprint of its settings is as it was, so that its runs resume."""
+    settings = Settings().to_dict()
+    old = {name: value for name, value in settings.items() if name not in ("separator", "silence")}
+    assert run_fingerprint(None, None, settings, ["json"]) == run_fingerprint(None, None, old, ["json"])
+    changed = {**settings, "separator": "|"}
+    assert run_fingerprint(None, None, changed, ["json"]) != run_fingerprint(None, None, settings, ["json"])

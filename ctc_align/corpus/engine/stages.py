@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ctc_align.config import Settings
 from ctc_align.corpus.engine.batches import Finished, Outcome
+from ctc_align.corpus.outputs.records import file_checksum
 from ctc_align.corpus.state.journal import DONE, FAILED
 from ctc_align.corpus.state.output_folder import exclusive
 from ctc_align.corpus.state.shared_texts import text_hash
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.corpus.engine.batches import Job, UtteranceBatch
     from ctc_align.corpus.outputs.layout import Layout
-    from ctc_align.corpus.utterance import Doubt, Utterance
+    from ctc_align.corpus.utterance import Checksum, Doubt, Utterance
     from ctc_align.files import Alignment
     from ctc_align.models.log_probs import LogProbsReader
     from ctc_align.types import Audio, Emissions
@@ -49,13 +50,17 @@ this many stretches."""
 
 @dataclass
 class JobState:
-    """A job under way: what was read, its result, or the error that ended it; `seconds` of work so far."""
+    """A job under way: what was read, its result, or the error that ended it; `seconds` of work so far.
+
+    `audio` is the checksum of the file that was read.
+    """
 
     job: Job
     source: Audio | Emissions | None = None
     result: Any = None
     error: Exception | None = None
     seconds: float = 0.0
+    audio: Checksum | None = None
 
 
 @dataclass
@@ -128,6 +133,7 @@ class AlignTask:
             files=placed.files,
             row=placed.row,
             local_loss=_finite(alignment.local_loss),
+            audio=state.audio,
         )
         return Outcome(job.index, DONE, result=result, pending=placed.pending, moved_aside=tuple(placed.moved_aside))
 
@@ -212,12 +218,15 @@ class Stages:
     def read(self, batch: UtteranceBatch) -> BatchState:
         """Read the audio or the log-probs of a batch."""
         batch_state = BatchState(batch)
+        from ctc_align.models.log_probs import file_of
+
         before = time.thread_time()
         for job in batch.jobs:
             state = JobState(job)
             started = time.perf_counter()
             try:
                 state.source = read_utterance(job.utterance, self.sample_rate, self.log_probs)
+                state.audio = file_checksum(file_of(job.utterance.audio))
             except Exception as error:  # whatever it is, it concerns this file
                 state.error = error
             state.seconds = time.perf_counter() - started

@@ -8,6 +8,7 @@ import re
 import stat
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from pathlib import Path
 
 from ctc_align.corpus.utterance import Checksum, Utterance
@@ -44,6 +45,20 @@ class Placed:
         if self.recorded is not None and is_changed(name, self.recorded.get(name), self.out_dir, data):
             self.moved_aside.append(name_of(keep_aside(path), self.out_dir))
         self.files[name] = checksum(data)
+
+
+@lru_cache(maxsize=64)
+def _file_checksum(path: str, state: tuple[int, ...]) -> Checksum:
+    return state[0], content_hash(path, _DIGEST_BYTES)
+
+
+def file_checksum(path: str) -> Checksum | None:
+    """Return the size and the checksum of a file; None if it cannot be read. Those of the last files are cached."""
+    try:
+        status = os.stat(path)
+        return _file_checksum(path, (status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino))
+    except (OSError, ValueError):
+        return None
 
 
 def checksum(data: bytes) -> Checksum:

@@ -30,7 +30,9 @@ from typing import Any
 
 import numpy as np
 
+from ctc_align.config import Settings
 from ctc_align.corpus.engine.batches import Job
+from ctc_align.corpus.outputs.records import file_checksum
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
 from ctc_align.corpus.state.journal import DONE, FAILED, GONE, Journal, Line, line_at, line_key, read_entries, torn_end
 from ctc_align.corpus.utterance import Checksum, Refused, Utterance
@@ -327,7 +329,7 @@ def run_fingerprint(
         "model": "" if model is None else model_identity(model),
         "lexicon": _content(Path(lexicon)) if lexicon else "",
         "calibration": _calibration_content(Path(calibration)) if calibration else "",
-        "settings": {name: value for name, value in settings.items() if name not in _PATHS},
+        "settings": {name: value for name, value in settings.items() if _counts(name, value)},
         "formats": sorted(formats),
         "others": list(others),
     }
@@ -379,6 +381,21 @@ def _content(path: Path) -> str:
         return str(path)
 
 
+def _counts(name: str, value: Any) -> bool:
+    """Return whether a setting counts: one that 0.4.0 had, or another value than the default of a later one.
+
+    A new setting with its default changes no result, so runs of 0.4.0 resume.
+    """
+    return name in _OF_0_4 or (name not in _PATHS and value != getattr(Settings(), name, None))
+
+
+_OF_0_4 = frozenset(
+    (
+        *("channel", "times", "labels", "cues", "max_line", "max_cps", "frame_rate", "highlight_words", "tiers"),
+        *("textgrid", "chunk_s", "context_s", "band_s", "shortest_pause_s", "edges", "min_confidence", "max_skipped"),
+        *("language", "romanize", "words_by", "unknown", "match", "precision", "revision"),
+    )
+)
 _PATHS = ("calibration", "cache_dir")
 """Settings that are paths; the content of the files counts."""
 
@@ -398,7 +415,7 @@ def verify(
 
     Returns:
         The number of utterances that the journal calls done; of those whose outputs differ from the record; and of
-        those from an earlier version, whose lines have no checksums.
+        those from an earlier version, whose lines have no checksums of the outputs or of the recording.
 
     Raises:
         OutputError: the journal cannot be written.
@@ -406,15 +423,18 @@ def verify(
     checked = damaged = unknown = 0
     again: list[Line] = []
     for (group, _), run in groupby(_utterances(jobs, outcomes), lambda job: (job.group, job.group or job.index)):
-        members = [GroupedUtterance.of(job.index, job.utterance) for job in run]
+        of_group = list(run)
+        members = [GroupedUtterance.of(job.index, job.utterance) for job in of_group]
+        audio = {job.utterance.id: file_of(job.utterance.audio) for job in of_group}
         if not (everything or any(outcomes.is_unsure(line_key(member.id)) for member in members)):
             continue
         found = [(member, _line_to_check(outcomes, member.id)) for member in members]
         lines = [line for _, line in found if line is not None]
         faults = faults_of(group, found) if lines else {}
+        faults |= {line.id: _OTHER_AUDIO for line in lines if everything and _has_other_audio(line, audio[line.id])}
         for line in lines:
             checked += 1
-            unknown += line.result.files is None
+            unknown += line.result.files is None or line.result.audio is None
             if line.id in faults:
                 damaged += 1
                 outcomes.forget(line.key)
@@ -430,6 +450,15 @@ def verify(
     if damaged > _MOST_NAMED:
         logger.warning("%d utterances in all are not as the journal recorded them", damaged)
     return checked, damaged, unknown
+
+
+_OTHER_AUDIO = "its recording is not the file that was read, although it has the same size and time"
+
+
+def _has_other_audio(line: Line, path: str) -> bool:
+    """Return whether the file of a recording has other bytes than when it was read; False if it is missing."""
+    now = None if line.result.audio is None else file_checksum(path)
+    return now is not None and tuple(now) != tuple(line.result.audio or ())
 
 
 def _utterances(jobs: Iterable[Job], outcomes: Outcomes) -> Iterator[Job]:
