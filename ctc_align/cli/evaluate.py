@@ -231,7 +231,16 @@ def _print_tables(results: list[_TierResult], worst: int, names: tuple[str, str]
 
 
 def _say_notes(evaluation: Evaluation, whose: str) -> None:
-    """Report missing, unreadable, extra and doubtful inputs on stderr."""
+    """Report missing, unreadable, extra and doubtful inputs, and words of one side only, on stderr."""
+    for side in ("missing", "extra"):
+        lone = [
+            f"{one.label!r} at {one.start_s:.2f} s of {paired.utterance}"
+            for paired in evaluation.pairings
+            for one in getattr(paired, side)
+        ]
+        if lone:
+            more = f" and {len(lone) - _NAMED} more" if len(lone) > _NAMED else ""
+            say(f"ctc-align: {whose}{side} {evaluation.tier}: {', '.join(lone[:_NAMED])}{more}")
 
     for name in evaluation.missing_files:
         say(f"ctc-align: {whose}{name}: no hypothesis for this reference")

@@ -143,4 +143,4 @@ def _report(counts: _Counts, talk: Talk) -> None:
         table = figures_table("left out (an utterance may have several reasons)", "")
         for reason, count in counts.reasons.most_common():
             table.add_row(reason, f"{count:,}")
-        console_for(sys.stderr).print(table)
+        console_for(sys.stderr, whole=True).print(table)

@@ -8,6 +8,7 @@ checks the code for this.
 from __future__ import annotations
 
 import logging
+import os
 import sys
 import threading
 import traceback
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 PROGRAM = "ctc-align"
 OK, SOME_FAILED, WRONG_CALL, THRESHOLD_NOT_MET, INTERRUPTED = 0, 1, 2, 3, 130
 """Exit codes."""
+_LOG_COLUMNS = 1000
+"""Width of tables that are not written to a terminal."""
 PATIENCE_S = 1.0
 """Seconds after which a progress bar appears."""
 
@@ -81,8 +84,11 @@ def _write(file: TextIO, line: str) -> None:
         print(line.encode(encoding, "backslashreplace").decode(encoding), file=file)
 
 
-def console_for(file: TextIO) -> Console:
-    """Return a console for tables and bars that prints text without markup and escapes control characters."""
+def console_for(file: TextIO, *, whole: bool = False) -> Console:
+    """Return a console for tables and bars that prints text without markup and escapes control characters.
+
+    `whole`: tables in a log are as wide as they need; Rich would cut them at 80 columns.
+    """
     from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
     from rich.segment import Segment
 
@@ -102,7 +108,8 @@ def console_for(file: TextIO) -> Console:
 
     if hasattr(file, "reconfigure"):
         file.reconfigure(errors="backslashreplace")
-    return SafeConsole(file=file, highlight=False, soft_wrap=False, markup=False, emoji=False)
+    width = _LOG_COLUMNS if whole and not file.isatty() and "COLUMNS" not in os.environ else None
+    return SafeConsole(file=file, width=width, highlight=False, soft_wrap=False, markup=False, emoji=False)
 
 
 def route_python_warnings() -> None:

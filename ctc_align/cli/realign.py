@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -80,7 +81,7 @@ def realign(
     formats = checked_formats(format, destination.stdout, destination.out_dir)
     talk.listen()
     inputs = [*corrected, audio, hand, model.lexicon, log_probs.vocab, config.file, calibration]
-    names = {path: f"{Path(path).stem}.aligned" for path in corrected}
+    names = {path: f"{name}.aligned" for path, name in _names(corrected).items()}
     outputs = distinct_outputs(names, destination, formats, inputs)
     talk.notes(later_notes(corrected))
     aligners: dict[tuple[str | None, Settings], Aligner] = {}
@@ -118,11 +119,23 @@ def _check_inputs(corrected: Sequence[str], audio: str | None, *, stdout: bool) 
             raise UsageError(f"--audio {audio}: expected a recording or a folder of recordings, got no such file")
         if kind == "file" and len(corrected) > 1:
             raise UsageError(f"--audio {audio}: one recording for {len(corrected)} alignments: give their folder")
-    names: dict[str, str] = {}
-    for path in corrected:
-        other = names.setdefault(Path(path).stem, path)
-        if other != path:
-            raise UsageError(f"{other} and {path} have one name: call them one by one, each with an --out-dir")
+
+
+def _names(corrected: Sequence[str]) -> dict[str, str]:
+    """Return the names of the outputs: of files with one name in several folders, the paths below their common folder.
+
+    Raises:
+        UsageError: a file is given twice.
+    """
+    stems = [Path(path).stem for path in corrected]
+    if len(set(stems)) == len(stems):
+        return dict(zip(corrected, stems))
+    whole = [os.path.abspath(path) for path in corrected]
+    if len(set(whole)) < len(whole):
+        raise UsageError(f"{next(path for path in corrected if corrected.count(path) > 1)}: is given twice")
+    folder = os.path.commonpath([os.path.dirname(path) for path in whole])
+    below = (Path(os.path.relpath(path, folder)).with_suffix("") for path in whole)
+    return {path: name.as_posix() for path, name in zip(corrected, below)}
 
 
 def _check_hand(corrected: Sequence[str], hand: str | None) -> None:

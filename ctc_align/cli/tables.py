@@ -192,7 +192,7 @@ class Display:
 
 
 class ProgressDisplay:
-    """Shows the progress of a run on stderr: a bar on a terminal, else a line every ten seconds.
+    """Shows the progress of a run on stderr: a bar on a terminal, else a line every ten seconds if there is news.
 
     `compiling` is a file that exists while a worker compiles the kernels, which is reported.
     """
@@ -202,6 +202,7 @@ class ProgressDisplay:
         self._compiling = compiling
         self._display: Any = None
         self._last_line = time.monotonic()
+        self._told = 0
         self._warned: set[str] = set()
 
     def __enter__(self) -> ProgressDisplay:
@@ -220,8 +221,8 @@ class ProgressDisplay:
             self.talk.note("the kernels are compiled, once on this machine: about a minute")
         if self._display is not None:
             self._display.show(tally)
-        elif time.monotonic() - self._last_line >= _LINE_EVERY_S:
-            self._last_line = time.monotonic()
+        elif tally.finished > self._told and time.monotonic() - self._last_line >= _LINE_EVERY_S:
+            self._last_line, self._told = time.monotonic(), tally.finished
             self.talk.say(f"ctc-align: {progress_line(tally)}")
 
     def warn(self, line: str) -> None:
@@ -233,7 +234,7 @@ class ProgressDisplay:
 
 def print_summary(summary: Summary, file: TextIO | None = None, of: int | None = None) -> None:
     """Print the closing table to `file`, by default stderr; `of` is how many entries the source has, if known."""
-    console = console_for(file or sys.stderr)
+    console = console_for(file or sys.stderr, whole=True)
     table = figures_table("", "")
     table.show_header = False
     for name, value in _counts(summary, of):

@@ -35,6 +35,12 @@ Written = Callable[[Path, bytes], None]
 class Alignment(AlignmentData):
     """A transcript aligned with its audio; see `ctc_align.types.AlignmentData` for its fields."""
 
+    def __repr__(self) -> str:
+        """Return one line: what was aligned, and how well it fits."""
+        fit = f", fit {self.fit}" if self.fit else ""
+        times = f"{len(self.words)} words, {self.duration_s:.2f} s"
+        return f"<Alignment of {self.utterance!r} by {self.model}: {times}, loss {self.loss:.1f}{fit}>"
+
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON object of format "ctc-align/1": plain dicts, lists, strings and finite numbers or None."""
         return to_dict(self)

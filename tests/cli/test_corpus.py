@@ -190,3 +190,20 @@ def test_parts_of_media_files(cli, model, tmp_path):
         assert (samples.shape, rate) == ((24000,), 16000)
         assert np.corrcoef(samples, both[first : first + 24000, channel])[0, 1] > 0.98
         assert json.loads((tmp_path / "out" / f"{row['utterance']}.json").read_text("utf-8"))["duration_s"] == 1.5
+
+
+def test_a_log_has_a_line_of_progress_only_if_there_is_news(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ctc_align.cli.tables._LINE_EVERY_S", 0.0)
+    display = ProgressDisplay(Talk())
+    for done in (0, 0, 1, 1, 2):
+        display.progress(Tally(done=done, worked=done))
+    assert [line.split()[1] for line in capsys.readouterr().err.splitlines()] == ["1", "2"]
+
+
+def test_realign_mirrors_folders_that_share_names() -> None:
+    from ctc_align.cli.realign import _names
+
+    assert _names(["out/a/1.json", "out/b/2.json"]) == {"out/a/1.json": "1", "out/b/2.json": "2"}
+    assert _names(["out/a/1.json", "out/b/1.json"]) == {"out/a/1.json": "a/1", "out/b/1.json": "b/1"}

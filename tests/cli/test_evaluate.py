@@ -191,3 +191,9 @@ def test_the_output_in_the_guide_is_what_comes_out(cli, tmp_path, monkeypatch):
     printed, told = ([line.rstrip() for line in text.splitlines() if line.strip()] for text in (result.stdout, shown))
     assert printed == told
     assert result.stderr == ""
+
+
+def test_words_of_one_side_are_named(cli, here):
+    textgrid(here / "theirs" / "x.TextGrid", ("words", (*WORDS, ("bonus", WORDS[-1][2] + 0.1, WORDS[-1][2] + 0.4))))
+    assert f"missing words: 'bonus' at {WORDS[-1][2] + 0.1:.2f} s of x" in cli("evaluate", "ours", "theirs").stderr
+    assert "extra words: 'bonus' at" in cli("evaluate", "theirs", "ours").stderr

@@ -42,6 +42,8 @@ LINES: list[tuple[list[str], str]] = [
     (["convert", TXT, "--format", "srt"], SHOWN),
     (["view", f"none{NAME}.json"], SHOWN),
     (["report", f"none{NAME}"], SHOWN),
+    (["filter", f"none{NAME}"], SHOWN),
+    (["check", f"none{NAME}"], SHOWN),
     (["help", NAME], SHOWN),
     (["serve", f"none{NAME}"], SHOWN),
     (["talk.wav", "talk.txt", "--lexicon", f"{NAME}.dict"], SHOWN),
@@ -205,3 +207,13 @@ def test_a_pipe_of_windows_gets_utf_8_and_line_feeds() -> None:
     as_everywhere(stream)
     print("日本", 1.5, sep="\t", file=stream, flush=True)
     assert data.getvalue() == "日本\t1.5\n".encode()
+
+
+def test_tables_in_logs_are_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ctc_align.cli.tables import figures_table
+
+    monkeypatch.delenv("COLUMNS", raising=False)
+    table, log = figures_table("", ""), io.StringIO()
+    table.add_row("x" * 300, "1")
+    printing.console_for(log, whole=True).print(table)
+    assert "x" * 300 in log.getvalue()

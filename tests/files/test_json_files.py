@@ -436,3 +436,8 @@ def test_nothing_is_asked_of_what_nobody_corrected() -> None:
     data["words"][3].update(confidence=None)
     with pytest.raises(InputError, match=re.escape("words[3]: expected times and confidence")):
         from_dict(data)
+
+
+def test_an_alignment_prints_as_one_line(talk: Alignment) -> None:
+    assert len(repr(talk)) < 120
+    assert "Alignment of 'my talk'" in str(talk)
