@@ -307,12 +307,16 @@ _HTML = FileKind("an HTML page", f"open it in a browser and {_AS_TEXT}")
 _MARKED = (
     (re.compile(r"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*<(?:!doctype\s+html|html\b)", re.IGNORECASE | re.DOTALL),
      _HTML),
-    (re.compile(r"\s*(?:<\?xml[^>]*>\s*)?<(?:\w+:)?tt\b"), FileKind("subtitles in TTML", _AS_SRT)),
+    (re.compile(r"\s*(?:<\?xml[^>]*>\s*)?<(?:\w+:)?tt\b"),
+     FileKind("subtitles in TTML", f"{_AS_SRT} (package ttconv: tt convert -i FILE.ttml -o FILE.srt)")),
     (re.compile(r"\s*<\?xml"), FileKind("an XML file", _AS_TEXT)),
     (re.compile(r"\s*\[Script Info\]", re.IGNORECASE),
      FileKind("subtitles in ASS or SSA", f"{_AS_SRT} (ffmpeg -i FILE.ass FILE.srt)")),
     (re.compile(r"\s*\{\d+\}\{\d+\}.*\n\s*\{\d+\}\{\d+\}"), FileKind("subtitles in MicroDVD", _AS_SRT)),
-    (re.compile(r"\s*\d+:\d\d:\d\d\.\d+,\d+:\d\d:\d\d\.\d+\s*\n"), FileKind("subtitles in SBV", _AS_SRT)),
+    (re.compile(r"\s*\d+:\d\d:\d\d\.\d+,\d+:\d\d:\d\d\.\d+\s*\n"),
+     FileKind("subtitles in SBV", f"{_AS_SRT} (sed -E '/^[0-9:.]+,[0-9:.]+/s/,/ --> /' FILE.sbv > FILE.srt)")),
+    (re.compile(r"\s*(?:#[A-Z0-9]{1,40}:[^\n]{0,500}\n+){1,60}[:*FRG] -?\d{1,9} \d{1,9} -?\d{1,9} "),
+     FileKind("a song of UltraStar", "write its lyrics alone into a text file, with whole words")),
 )  # fmt: skip
 
 

@@ -367,6 +367,29 @@ def test_common_voice(tmp_path):
     ]
 
 
+@pytest.mark.parametrize(
+    ("lines", "text", "speaker"),
+    [
+        ("LJ001-0001|In 1980|In nineteen eighty\nLJ001-0002|So be it.|So be it.", "In nineteen eighty", ""),
+        ("LJ001-0001|Of Dr. Who\nLJ001-0002|So be it.", "Of Dr. Who", ""),
+        ("LJ001-0001|Of Dr. Who|\nLJ001-0002|So be it.|So", "Of Dr. Who", ""),
+        ("LJ001-0001|p225|Of Dr. Who and more\nLJ001-0002|p226|So be it.", "Of Dr. Who and more", "p225"),
+        ("wavs/LJ001-0001.wav|7|Of \"Dr. Who and\nLJ001-0002|7|So be it.", 'Of "Dr. Who and', "7"),
+        ("audio_file|text|speaker_name\nLJ001-0001|Of Dr. Who|kim\nLJ001-0002|So.|kim", "Of Dr. Who", "kim"),
+    ],
+)  # fmt: skip
+def test_lists_of_speech_corpora(tmp_path, lines, text, speaker):
+    write(tmp_path, {"wavs/LJ001-0001.wav": "", "wavs/LJ001-0002.flac": "", "metadata.csv": lines + "\n"})
+    found, refused = read(tmp_path / "metadata.csv")
+    assert refused == []
+    assert [utterance.id for utterance in found] == ["LJ001-0001", "LJ001-0002"]
+    assert [utterance.audio for utterance in found] == [
+        f"{tmp_path}/wavs/LJ001-0001.wav",
+        f"{tmp_path}/wavs/LJ001-0002.flac",
+    ]
+    assert (found[0].text, found[0].speaker or "") == (text, speaker)
+
+
 def test_quotes(tmp_path):
     rows = 'audio,text\na.wav,"One, ""two"""\n"b,c.wav","line one\n\nline two"\nd.wav,5" nails\n'
     found, refused = read(table(tmp_path, rows))

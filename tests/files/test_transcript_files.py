@@ -56,6 +56,7 @@ WRONG_FILES = [
     (b"[Script Info]\nTitle: x\n", "subtitles in ASS or SSA"),
     (b"{10}{40}Hello\n{50}{80}there\n", "subtitles in MicroDVD"),
     (b"0:00:01.000,0:00:02.000\nHello\n", "subtitles in SBV"),
+    (b"#TITLE:So\n#BPM:300\n: 0 4 5 Print\n: 4 4 5 ing\n- 10\nE\n", "a song of UltraStar"),
 ]
 
 

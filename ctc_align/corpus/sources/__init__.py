@@ -49,7 +49,7 @@ KINDS: dict[str, type[FileSource] | type[FolderSource]] = {
 """In the order in which they examine a file."""
 _ALIASES = {"folder": "mfa"}
 _MANIFESTS = (".jsonl", ".jsonl.gz", ".csv", ".tsv", ".json")
-_SOURCES = "a manifest (JSONL), a table (CSV or TSV with a header), Lhotse cuts, or a folder"
+_SOURCES = "a manifest (JSONL), a table (CSV or TSV with a header, or ID|TEXT), Lhotse cuts, or a folder"
 
 
 def open_source(

@@ -32,6 +32,7 @@ from ctc_align.corpus.sources.source import (
     shown,
     stem_of,
 )
+from ctc_align.corpus.sources.transcribed_folders import SOUND
 from ctc_align.errors import InputError, UsageError
 from ctc_align.reading import parse_json
 
@@ -59,11 +60,18 @@ COLUMNS = {
     "offset": ("offset", "offset_s", "start", "start_s", "start_time", "begin"),
     "end": ("end", "end_s", "end_time"),
     "duration": ("duration", "duration_s"),
-    "speaker": ("speaker", "speaker_id", "spk_id", "client_id", "spk"),
+    "speaker": ("speaker", "speaker_id", "speaker_name", "spk_id", "client_id", "spk"),
     "channel": ("channel",),
     "language": ("language", "lang", "locale"),
 }
 """Names of each column, in upper or lower case; if a table has several, the first in this order counts."""
+_PAIRS = {"audio": 0, "text": 1}
+_PIPER = {"audio": 0, "speaker": 1, "text": 2}
+_LJSPEECH = {"audio": 0, "text": 1, "words": 2}
+"""Columns between "|" in lists without a header; `words` is the text with its numbers in words, and may be empty."""
+_CLIPS = ("clips", "wavs", "wav", "audio")
+"""Folders of recordings beside a table: of Common Voice, LJSpeech, Piper."""
+_ENDINGS = (".wav", ".flac", ".mp3", ".ogg", ".opus")
 _MOST_LINES = 200
 """If a quoted field spans more lines than this, its quote was never closed."""
 _ROUNDING_S = 0.05
@@ -196,11 +204,13 @@ def _manifest_details(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class Table(FileSource):
-    """A table with a header, plain or .gz, separated by commas, tabs or semicolons as its header is.
+    """A table, plain or .gz, separated by commas, tabs, semicolons or "|" as its header is.
 
-    Columns are found by name, see COLUMNS; an audio and a text column are needed. Quotes are those of CSV, and a
-    quoted field may span lines; in a tab-separated line that is not valid CSV they are ordinary characters. Relative
-    paths start at the table's folder, or at `clips` in it (Common Voice). A row that is not an utterance is refused.
+    Columns are found by name, see COLUMNS; an audio and a text column are needed. Without a header, columns between "|"
+    are those of LJSpeech (recording, text, text with numbers in words) or Piper (recording, speaker, text). Quotes are
+    those of CSV, and a quoted field may span lines; between tabs, where a line is not valid CSV, and between "|" they
+    are ordinary characters. Relative paths start at the table's folder, or at a folder of `_CLIPS` in it, and may lack
+    their extension. A row that is not an utterance is refused.
     """
 
     kind = "table"
@@ -217,12 +227,13 @@ class Table(FileSource):
         super().__init__(path, fold_case=fold_case)
         head = next(iter(read_head(path, 1)), TextLine(1, ""))
         self.separator, self.columns, self.width = parsed_header(path, head)
-        clips = os.path.join(self.folder, "clips")
-        self.clips = clips if os.path.isdir(clips) else ""
+        self.has_header = not any(self.columns is columns for columns in (_PAIRS, _PIPER, _LJSPEECH))
+        folders = [self.folder, *(os.path.join(self.folder, name) for name in _CLIPS)]
+        self.folders = [folder for folder in folders if not folder or os.path.isdir(folder)]
 
     def __iter__(self) -> Iterator[Item]:
         maker = ItemMaker(fold_case=self.fold_case, file=self.label)
-        rows = TableRows(read_lines(self.name), self.separator, self.width)
+        rows = TableRows(read_lines(self.name), self.separator, self.width, has_header=self.has_header)
         for number, row, fault in rows:
             yield self._item(number, row, fault, maker)
 
@@ -240,33 +251,58 @@ class Table(FileSource):
             if any(cell.strip() for cell in row[self.width :]):
                 got = f"{len(row)} columns, but the header has {self.width}"
                 raise InputError(f"expected a row of the table, got {got}: quote what holds a separator")
-            fields = {"audio": self._path(audio), "text": checked_text(cells.get("text", ""), "the text")}
+            text = cells.get("words", "").strip() or cells.get("text", "")
+            fields = {"audio": self._path(audio), "text": checked_text(text, "the text")}
             fields |= _row_details(cells)
         except InputError as error:
             return maker.refused(id, number, origin, str(error), stem)
         return maker.utterance(id, stem, number, origin, fields)
 
     def _path(self, audio: str) -> str:
-        path = os.path.join(self.folder, audio)
-        clip = os.path.join(self.clips, audio)
-        return clip if self.clips and not os.path.exists(path) and os.path.exists(clip) else path
+        """Return the file of an audio: the first that is there, as it is named or with an extension."""
+        names = [audio] if os.path.splitext(audio)[1].lower() in SOUND else [audio, *(audio + end for end in _ENDINGS)]
+        paths = [os.path.join(folder, name) for name in names for folder in self.folders]
+        return next(filter(os.path.isfile, paths), os.path.join(self.folder, audio))
 
 
 def parsed_header(path: str, head: TextLine) -> tuple[str, dict[str, int], int]:
     """Return the separator, the index of each known column, and the number of columns; otherwise raise UsageError."""
     best: dict[str, int] = {}
-    for separator in ("\t", ",", ";"):
+    for separator in ("\t", ",", ";", "|"):
         names = _names(head.text, separator)
         columns = _columns(names)
         if "audio" in columns and "text" in columns:
             return separator, columns, len(names)
         best = max(best, columns, key=len)
+    columns = _list_columns(path)
+    if columns is not None:
+        return "|", columns, max(columns.values()) + 1
     missing = [f"one of {' '.join(COLUMNS[what])} for the {what}" for what in ("audio", "text") if what not in best]
     got = head.fault or shown(head.text)
     raise UsageError(f"{printable(path)}: expected a header with {' and '.join(missing)}, got {got}")
 
 
+def _list_columns(path: str) -> dict[str, int] | None:
+    """Return the columns of a list without a header, such as `LJ001-0001|Printing, in …`; None if it is none.
+
+    Of three, the second names a speaker if it is always much shorter than the third.
+    """
+    lines = [line.text for line in read_head(path, _HEAD_LINES) if line.text.strip() and not line.fault]
+    rows = [line.split("|") for line in lines]
+    widths = {len(row) for row in rows}
+    known = {name for names in COLUMNS.values() for name in names}
+    if not rows or not widths <= {2, 3} or known & {cell.strip().casefold() for cell in rows[0]}:
+        return None
+    if not all(row[0].strip() and row[1].strip() for row in rows):
+        return None
+    if widths == {3} and all(len(row[1].split()) == 1 and 3 * len(row[1]) < 2 * len(row[2]) for row in rows):
+        return _PIPER
+    return _LJSPEECH if 3 in widths else _PAIRS
+
+
 def _names(header: str, separator: str) -> list[str]:
+    if separator == "|":
+        return header.split(separator)
     try:
         return next(csv.reader([header], delimiter=separator), [])
     except csv.Error:
@@ -308,15 +344,17 @@ def _row_details(cells: dict[str, str]) -> dict[str, Any]:
 class TableRows:
     """The rows (line, cells, fault) after the header; a quote that is never closed costs only its line."""
 
-    def __init__(self, lines: Iterator[TextLine], separator: str, width: int) -> None:
+    def __init__(self, lines: Iterator[TextLine], separator: str, width: int, *, has_header: bool = True) -> None:
         self.lines = lines
         self.separator = separator
         self.width = width
+        self.has_header = has_header
         self.lines_ahead: list[TextLine] = []
         """Lines that were read while a quote was open."""
 
     def __iter__(self) -> Iterator[tuple[int, list[str], str]]:
-        self.next_line()
+        if self.has_header:
+            self.next_line()
         while (line := self.next_line()) is not None:
             yield (line.number, [], line.fault) if line.fault else self.row(line)
 
@@ -325,7 +363,7 @@ class TableRows:
 
     def row(self, line: TextLine) -> tuple[int, list[str], str]:
         literal = line.text.split(self.separator)
-        if '"' not in line.text:
+        if '"' not in line.text or self.separator == "|":
             return line.number, literal, ""
         is_tabs = self.separator == "\t"
         ahead: list[TextLine] = []
