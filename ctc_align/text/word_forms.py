@@ -665,6 +665,7 @@ _LINE_END_HYPHEN = re.compile(r"[-‐¬\u00ad][ \t\f\r]*\n[ \t\f\r\n]{0,40}")
 _HYPHENS = ("-", "‐")
 _COMPOUNDS = word_set("no-one co-op")
 """Compounds that CMUdict has as one word with another sound."""
+_BOUND_PARTS = word_list("bound-parts")
 _DIVISION_ONLY = "¬\u00ad"
 _LONGEST_PART = 40
 _WRITTEN_WORD = re.compile(r"[^\W\d_]+(?:[-‐][^\W\d_]+)*")
@@ -718,8 +719,7 @@ def _is_divided(first: str, second: str, written: Collection[str], language: str
         return False  # "T-shirt"; somebody stammers
     if any(whole.removesuffix(end) in words for end in _ENDINGS if whole.endswith(end)):
         return True
-    bound = word_list("bound-parts")
-    return first not in words or second not in words or first in bound or second in bound
+    return first not in words or second not in words or first in _BOUND_PARTS or second in _BOUND_PARTS
 
 
 def _letters_before(text: str, end: int) -> str:
