@@ -287,6 +287,23 @@ class Settings:
         commands=(*_TEXT, "models"),
         api=True,
     )
+    phones: str = setting(
+        "auto",
+        "Labels of English phones: those of the model, ARPAbet (OY) or IPA (ɔɪ).",
+        choices=("auto", "arpabet", "ipa"),
+        metavar="arpabet|ipa",
+        shown="the model's",
+        panel=SUBTITLES,
+        commands=_TIME,
+        api=True,
+    )
+    stress: bool = setting(
+        False,
+        "Keep the stress marks of a dictionary (--lexicon) in the labels of vowels: OY1, or ˈɔɪ with IPA.",
+        panel=SUBTITLES,
+        commands=_TIME,
+        api=True,
+    )
     romanize: bool = setting(
         False,
         "Spell words of any script in Latin letters, for models that know only Latin letters (extra [romanize]).",

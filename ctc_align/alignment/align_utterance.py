@@ -38,6 +38,7 @@ from ctc_align.alignment.wildcard import place_wildcards
 from ctc_align.errors import InputError
 from ctc_align.files import Alignment
 from ctc_align.kernels.batching import KernelSteps
+from ctc_align.tokens.phones import shown_labels
 from ctc_align.tokens.tokenizer import missing_letters
 from ctc_align.types import (
     ALIGNED,
@@ -174,7 +175,15 @@ def place_words(
         emissions, tokens, spikes, edges, inputs.calibration, inputs.confidence_network
     )
     edges = yield from adjust_edges(inputs, tokens, edges)
+    tokens = with_shown_labels(tokens, inputs)
     return aligned_words(tokenized.words, tokens, edges, of_tokens, of_words, emissions), assessed
+
+
+def with_shown_labels(tokens: Tokens, inputs: UtteranceInputs) -> Tokens:
+    """Return tokens with the labels that the settings ask for; calibrations know the model's."""
+    settings = inputs.settings
+    labels = shown_labels(tokens.labels, inputs.emissions.vocab, settings.phones, stress=settings.stress)
+    return replace(tokens, labels=labels)
 
 
 def place_tokens(inputs: UtteranceInputs, tokenized: TokenizedWords) -> KernelSteps[tuple[Tokens, Spans, Spans]]:

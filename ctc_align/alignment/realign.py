@@ -27,6 +27,7 @@ from ctc_align.alignment.align_utterance import (
     losses,
     place_tokens,
     tokenize_words,
+    with_shown_labels,
     word_without_times,
 )
 from ctc_align.alignment.confidence import confidences
@@ -411,6 +412,7 @@ class _Realignment:
             edges = yield from adjust_edges(inputs, tokens, edges)
             closed = np.full(len(tokens.ids), CLOSED_S / emissions.frame_shift_s)
             edges = settled(pieces, edges, closed, by_path=False)
+        tokens = with_shown_labels(tokens, inputs)
         timed = aligned_words(inputs.words, tokens, edges, of_tokens, of_words, emissions)
         return [new if new.status == ALIGNED else old for new, old in zip(timed, words)]
 

@@ -84,6 +84,30 @@ IPA_OF_ARPABET: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """The IPA phones of each English phone."""
 
+_IPA_LABELS: dict[str, str] = {
+    "AA": "ɑ", "AE": "æ", "AH": "ə", "AH1": "ʌ", "AH2": "ʌ", "AO": "ɔ", "AW": "aʊ", "AY": "aɪ", "B": "b", "CH": "tʃ",
+    "D": "d", "DH": "ð", "EH": "ɛ", "ER": "ɚ", "ER1": "ɝ", "ER2": "ɝ", "EY": "eɪ", "F": "f", "G": "ɡ", "HH": "h",
+    "IH": "ɪ", "IY": "i", "JH": "dʒ", "K": "k", "L": "l", "M": "m", "N": "n", "NG": "ŋ", "OW": "oʊ", "OY": "ɔɪ",
+    "P": "p", "R": "ɹ", "S": "s", "SH": "ʃ", "T": "t", "TH": "θ", "UH": "ʊ", "UW": "u", "V": "v", "W": "w", "Y": "j",
+    "Z": "z", "ZH": "ʒ",
+}  # fmt: skip
+"""The IPA label of each English phone, of AH and ER by their stress."""
+_IPA_STRESS = {"1": "ˈ", "2": "ˌ"}
+
+
+def phone_label(label: str, *, ipa: bool, stress: bool) -> str:
+    """Return the label of an ARPAbet phone as it is shown; anything else is unchanged.
+
+    >>> [phone_label("OY1", ipa=ipa, stress=stress) for ipa in (False, True) for stress in (False, True)]
+    ['OY', 'OY1', 'ɔɪ', 'ˈɔɪ']
+    """
+    bare = strip_stress(label)
+    if not ipa or bare.upper() not in _IPA_LABELS:
+        return label if stress else bare
+    mark = _IPA_STRESS.get(label[len(bare) :], "") if stress else ""
+    return mark + _IPA_LABELS.get(label.upper(), _IPA_LABELS[bare.upper()])
+
+
 NEAREST_ARPABET: dict[str, str] = {
     "a": "AA", "b": "B", "d": "D", "dz": "Z", "dʒ": "JH", "e": "EY", "f": "F", "h": "HH", "i": "IY", "j": "Y", "k": "K",
     "l": "L", "m": "M", "n": "N", "o": "OW", "p": "P", "q": "K", "r": "R", "s": "S", "t": "T", "ts": "S", "tʃ": "CH",

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from ctc_align.errors import LexiconError
+from ctc_align.errors import LexiconError, UsageError
 from ctc_align.text.letter_to_phone import letter_to_phone
 from ctc_align.text.lexicon import Lexicon
-from ctc_align.text.phone_sets import ARPABET_PHONES, IPA_PHONES, NEAREST_IPA, broad_phones, is_ipa, strip_stress
+from ctc_align.text.phone_sets import (
+    ARPABET_PHONES,
+    IPA_PHONES,
+    NEAREST_IPA,
+    broad_phones,
+    is_ipa,
+    phone_label,
+    strip_stress,
+)
 from ctc_align.text.word_forms import outer_punctuation_stripped
 from ctc_align.tokens.alphabet import LetterTokenizer
 from ctc_align.types import Pronunciation, WordTokens
@@ -188,6 +196,22 @@ class PhoneTokenizer:
             upper = strip_stress(label.upper())
             forms += [upper, upper.lower(), upper + "1", upper + "0"]
         return next((self._ids[form] for form in forms if form in self._ids), None)
+
+
+def shown_labels(labels: Sequence[str], vocab: tuple[str, ...], phones: str, *, stress: bool) -> tuple[str, ...]:
+    """Return the labels of tokens as the settings `phones` and `stress` show them; tokens of `vocab` keep their stress.
+
+    Raises:
+        UsageError: ARPAbet for a vocabulary of IPA.
+    """
+    if not is_arpabet(vocab):
+        if phones == "arpabet" and is_ipa(vocab):
+            raise UsageError("--phones arpabet: this model has the phones of IPA; --model english has those of ARPAbet")
+        return tuple(labels)
+    known = {*vocab} if phones != "ipa" else set()
+    return tuple(
+        label if label in known else phone_label(label, ipa=phones == "ipa", stress=stress) for label in labels
+    )
 
 
 def phones_in(ids: Sequence[tuple[str, int | None]]) -> WordTokens:

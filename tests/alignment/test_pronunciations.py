@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from made_models import planted
+from made_models import planted, random_emissions
 
 import ctc_align
 from ctc_align.alignment import ctc_path, pronunciations
@@ -18,9 +18,11 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.ctc_path import Spans, best_ctc_path, best_word_path
 from ctc_align.alignment.pronunciations import choose_pronunciations, leave_out_unspoken
 from ctc_align.cli.notes import alignment_notes
-from ctc_align.errors import EmissionsError, TooShortError
+from ctc_align.config import Settings
+from ctc_align.errors import EmissionsError, TooShortError, UsageError
 from ctc_align.kernels import batching
 from ctc_align.text import split
+from ctc_align.text.phone_sets import ARPABET_PHONES, IPA_PHONES
 from ctc_align.tokens.tokenizer import tokenize, tokenizer_for
 from ctc_align.types import ALIGNED, UNSPOKEN, Emissions, Pronunciation, Tokens, Words, WordTokens
 
@@ -319,3 +321,29 @@ def test_a_recording_with_and_without_what_is_in_parentheses(english: Aligner) -
     inputs = english.inputs(str(DEMO), text)
     exact = batching.run([choose_tokens(replace(inputs, settings=replace(inputs.settings, match="exact")))])[0]
     assert exact.words == inputs.words
+
+
+@pytest.mark.parametrize(
+    ("options", "labels"),
+    [
+        ({}, ["B", "OY"]),
+        ({"stress": True}, ["B", "OY1"]),
+        ({"phones": "ipa"}, ["b", "ɔɪ"]),
+        ({"phones": "ipa", "stress": True}, ["b", "ˈɔɪ"]),
+    ],
+)
+def test_labels_of_phones_are_those_that_the_settings_ask_for(options, labels, tmp_path) -> None:
+    (tmp_path / "words.dict").write_text("boy\tB OY1\n", "utf-8")
+    vocab = ("<blank>", *ARPABET_PHONES)
+    emissions = random_emissions(40, len(vocab), vocab=vocab)
+    aligner = Aligner(model=None, lexicon=tmp_path / "words.dict", settings=Settings(match="exact", **options))
+    plain = Aligner(model=None, lexicon=tmp_path / "words.dict", settings=Settings(match="exact"))
+    [word], [same] = aligner.align(emissions, "boy").words, plain.align(emissions, "boy").words
+    assert [token.token for token in word.tokens] == labels
+    assert [token.start_s for token in word.tokens] == [token.start_s for token in same.tokens]
+
+
+def test_arpabet_labels_need_an_arpabet_model() -> None:
+    emissions = random_emissions(40, vocab=("<blank>", *IPA_PHONES))
+    with pytest.raises(UsageError, match="--phones arpabet: this model has the phones of IPA"):
+        Aligner(model=None, settings=Settings(match="exact", phones="arpabet")).align(emissions, "boy")
