@@ -119,6 +119,10 @@ class AlignmentFolder:
             raise RefusedError(404, f"{name}: not an alignment of this program")
         return data, from_dict(data, f"{name}.json")
 
+    def size(self, name: str) -> int:
+        """Return the bytes of an alignment's file; raise RefusedError (404) without one."""
+        return self._path(name).stat().st_size
+
     def save(self, name: str, data: Mapping[str, Any]) -> None:
         """Replace an alignment by its correction; NAME.before.json is the version before the first correction.
 

@@ -241,6 +241,8 @@ def _by_method(handlers: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]
 
 BODIES, AT_ONCE = 32, 4
 """How many JSON bodies are received at the same time; how many are parsed, and pages made, at the same time."""
+MUCH_LARGER = 4
+"""A correction that is so many times as large as its alignment, and a MiB, is refused before it is read."""
 GONE = Response(status_code=499)
 """The response to a request whose client has gone; nobody receives it."""
 APP = Path(__file__).with_name("app.html")
@@ -371,26 +373,31 @@ class AlignRoutes:
     async def save_job(self, request: Request) -> Response:
         """Replace the result of a job by a person's correction."""
         job = self.finished_job(request)
-        data = await self.read_json(request)
+        size = await anyio.to_thread.run_sync(lambda: len(rendered(job.result, "json")), limiter=self._parsing)
+        data = await self.read_json(request, size)
         corrected = await anyio.to_thread.run_sync(from_dict, data, "the corrected alignment", limiter=self._parsing)
         check_same_part(corrected, job.result)
         job.result = corrected
         return JSONResponse({"saved": job.id})
 
-    async def read_json(self, request: Request) -> dict[str, Any]:
+    async def read_json(self, request: Request, size: int) -> dict[str, Any]:
         """Return the JSON object that is a request's body.
 
         Raises:
             RefusedError: 413 too large, 400 no JSON object, 408 it did not arrive in time.
         """
         data = bytearray()
+        most = min(MOST_BYTES, MUCH_LARGER * size + 2**20)
+        declared = request.headers.get("content-length", "0")
+        if not declared.isdecimal() or int(declared[:18]) > most:
+            raise _too_much_json(most)
         try:
             with anyio.fail_after(self.queue.limits.work_s):
                 async with self._bodies:
                     async for chunk in request.stream():
                         data += chunk
-                        if len(data) > MOST_BYTES:
-                            raise RefusedError(413, f"expected at most {MOST_BYTES >> 20} MiB of JSON")
+                        if len(data) > most:
+                            raise _too_much_json(most)
         except TimeoutError:
             raise RefusedError(408, f"the JSON did not arrive within {self.queue.limits.work_s:g} s") from None
         return await anyio.to_thread.run_sync(_parsed, data, limiter=self._parsing)
@@ -462,6 +469,10 @@ async def ended(job: ServerJob, request: Request) -> bool:
 async def _gone(request: Request) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
+
+
+def _too_much_json(most: int) -> RefusedError:
+    return RefusedError(413, f"expected a correction of the alignment, of at most {most >> 20} MiB of JSON")
 
 
 def _parsed(data: bytearray) -> dict[str, Any]:
@@ -541,7 +552,8 @@ class PageRoutes:
 
     async def save(self, request: Request) -> Response:
         """Replace an alignment of the folder by a person's correction."""
-        name, data = request.path_params["id"], await self.routes.read_json(request)
+        name = request.path_params["id"]
+        data = await self.routes.read_json(request, await self._work(self.folder.size, name))
         await self._work(self.folder.save, name, data)
         return JSONResponse({"saved": name})
 
@@ -612,7 +624,8 @@ class PageRoutes:
             there: the alignment that was corrected.
             recording: of it; it stays where it is.
         """
-        data = await self.routes.read_json(request)
+        size = await anyio.to_thread.run_sync(lambda: len(rendered(there, "json")))
+        data = await self.routes.read_json(request, size)
         job = await anyio.to_thread.run_sync(self._correction, data, there, recording)
         queue = self.routes.queue
         queue.enter()

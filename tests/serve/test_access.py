@@ -141,6 +141,20 @@ def test_saving_keeps_what_was_there_first(server: LocalServer, place: Path) -> 
     assert list(place.rglob("*.part")) == []
 
 
+@pytest.mark.parametrize(("name", "status"), [("good", 413), ("no such name", 404)])
+def test_a_correction_is_refused_by_its_name_and_size_before_it_is_read(
+    server: LocalServer, name: str, status: int
+) -> None:
+    for path in (f"/api/alignments/{quote(name)}", f"/api/realign/{quote(name)}"):
+        connection = server.connection()
+        connection.putrequest("PUT" if "alignments" in path else "POST", path)
+        connection.putheader("Content-Length", "45000000")
+        connection.endheaders(b"[{}, {}")
+        answer = connection.getresponse()
+        assert (answer.status, bool(json.loads(answer.read())["error"])) == (status, True)
+        connection.close()
+
+
 def test_a_job_is_kept_over_nothing_that_is_there(server: LocalServer, place: Path) -> None:
     before = (place / "talk.wav").read_bytes()
     there = server.post("/jobs", [*pair("a b"), ("utterance", None, b"../talk")]).headers["location"]
