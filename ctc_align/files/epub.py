@@ -49,11 +49,16 @@ _UNREAD_TYPES = frozenset(("noteref", "pagebreak", "doc-noteref", "doc-pagebreak
 _VOID = word_set("area base br col embed hr img input link meta param source track wbr")
 _SPACE = re.compile(r"[ \t\n\r\f\v\xa0]+")
 _Attributes = Mapping[str, str]
+MOST_ELEMENTS = 2_000_000
+"""A book with more is refused: it takes seconds to parse them."""
+MOST_CHARS = 16_000_000
+"""A book with a longer text is refused: four Bibles."""
+MOST_HELD, _PLACE_BYTES = 256 * 2**20, 300
 MIMETYPE = b"application/epub+zip"
 CONTAINER, ENCRYPTION = "META-INF/container.xml", "META-INF/encryption.xml"
-MOST_PAGE_BYTES = 32 * 2**20
+MOST_PAGE_BYTES = 16 * 2**20
 """A file in the archive that unpacks to more is refused."""
-MOST_BYTES = 256 * 2**20
+MOST_BYTES = 64 * 2**20
 """A book whose pages together unpack to more is refused."""
 MOST_MALFORMED_BYTES = 4 * 2**20
 """A page that is not well-formed is read as HTML up to this size, because that may take long."""
@@ -177,6 +182,7 @@ class _Element:
     is_block: bool
     children: int = 0
     start: int | None = None
+    block: _Element | None = None
 
 
 @dataclass
@@ -187,6 +193,9 @@ class BookText(Handlers):
     length: int = 0
     _pieces: list[str] = field(default_factory=list)
     _open: list[_Element] = field(default_factory=list)
+    _elements: int = 0
+    _held: int = 0
+    """Bytes of memory of the places, roughly."""
     _href: str = ""
     _cfi: str = ""
     _paragraph: tuple[int, _Element] | None = None
@@ -232,6 +241,10 @@ class BookText(Handlers):
             steps = f"{parent.steps}/{2 * parent.children}"
             is_unread = is_unread or parent.is_unread
         element = _Element(name, steps, attributes.get("id", ""), is_unread, name in _BLOCKS)
+        element.block = element if element.is_block or parent is None else parent.block
+        self._elements += 1
+        if self._elements > MOST_ELEMENTS or self._held > MOST_HELD:
+            raise ValueError(f"more than {MOST_ELEMENTS:,} elements, or {MOST_HELD >> 20} MiB of places of paragraphs")
         if element.is_block:
             self._end_paragraph()
         elif name == "br" and not is_unread and self._paragraph is not None:
@@ -264,14 +277,15 @@ class BookText(Handlers):
         """Add characters without white space, after the pending separator."""
         if self._paragraph is None:
             before = PARAGRAPH if self.length else ""
-            block = next((element for element in reversed(self._open) if element.is_block), self._open[0])
-            self._paragraph = self.length + len(before), block
+            self._paragraph = self.length + len(before), self._open[-1].block or self._open[0]
         else:
             before = self._space
         self._pieces += (before, run)
         self._space = ""
         start = self.length + len(before)
         self.length = start + len(run)
+        if self.length > MOST_CHARS:
+            raise ValueError(f"the book has more than {MOST_CHARS:,} characters")
         for element in reversed(self._open):
             if element.start is not None:
                 break
@@ -285,6 +299,7 @@ class BookText(Handlers):
 
     def _add_place(self, element: _Element, start: int) -> None:
         cfi = f"epubcfi({self._cfi}!{element.steps})"
+        self._held += _PLACE_BYTES + len(cfi) + len(element.id)
         self.places.append(BookPlace(start, self.length, self._href, element.id, cfi))
 
 

@@ -6,6 +6,7 @@ import json
 import logging
 import xml.etree.ElementTree as ElementTree
 import zipfile
+from functools import partial
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -187,3 +188,22 @@ def test_what_is_no_book_or_has_no_ids_is_refused(tmp_path, talk):
     plain = Transcript("a", places=read_book(tmp_path / "plain.epub", ids=False).places)
     with pytest.raises(UsageError, match="no element of this one has an id"):
         with_source_format(("smil",), plain, False)
+
+
+@pytest.mark.parametrize(
+    ("limit", "most", "said"),
+    [
+        ("MOST_ELEMENTS", 9, "more than 9 elements"),
+        ("MOST_HELD", 900, "places of"),
+        ("MOST_CHARS", 40, "40 characters"),
+    ],
+)
+def test_a_book_is_refused_before_it_fills_the_memory(
+    limit: str, most: int, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = epub.BookText()
+    page = b"<html><body>" + b"<p>so be it</p>" * 20 + b"</body></html>"
+    text.add("a.xhtml", "/6/2", partial(epub.parse_xml, page))
+    monkeypatch.setattr(epub, limit, most)
+    with pytest.raises(ValueError, match=said):
+        epub.BookText().add("a.xhtml", "/6/2", partial(epub.parse_xml, page))
