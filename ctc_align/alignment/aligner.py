@@ -27,6 +27,7 @@ from ctc_align.alignment.inputs import (
     failed_steps,
     named_pairs,
     names_of,
+    on_stage_thread,
     read_words,
     require_text_extras,
     seconds_of,
@@ -150,7 +151,7 @@ class Aligner:
         aligner, report = self.choice.aligner(self, words.language), StepProgress(progress)
         with error_context(name, source):
             steps = aligner._align(aligner._load(audio), words, name, source, report)
-        [alignment] = batching.run([steps], after_batch=report.end_batch)
+        [alignment] = batching.run([on_stage_thread(steps)], after_batch=report.end_batch)
         report.end()
         return alignment
 
@@ -179,7 +180,7 @@ class Aligner:
             check_length(alignment, seconds_of(loaded), source)
             steps = self._align(loaded, words, name, source, report, alignment.words if fixed else None)
         del loaded
-        [again] = batching.run([steps], after_batch=report.end_batch)
+        [again] = batching.run([on_stage_thread(steps)], after_batch=report.end_batch)
         report.end()
         return replace(again, offset_s=alignment.offset_s, text_offset=alignment.text_offset)
 
@@ -231,7 +232,7 @@ class Aligner:
         check_on_error(on_error)
         results: list[Alignment | CtcAlignError] = []
         for group in self._groups(named_pairs(pairs, utterances)):
-            results += batching.run(group, on_error, timings)
+            results += batching.run(list(map(on_stage_thread, group)), on_error, timings)
         return results
 
     def emissions(self, audio: AudioLike, *, progress: Progress | None = None) -> Emissions:
@@ -278,7 +279,7 @@ class Aligner:
             emissions = aligner.emissions(audio)
         with error_context(name):
             inputs = aligner._inputs(emissions, words, name, source, as_written=True)
-            return batching.run([choose_tokens(inputs)])[0].loss
+            return batching.run([on_stage_thread(choose_tokens(inputs))])[0].loss
 
     def score_texts(self, audio: AudioLike, texts: Sequence[str]) -> list[Scored]:
         """Return the losses of alternative transcripts of one audio, best first; the model runs once.
@@ -321,7 +322,7 @@ class Aligner:
             for named, tokenizer in [self._named(each)]
             for index, text in enumerate(alternatives)
         ]
-        scored = iter(batching.run(steps, timings=timings))
+        scored = iter(batching.run(list(map(on_stage_thread, steps)), timings=timings))
         return [ranked([next(scored) for _ in alternatives]) for alternatives in texts]
 
     def with_settings(self, settings: Settings) -> Aligner:

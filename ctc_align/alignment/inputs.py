@@ -6,8 +6,9 @@ import logging
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from os import PathLike, fspath
-from typing import ClassVar, NoReturn, TypedDict
+from typing import Any, ClassVar, NoReturn, TypedDict, TypeVar
 
 import torch
 
@@ -22,6 +23,7 @@ from ctc_align.models.calibration import Calibration
 from ctc_align.models.confidence_network import ConfidenceNetwork
 from ctc_align.models.edge_network import EdgeNetwork
 from ctc_align.text.markup import without_sample_numbers
+from ctc_align.threads import in_caller, on_one_thread
 from ctc_align.tokens.alphabet import LetterTokenizer
 from ctc_align.tokens.phones import PhoneTokenizer
 from ctc_align.tokens.tokenizer import (
@@ -45,6 +47,7 @@ EACH_BATCH = 0.03
 unknown."""
 
 Progress = Callable[[float], None]
+Result = TypeVar("Result")
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +104,27 @@ class StepProgress:
     def _report(self, share: float) -> None:
         self._share = max(self._share, share)
         if self._callback is not None:
-            self._callback(ProgressValue(self._share, self._step))
+            in_caller(partial(self._callback, ProgressValue(self._share, self._step)))
+
+
+def on_stage_thread(steps: KernelSteps[Result]) -> KernelSteps[Result]:
+    """Return the same stages, which compute on one thread (`ctc_align.threads`); what they request is run elsewhere."""
+
+    def advance(answer: object, error: CtcAlignError | None) -> tuple[bool, Any]:
+        try:
+            return False, steps.send(answer) if error is None else steps.throw(error)
+        except StopIteration as end:
+            return True, end.value
+
+    answer, error = None, None
+    while True:
+        has_ended, value = on_one_thread(partial(advance, answer, error))
+        if has_ended:
+            return value
+        try:
+            answer, error = (yield value), None
+        except CtcAlignError as raised:
+            answer, error = None, raised
 
 
 class AlignerOptions(TypedDict, total=False):

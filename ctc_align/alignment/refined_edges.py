@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from ctc_align.alignment.edges import among_all_tokens, frames_in, in_order
 from ctc_align.kernels.batching import KernelSteps
 from ctc_align.lattice import WILDCARD, states_per_sound
 from ctc_align.models.edge_network import (
+    BLOCK,
     CHANNELS,
     FARTHEST,
     FINE_MELS,
@@ -34,6 +36,7 @@ from ctc_align.models.edge_network import (
     fine_features,
 )
 from ctc_align.reading.rows_on_disk import TensorOnDisk
+from ctc_align.threads import on_one_thread, side_by_side
 from ctc_align.types import Audio, Emissions, Tokens
 
 EDGES_AT_ONCE = 512
@@ -128,9 +131,12 @@ class EdgeChances:
 
     @staticmethod
     def run(requests: Sequence[EdgeChances]) -> list[np.ndarray]:
-        windows = [request.scene.windows(request.first, request.last) for request in requests]
-        network = requests[0].scene.network.to(windows[0].values.device)
-        chances = network.chances(EdgeWindows.joined(windows)).double().cpu().numpy()
+        scenes = [partial(request.scene.windows, request.first, request.last) for request in requests]
+        windows = on_one_thread(lambda: [scene() for scene in scenes])
+        network, joined = requests[0].scene.network.to(windows[0].values.device), EdgeWindows.joined(windows)
+        blocks = [joined.part(slice(first, first + BLOCK)) for first in range(0, len(joined), BLOCK)]
+        parts = side_by_side(partial(network.chances, block) for block in blocks)
+        chances = np.concatenate([part.double().cpu().numpy() for part in parts])
         return np.split(chances, np.cumsum([len(one) for one in windows])[:-1])
 
 

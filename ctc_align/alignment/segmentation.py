@@ -24,6 +24,7 @@ from ctc_align.alignment.ctc_path import Spans, spoken_indices, token_spans, win
 from ctc_align.alignment.wildcard import speech_scores
 from ctc_align.kernels.batching import BestPath, KernelSteps
 from ctc_align.reading.rows_on_disk import TensorOnDisk
+from ctc_align.threads import on_one_thread
 from ctc_align.types import Emissions, Tokens
 
 WHOLE_FRAMES = 120_000
@@ -305,7 +306,7 @@ class EdgeWindow:
 
     @staticmethod
     def run(requests: Sequence[EdgeWindow]) -> list[Spans | None]:
-        scores, topologies = zip(*(request.scores() for request in requests))
+        scores, topologies = zip(*on_one_thread(lambda: [request.scores() for request in requests]))
         sizes = [row.shape for row in scores]
         batch = scores[0].new_zeros((len(scores), *(max(size[axis] for size in sizes) for axis in (0, 1))))
         for padded, row in zip(batch, scores):

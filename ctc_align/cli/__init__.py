@@ -206,7 +206,7 @@ def main() -> None:
     _replace_closed_streams()
     if os.name == "nt" and not sys.stdout.isatty():
         as_everywhere(sys.stdout)
-    # threads of OpenMP that wait must not spin: on a busy machine they would take several times the work's own time
+    # training uses several threads of torch: spinning while they wait, they would take several times the work's time
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     route_python_warnings()
     if _COMPLETION in os.environ:

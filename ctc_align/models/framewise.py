@@ -21,6 +21,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,6 +32,7 @@ from ctc_align import units
 from ctc_align.config import Settings
 from ctc_align.errors import AudioError, EmissionsError, one_line
 from ctc_align.models.acoustic_model import FEW_FRAMES, AcousticModel
+from ctc_align.threads import on_one_thread, side_by_side
 from ctc_align.types import Audio, Emissions
 
 logger = logging.getLogger(__name__)
@@ -364,7 +366,7 @@ class NetworkFacts:
     With `pads`, utterances of different lengths may share a pass; otherwise only those with the same number of frames.
     `stem` is the convolution before the `norms` over time, if there are any. If there is a `norm_epsilon`, samples are
     standardised over the utterance, and it is added to their variance. With `overlong`, the network pads its input (to
-    30 s, say), and its output is cut to the length of the sound.
+    30 s, say), and its output is cut to the length of the sound. A `stateless` network may run in several threads.
     """
 
     name: str
@@ -378,6 +380,7 @@ class NetworkFacts:
     stem: nn.Module | None = None
     norm_epsilon: float | None = None
     overlong: bool = False
+    stateless: bool = False
 
 
 class FrameModel(AcousticModel):
@@ -432,7 +435,7 @@ class FrameModel(AcousticModel):
             EmissionsError: the network's arithmetic overflowed, the network fails, or its frames do not cover the
                 sound.
         """
-        signal = self._checked_signal(audio)
+        signal = on_one_thread(lambda: self._checked_signal(audio))
         log_probs = self._within_limit([signal], lambda: self._in_chunks(signal, progress))
         if progress:
             progress(1.0)
@@ -444,7 +447,7 @@ class FrameModel(AcousticModel):
 
         Raises as `emissions`.
         """
-        signals = [self._checked_signal(audio) for audio in audios]
+        signals = list(side_by_side(partial(self._checked_signal, audio) for audio in audios))
         log_probs = self._within_limit(signals, lambda: self._in_batches(signals))
         return [self._emissions(audio, log_probs[index]) for index, audio in enumerate(audios)]
 
@@ -455,12 +458,18 @@ class FrameModel(AcousticModel):
         most = min(self.chunk_frames, self._limit or self.chunk_frames)
         short = [index for index, count in enumerate(frames) if count <= most]
         counts = [frames[index] for index in short]
-        for group in by_length(counts, pads=self.facts.pads, most=self._pass_frames):
-            indices = [short[k] for k in group]
-            log_probs |= zip(indices, self._in_one_pass([signals[index] for index in indices]))
+        groups = by_length(counts, pads=self.facts.pads, most=self._pass_frames)
+        together = [[short[k] for k in group] for group in groups]
+        passes = [partial(self._in_one_pass, [signals[index] for index in indices]) for indices in together]
+        for indices, rows in zip(together, self._run_passes(passes)):
+            log_probs |= zip(indices, rows)
         for index in set(range(len(signals))) - set(short):
             log_probs[index] = self._in_chunks(signals[index], None)
         return log_probs
+
+    def _run_passes(self, passes: Iterable[Callable[[], Result]]) -> Iterator[Result]:
+        """Yield the results of passes, each with one thread of torch; several at once if the network is stateless."""
+        return side_by_side(passes) if self.facts.stateless else map(on_one_thread, passes)
 
     def _within_limit(self, signals: Sequence[Signal], run: Callable[[], Result]) -> Result:
         """Return the result of `run`; if a pass has too few frames, find the network's limit and run again."""
@@ -508,7 +517,7 @@ class FrameModel(AcousticModel):
         """Return how many of a signal's first `frames` frames a pass leaves out; None if the network fails."""
         inputs = self._inner.inputs(0, frames)[1] - self._overhang * self._inner.stride
         try:
-            return max(0, frames - self._log_probs(signal.take(0, inputs)[None], None).shape[1])
+            return max(0, frames - on_one_thread(lambda: self._log_probs(signal.take(0, inputs)[None], None)).shape[1])
         except PassError:
             return None
 
@@ -548,14 +557,18 @@ class FrameModel(AcousticModel):
         frames = self._inner.frames(len(signal))
         chunks = self._plan(frames)
         if len(chunks) == 1:
-            return self._in_one_pass([signal])[0]
+            return on_one_thread(lambda: self._in_one_pass([signal]))[0]
         log_probs = torch.empty(frames, len(self.vocab), device=self.device)
-        with self._guard.whole(self._statistics(signal)) if self._guard.norms else nullcontext():
-            for begin, first, last, end in chunks:
-                first_input, last_input = self._inner.inputs(begin, end)
-                cut = signal.take(first_input, len(signal) if end == frames else last_input)
-                outputs = self._pass(cut[None], None)[0]
-                log_probs[first:last] = outputs[first - begin : last - begin]
+
+        def fill(begin: int, first: int, last: int, end: int) -> int:
+            first_input, last_input = self._inner.inputs(begin, end)
+            cut = signal.take(first_input, len(signal) if end == frames else last_input)
+            log_probs[first:last] = self._pass(cut[None], None)[0][first - begin : last - begin]
+            return last
+
+        statistics = on_one_thread(lambda: self._statistics(signal)) if self._guard.norms else None
+        with nullcontext() if statistics is None else self._guard.whole(statistics):
+            for last in self._run_passes(partial(fill, *chunk) for chunk in chunks):
                 if progress:
                     progress(last / frames)
         return log_probs

@@ -76,6 +76,7 @@ def load(name: str, device: str | torch.device, settings: Settings) -> FrameMode
         front=len(trial.front),
         pads=sharing == PADDED,
         overlong=trial.overlong,
+        stateless=True,
         norm_epsilon=_NORM_EPSILON if description.waveform.normalise == "utterance" else None,
     )
     return OnnxModel(facts, network, description, settings, alone=sharing == ALONE)
@@ -278,8 +279,7 @@ def open_session(file: Path, device: torch.device, name: str) -> Any:
         raise BackendError(f"device {device}: ONNX files run on cpu and cuda: use --device cpu")
     options = onnxruntime.SessionOptions()
     options.log_severity_level = _FATAL_ONLY
-    options.intra_op_num_threads = torch.get_num_threads()
-    options.inter_op_num_threads = 1
+    options.intra_op_num_threads = options.inter_op_num_threads = 1  # several passes run side by side
     try:
         session = onnxruntime.InferenceSession(str(file), options, providers=providers)
     except Exception as error:  # onnxruntime's errors have no common base

@@ -18,7 +18,7 @@ import lzma
 import threading
 import unicodedata
 from collections.abc import Iterable, Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from string import ascii_lowercase
 from typing import TYPE_CHECKING
@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING
 from ctc_align.text.phone_sets import ARPABET_VOWELS
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from ctc_align.text.letter_network import LetterNetwork
 
 _FOLDED = {
@@ -222,6 +224,11 @@ class LetterToPhone:
         import torch
 
         from ctc_align.text.letter_network import LABELS, encode, likeliest
+        from ctc_align.threads import on_one_thread
+
+        @torch.inference_mode()
+        def probabilities(batch: list[str]) -> np.ndarray:
+            return self._network(encode(batch)).exp().numpy()
 
         by_length: dict[int, list[str]] = {}
         for word in words:
@@ -230,8 +237,7 @@ class LetterToPhone:
         for same in by_length.values():
             for start in range(0, len(same), _BATCH_WORDS):
                 batch = same[start : start + _BATCH_WORDS]
-                with torch.inference_mode():
-                    probs = self._network(encode(batch)).exp().numpy()
+                probs = on_one_thread(partial(probabilities, batch))
                 for word, rows in zip(batch, probs):
                     best = [(ids, p) for ids, p in likeliest(rows, _CANDIDATES) if ids]
                     candidates[word] = [(tuple(LABELS[i] for i in ids), p / best[0][1]) for ids, p in best]

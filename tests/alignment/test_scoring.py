@@ -66,8 +66,8 @@ def test_the_loss_is_the_same_alone_among_others_and_in_the_alignment() -> None:
 def test_the_audio_is_heard_once_and_the_losses_are_one_call(tmp_path: Path, monkeypatch) -> None:
     aligner = Aligner(str(tiny_folder(tmp_path, LETTERS)), device="cpu")
     heard, calls = [], []
-    listen, forward = aligner.model.emissions, kernels.forward  # type: ignore[union-attr]
-    monkeypatch.setattr(aligner.model, "emissions", lambda *a, **k: heard.append(1) or listen(*a, **k))
+    listen, forward = aligner.model.emissions_batch, kernels.forward  # type: ignore[union-attr]
+    monkeypatch.setattr(aligner.model, "emissions_batch", lambda *a, **k: heard.append(1) or listen(*a, **k))
 
     def counted(log_probs, *arguments, **options):
         calls.append(len(log_probs))

@@ -49,7 +49,7 @@ def by_hand(folder: Path, kind: str, heard: Audio) -> np.ndarray:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = torch.get_num_threads()  # sums of another number of threads round differently
+    options.intra_op_num_threads = 1  # sums of another number of threads round differently
     session = onnxruntime.InferenceSession(str(folder / "model.onnx"), options)
     samples = heard.samples
     if kind == "waveform":

@@ -11,8 +11,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
+import numpy as np
 import torch
 
 from ctc_align.config import Settings, read_toml
@@ -26,6 +29,7 @@ from ctc_align.models.convnet.network import STRIDE, AcousticNetwork, InferenceN
 from ctc_align.models.edge_network import load_edge_network
 from ctc_align.reading import shown
 from ctc_align.reading.rows_on_disk import RowsOnDisk, TensorOnDisk
+from ctc_align.threads import side_by_side
 from ctc_align.types import Audio, Emissions
 from ctc_align.units import samples_to_seconds
 
@@ -42,6 +46,8 @@ STATES_BYTES = 2**28
 """Segmentation states that would take more memory (an hour and a half) lie on disk, if the device is the CPU."""
 PIECES_ON_DEVICE = 128
 """Pieces that a device other than the CPU computes at once: about 2 GB."""
+Job: TypeAlias = "tuple[_Recording, tuple[int, int], Emissions]"
+"""A piece of a recording (first frame and length), and the emissions that it belongs to."""
 
 
 @dataclass(frozen=True)
@@ -113,33 +119,30 @@ class ConvNet(AcousticModel):
         Raises:
             AudioError: there are no samples, or their rate is wrong.
         """
-        recording = _Recording(self._checked(audio))
+        self._checked(audio)
+        if self.device.type == "cpu":
+            return self._on_processor([audio], progress)[0]
+        recording = _Recording(audio)
         result = self._empty(recording)
-        pieces = recording.pieces()
-        for first in range(0, len(pieces), self.pieces_at_once):
-            together = pieces[first : first + self.pieces_at_once]
-            # The last piece is shorter and goes alone: its result must not depend on how many go at once.
-            whole = [piece for piece in together if piece[1] == together[0][1]]
-            for same in (whole, together[len(whole) :]):
-                if same:
-                    self._fill([(recording, piece, result) for piece in same], same[0][1])
+        for jobs in self._chunks(recording, result):
+            self._fill(jobs)
             if progress:
-                progress(min(1.0, sum(together[-1]) / recording.frames))
+                progress(_share_done(jobs))
         return result
 
     @torch.no_grad()
     def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
-        """Return the emissions of each audio; on the CPU with the same bits as `emissions` with as many threads.
+        """Return the emissions of each audio; on the CPU with the same bits as `emissions`.
 
-        On the CPU they are computed one after the other: a piece is large enough to keep a core busy, and convolutions
-        of a different shape would round differently. On other devices, pieces of all audios are batched together, the
-        longest first.
+        On the CPU, each chunk of an audio is computed alone, and several at once: a piece is large enough to keep a
+        core busy, and convolutions of a different shape would round differently. On other devices, pieces of all
+        audios are batched together, the longest first.
 
         Raises:
             AudioError: an audio has no samples, or the wrong rate.
         """
         if self.device.type == "cpu":
-            return [self.emissions(audio) for audio in audios]
+            return self._on_processor([self._checked(audio) for audio in audios])
         recordings = [_Recording(self._checked(audio)) for audio in audios]
         results = [self._empty(recording) for recording in recordings]
         jobs = [
@@ -147,9 +150,34 @@ class ConvNet(AcousticModel):
         ]
         jobs.sort(key=lambda job: -job[1][1])
         for first in range(0, len(jobs), PIECES_ON_DEVICE):
-            together = jobs[first : first + PIECES_ON_DEVICE]
-            self._fill(together, together[0][1][1])
+            self._fill(jobs[first : first + PIECES_ON_DEVICE])
         return results
+
+    def _on_processor(
+        self, audios: Sequence[Audio], progress: Callable[[float], None] | None = None
+    ) -> list[Emissions]:
+        """Return the emissions of each audio, computed in threads of their own."""
+        recordings = list(side_by_side(partial(_Recording, audio) for audio in audios))
+        results = [self._empty(recording) for recording in recordings]
+        chunks = [jobs for pair in zip(recordings, results) for jobs in self._chunks(*pair)]
+        for jobs, rows in zip(chunks, side_by_side(partial(self._fill, jobs) for jobs in chunks)):
+            on_disk = jobs[0][2].states
+            if isinstance(on_disk, TensorOnDisk):
+                on_disk.rows.append(rows)
+            if progress:
+                progress(_share_done(jobs))
+        return results
+
+    def _chunks(self, recording: _Recording, result: Emissions) -> Iterator[list[Job]]:
+        """Yield the pieces of a recording that go through the network at once."""
+        pieces = recording.pieces()
+        for first in range(0, len(pieces), self.pieces_at_once):
+            together = pieces[first : first + self.pieces_at_once]
+            # The last piece is shorter and goes alone: its result must not depend on how many go at once.
+            whole = [piece for piece in together if piece[1] == together[0][1]]
+            for same in (whole, together[len(whole) :]):
+                if same:
+                    yield [(recording, piece, result) for piece in same]
 
     def _checked(self, audio: Audio) -> Audio:
         if audio.sample_rate != self.sample_rate or not len(audio.samples):
@@ -179,26 +207,36 @@ class ConvNet(AcousticModel):
             return TensorOnDisk(RowsOnDisk((count,), f"{name or 'audio'}: its segmentation states"), 0, frames)
         return torch.empty(frames, count, device=self.device) if count else None
 
-    def _fill(self, jobs: Sequence[tuple[_Recording, tuple[int, int], Emissions]], length: int) -> None:
-        """Run the network over pieces side by side, each as if it had `length` frames, and store the results."""
-        context = self.description.shape.context_frames
+    @torch.no_grad()
+    def _fill(self, jobs: Sequence[Job]) -> np.ndarray:
+        """Run the network over pieces side by side, each as if it were as long as the first, and store the results.
+
+        Returns the states (T, K) of results that have them on disk.
+        """
+        context, length = self.description.shape.context_frames, jobs[0][1][1]
         inputs = torch.cat([recording.inputs(piece[0], length, context) for recording, piece, _ in jobs])
         inputs = inputs.to(self.device)
         tokens, segments = self.network(inputs)
         log_probs = tokens.log_softmax(-1)
         shares = [recording.mixture_share for recording, _, _ in jobs]
         scores = None if segments is None else self.scoring.scores(segments, inputs, shares)
+        on_disk = [np.empty((0, self.description.shape.states), np.float32)]
         for row, (recording, (first, _), result) in enumerate(jobs):
             count = min(length, recording.frames - first)
             result.log_probs[first : first + count] = log_probs[row, :count]
-            states = result.states
-            if scores is None or states is None:
+            if scores is None or result.states is None:
                 continue
-            if isinstance(states, torch.Tensor):
-                states[first : first + count] = scores[row, :count]
+            if isinstance(result.states, torch.Tensor):
+                result.states[first : first + count] = scores[row, :count]
             else:
-                assert len(states.rows) == first, "pieces come in their order"
-                states.rows.append(scores[row, :count].numpy())
+                on_disk.append(scores[row, :count].numpy())
+        return np.concatenate(on_disk)
+
+
+def _share_done(jobs: Sequence[Job]) -> float:
+    """Return the share of the last recording that is done with these pieces."""
+    recording, piece, _ = jobs[-1]
+    return min(1.0, sum(piece) / recording.frames)
 
 
 class _Recording:
