@@ -8,6 +8,10 @@ of many languages it may be TRAIN again: a clip is never foreign to its own lang
 that are lacking; runs with other `--seeds` add theirs), and at the end `confidence.safetensors`, for the model's
 folder. The limits of `fit` come from DEV.
 
+With `--any-model`, MODEL may be several models, separated by commas, and the network is that of every other model: it
+sees the log-probs alone, which are varied, and the words that are found in them. The times of the clips are those of
+the first of the models.
+
 An example is a mismatch: the features of its words, and how far off each word is. The words of a clip have the times
 of the clip's alignment with its own text, which are some hundredths of a second from a person's labels; confidence has
 to tell errors of a fifth of a second and more.
@@ -23,13 +27,22 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import torch
 
+from ctc_align.alignment import confidence
 from ctc_align.alignment.align_utterance import choose_tokens, place_tokens
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.alignment.confidence import NAMES, sound_fits, spike_confidence, word_begins, word_features
+from ctc_align.alignment.confidence import (
+    EMISSION_NAMES,
+    NAMES,
+    sound_fits,
+    spike_confidence,
+    word_begins,
+    word_features,
+)
 from ctc_align.alignment.fit import UNLIKELY
 from ctc_align.audio.loading import load_audio
 from ctc_align.corpus.sources import open_source
@@ -40,6 +53,7 @@ from ctc_align.kernels import batching
 from ctc_align.lattice import WILDCARD
 from ctc_align.models.confidence_network import ConfidenceNetwork, FitLimits, save_confidence_network
 from ctc_align.text.characters import printable
+from ctc_align.types import AlignedWord, Emissions
 from mismatches import KINDS, RATE, Clip, Mismatch, MismatchMaterial, TimedWord, degraded, make, shortened
 
 MOST_CLIPS = 18
@@ -227,8 +241,90 @@ def example(aligner: Aligner, case: Mismatch) -> Example:
     return Example(known, features, off_s, chosen.loss / len(chosen.tokens.ids))
 
 
+# The network of any model: what it sees are log-probs, changed as those of other models may be, and the words that the
+# search has found in them
+
+
+class _Recorder:
+    """In the place of a confidence network: keeps the features, and gives each word a confidence of its own."""
+
+    limits = FitLimits(None, None, 0.0, 0.0, 0.0)
+
+    def __init__(self) -> None:
+        self.features: list[np.ndarray] = []
+
+    def chances(self, features: np.ndarray) -> np.ndarray:
+        first = sum(map(len, self.features))
+        self.features.append(features)
+        return 0.5 + 1e-4 * np.arange(first + 1, first + len(features) + 1)
+
+    def place(self, word: AlignedWord) -> int:
+        """Return which of all features are the word's, -1 for none."""
+        return -1 if word.confidence is None else round(1e4 * (word.confidence - 0.5)) - 1
+
+
+def varied(emissions: Emissions, rng: np.random.Generator) -> Emissions:
+    """Return log-probs as another model's may be: flatter, sharper, noisy, with confusable classes, longer frames."""
+    x, blank = emissions.log_probs.float().log_softmax(1), emissions.blank
+    way, shift_s = int(rng.integers(7)), emissions.frame_shift_s
+    if way == 1:
+        x = x / float(rng.uniform(0.5, 2.5))
+    elif way == 2:
+        x = x.clamp(min=float(rng.uniform(-14, -6)))
+        x = x + float(rng.uniform(0.5, 3)) * torch.from_numpy(rng.normal(size=tuple(x.shape))).float()
+    elif way == 3:
+        share = float(rng.uniform(0.05, 0.5))
+        x = torch.log(x.exp() * (1 - share) + share / x.shape[1])
+    elif way == 4:
+        labels = [index for index in rng.permutation(x.shape[1]).tolist() if index != blank]
+        pairs = int(rng.integers(3, max(4, len(labels) // 2)))
+        for one, other in zip(labels[:pairs], labels[pairs : 2 * pairs]):
+            x[:, [one, other]] = torch.logaddexp(x[:, one], x[:, other])[:, None]
+    elif way == 5:
+        width = 2 * int(rng.integers(1, 4)) + 1
+        smeared = torch.nn.functional.avg_pool1d(x.exp().T, width, 1, width // 2, count_include_pad=False).T
+        x = torch.log(smeared.clamp(min=1e-12)) * float(rng.uniform(1, 2))
+    if way != 5 and rng.random() < 0.3:
+        even, odd = x[: len(x) // 2 * 2 : 2], x[1::2]
+        x = torch.logaddexp(even, odd) if rng.random() < 0.5 else torch.maximum(even, odd)
+        shift_s *= 2
+    return Emissions(x.log_softmax(1), emissions.vocab, shift_s, blank=blank)
+
+
+def examples_of_log_probs(aligner: Aligner, case: Mismatch, rng: np.random.Generator) -> list[Example]:
+    """Return an example of each island of a case; a word that was not placed is `nan` off.
+
+    Raises:
+        CtcAlignError: the text does not fit into the recording at all.
+    """
+    emissions = varied(aligner.emissions((case.samples, RATE)), rng)
+    match = "auto" if rng.random() < 0.6 else "exact"
+    recorder = _Recorder()
+    with patch.object(confidence, "network_of_any_model", lambda: recorder):
+        found = aligner.with_settings(replace(aligner.settings, match=match)).align(emissions, case.text)
+    assert len(found.words) == len(case.words), "a word of a clip was parted or joined"
+    off_s = np.full(sum(map(len, recorder.features)), np.nan)
+    for word, aligned in zip(case.words, found.words):
+        if 0 <= (place := recorder.place(aligned)) < len(off_s):
+            off_s[place] = off_by([word], [aligned.start_s or 0.0], [aligned.end_s or 0.0])[0]
+    known = Mismatch(case.kind, case.severity, np.empty(0, np.float32), case.words, case.speaker)
+    ends = np.cumsum([len(features) for features in recorder.features])
+    rows = zip(recorder.features, np.split(off_s, ends[:-1]))
+    return [
+        Example(known, features, off_s, found.loss_per_token or 0.0)
+        for features, off_s in rows
+        if not np.isnan(off_s).all()
+    ]
+
+
 def examples(
-    aligner: Aligner, speech: Speech, kind: str, cases: int, seed: int, shares: Shares | None = None
+    aligner: Aligner,
+    speech: Speech,
+    kind: str,
+    cases: int,
+    seed: int,
+    shares: Shares | None = None,
+    of_any_model: bool = False,
 ) -> list[Example]:
     """Return the examples of a number of cases of a kind; the same for the same seed.
 
@@ -241,7 +337,7 @@ def examples(
         if len(case.samples) < SHORTEST_SAMPLES or not case.words:
             continue
         with suppress(CtcAlignError):
-            found.append(example(aligner, case))
+            found += examples_of_log_probs(aligner, case, rng) if of_any_model else [example(aligner, case)]
     return found
 
 
@@ -306,7 +402,8 @@ def train_network(given: Sequence[Example], settings: ConfidenceTraining, seed: 
     """Return a network that has learnt from examples; the same for the same seed, machine and number of threads."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
-    network = ConfidenceNetwork(NAMES, settings.width)
+    names = next(names for names in (NAMES, EMISSION_NAMES) if len(names) == given[0].features.shape[1])
+    network = ConfidenceNetwork(names, settings.width)
     every = torch.from_numpy(np.concatenate([each.features for each in given]))
     network.mean.copy_(every.mean(0).half())
     network.deviation.copy_((every.std(0) + 1e-3).half())
@@ -350,7 +447,7 @@ def _loss(
         count = one.shape[1]
         batch[row, :, :count], inside[row, :, :count] = one, 1.0
         right[row, :count] = (off <= settings.right_s).float()
-        weight[row, :count] = torch.where(off > settings.wrong_s, settings.wrong_weight, 1.0)
+        weight[row, :count] = torch.where(off > settings.wrong_s, settings.wrong_weight, 1.0) * ~off.isnan()
     shown = (torch.rand(len(inputs), batch.shape[1], 1) >= settings.dropout).float()
     logits = network((batch + settings.jitter * torch.randn_like(batch)) * shown, inside)
     losses = torch.nn.functional.binary_cross_entropy_with_logits(logits, right, reduction="none")
@@ -412,14 +509,20 @@ def speech_by_language(clips: Sequence[ClipFile], foreign: str, part: int) -> di
 
 
 def examples_of(
-    aligner: Aligner, speech: Mapping[str, Speech], kind: str, cases: int, seed: int, shares: Shares | None = None
+    aligner: Aligner,
+    speech: Mapping[str, Speech],
+    kind: str,
+    cases: int,
+    seed: int,
+    shares: Shares | None = None,
+    of_any_model: bool = False,
 ) -> list[Example]:
     """Return examples of a number of cases of a kind, divided among the languages."""
     found = []
     for index, (language, own) in enumerate(speech.items()):
         count = cases * (index + 1) // len(speech) - cases * index // len(speech)
         seeds = seed if len(speech) == 1 else 1000 * seed + index
-        found += examples(in_language(aligner, language), own, kind, count, seeds, shares)
+        found += examples(in_language(aligner, language), own, kind, count, seeds, shares, of_any_model)
     return found
 
 
@@ -435,27 +538,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--worst-loss", type=float, default=WORST_LOSS, help="of a clip, in nats per token")
     parser.add_argument("--seeds", default="1,2", metavar="LIST")
     parser.add_argument("--kinds", default=",".join(KINDS), metavar="LIST")
+    parser.add_argument("--any-model", action="store_true", help="train the network of models without one")
     parser.add_argument("--examples-only", action="store_true", help="end when the examples of these seeds are made")
     given = parser.parse_args(arguments)
     (given.out / "examples").mkdir(parents=True, exist_ok=True)
-    aligner = Aligner(given.model, device="cpu")
+    aligners = {name: Aligner(name, device="cpu") for name in given.model.split(",")}
+    aligner = next(iter(aligners.values()))
     clips = clips_of(aligner, given.speech, given.clips, given.out / "clips.json", given.worst_loss)
     speech = speech_by_language(clips, given.foreign, 0)
     for seed in given.seeds.split(","):
         for kind in given.kinds.split(","):
-            path = given.out / "examples" / f"{seed}-{kind}.npz"
-            if not path.is_file():
-                write_examples(path, examples_of(aligner, speech, kind, given.cases, int(seed)))
-                print(printable(f"made {path}"), flush=True)
+            for name, own in aligners.items():
+                path = given.out / "examples" / f"{seed}-{kind}{f'-{name}' if given.any_model else ''}.npz"
+                if not path.is_file():
+                    write_examples(path, examples_of(own, speech, kind, given.cases, int(seed), None, given.any_model))
+                    print(printable(f"made {path}"), flush=True)
     if given.examples_only:
         return 0
     learnt = [each for path in sorted((given.out / "examples").glob("*-*.npz")) for each in read_examples(path)]
-    network = train_network(learnt, ConfidenceTraining())
+    # A model that was never seen gets less credit.
+    settings = ConfidenceTraining(epochs=18, bias=-0.6) if given.any_model else ConfidenceTraining()
+    network = train_network(learnt, settings)
     held_out_clips = clips_of(aligner, given.dev, 1000, given.out / "dev.json", given.worst_loss)
     held_out = speech_by_language(held_out_clips, given.foreign, 1)
     plain = Shares(shortened=0.0, degraded=0.0)
-    clean, noisy = (examples_of(aligner, held_out, kind, 200, 1, plain) for kind in ("clean", "speech_in_noise"))
-    network.limits = fit_limits(network, clean, noisy)
+    clean, noisy = (
+        examples_of(aligner, held_out, kind, 200, 1, plain, given.any_model) for kind in ("clean", "speech_in_noise")
+    )
+    limits = fit_limits(network, clean, noisy)
+    network.limits = replace(limits, good_loss=None, doubtful_loss=None) if given.any_model else limits
     save_confidence_network(network, given.out)
     print(printable(f"wrote {given.out}; limits of fit: {network.limits}"))
     return 0

@@ -38,6 +38,7 @@ from ctc_align.alignment.wildcard import place_wildcards
 from ctc_align.errors import InputError
 from ctc_align.files import Alignment
 from ctc_align.kernels.batching import KernelSteps
+from ctc_align.models.confidence_network import FitLimits
 from ctc_align.tokens.phones import shown_labels
 from ctc_align.tokens.tokenizer import missing_letters
 from ctc_align.types import (
@@ -93,7 +94,7 @@ class PlacedWords:
             path through it.
         ids: the ids of these tokens, with separators between words.
         local_loss: as `ctc_path.local_loss`, of the whole transcript, skipped words included; None if it is not known.
-        assessed: whether a confidence network has assessed the words.
+        limits: of `fit`, by the confidence network that has assessed the words; None if none has.
     """
 
     words: tuple[AlignedWord, ...]
@@ -101,7 +102,7 @@ class PlacedWords:
     score: float
     local_loss: float | None
     ids: Sequence[int]
-    assessed: bool
+    limits: FitLimits | None
 
 
 def align_utterance(inputs: UtteranceInputs) -> KernelSteps[Alignment]:
@@ -134,10 +135,10 @@ def align_whole(inputs: UtteranceInputs, word_tokens: list[WordTokens]) -> Kerne
     """Align a transcript whose every word is spoken. Raises as `align_utterance`."""
     chosen = yield from choose_tokens(inputs, word_tokens)
     inputs.progress.begin("edges")
-    words, assessed = yield from place_words(inputs, chosen)
+    words, limits = yield from place_words(inputs, chosen)
     ids = chosen.tokens.ids
     worst = local_loss(inputs.emissions, ids, chosen.spikes)
-    return PlacedWords(words, chosen.loss, chosen.score, worst, ids, assessed)
+    return PlacedWords(words, chosen.loss, chosen.score, worst, ids, limits)
 
 
 def choose_tokens(inputs: UtteranceInputs, word_tokens: list[WordTokens] | None = None) -> KernelSteps[TokenizedWords]:
@@ -167,16 +168,14 @@ def choose_pronounced_tokens(
 
 def place_words(
     inputs: UtteranceInputs, tokenized: TokenizedWords
-) -> KernelSteps[tuple[tuple[AlignedWord, ...], bool]]:
-    """Return the words with times and confidences, and whether a confidence network has assessed them."""
+) -> KernelSteps[tuple[tuple[AlignedWord, ...], FitLimits | None]]:
+    """Return the words with times and confidences, and the limits of the network that has assessed them, if any."""
     emissions = inputs.emissions
     tokens, spikes, edges = yield from place_tokens(inputs, tokenized)
-    of_tokens, of_words, assessed = confidences(
-        emissions, tokens, spikes, edges, inputs.calibration, inputs.confidence_network
-    )
+    of_tokens, of_words, limits = yield from confidences(inputs, tokens, spikes, edges)
     edges = yield from adjust_edges(inputs, tokens, edges)
     tokens = with_shown_labels(tokens, inputs)
-    return aligned_words(tokenized.words, tokens, edges, of_tokens, of_words, emissions), assessed
+    return aligned_words(tokenized.words, tokens, edges, of_tokens, of_words, emissions), limits
 
 
 def with_shown_labels(tokens: Tokens, inputs: UtteranceInputs) -> Tokens:
@@ -210,7 +209,7 @@ def build_alignment(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], 
     """Return the alignment of placed words, with its fit and the regions where text and recording disagree."""
     inputs.warn_of_edges()
     loss_per_token = placed.loss / max(len(placed.ids), 1)
-    fit, words, unexplained, regions = assess_fit(inputs, placed.words, loss_per_token, placed.assessed)
+    fit, words, unexplained, regions = assess_fit(inputs, placed.words, loss_per_token, placed.limits)
     lacking = missing_letters(own for own, word in zip(word_tokens, words) if not word.kind)
     return Alignment(
         utterance=inputs.name,
@@ -320,24 +319,24 @@ def align_islands(
     found: dict[int, AlignedWord] = {}
     ids: list[int] = []
     separator = inputs.tokenizer.separator
-    assessed = False
+    limits: FitLimits | None = None
     for number, island in enumerate(islands, start=1):
         inputs.progress.begin(f"edges, part {number} of {len(islands)}")
         part, tokens, positions = _part_of_island(inputs, word_tokens, island)
         try:
             tokenized = yield from choose_pronounced_tokens(part, part.words, tokens)
-            aligned, assessed = yield from place_words(part, tokenized)
+            aligned, limits = yield from place_words(part, tokenized)
         except InputError:  # more sounds than fit there, or no path: something else is said there
             continue
         words = [aligned[position] for position in positions]
-        if assessed and len(islands) > 1 and not mostly_likely(words):
+        if limits and len(islands) > 1 and not mostly_likely(words):
             continue  # the search has found it by chance
         if ids and separator is not None:
             ids.append(separator)
         ids += tokenized.tokens.ids
         found.update(zip(island.words.tolist(), words))
     placed = _in_text_order(inputs.words, word_tokens, found)
-    return PlacedWords(placed, *(yield from losses(inputs, word_tokens, placed, ids)), assessed)
+    return PlacedWords(placed, *(yield from losses(inputs, word_tokens, placed, ids)), limits)
 
 
 def with_first_copies(islands: Sequence[Island] | None, words: Words) -> Sequence[Island] | None:

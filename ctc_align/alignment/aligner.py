@@ -44,17 +44,28 @@ from ctc_align.models import AUTO
 from ctc_align.models.array_checks import warn_of_frame_shift, with_named_classes
 from ctc_align.models.calibration import Calibration, file_in, read_calibration
 from ctc_align.models.catalogue import folder_settings
+from ctc_align.models.confidence_network import FitLimits, network_of_any_model
 from ctc_align.models.edge_network import EdgeNetwork, load_edge_network
 from ctc_align.tokens.phones import PhoneTokenizer
 from ctc_align.tokens.tokenizer import Tokenizer, tokenize, tokenizer_for
-from ctc_align.types import AlignedWord, Audio, AudioLike, Emissions, Transcript, Words, WordTokens, aligned_words
+from ctc_align.types import (
+    DOUBTFUL,
+    GOOD,
+    AlignedWord,
+    Audio,
+    AudioLike,
+    Emissions,
+    Transcript,
+    Words,
+    WordTokens,
+    aligned_words,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from ctc_align.alignment.scoring import Scored
     from ctc_align.models import AcousticModel
-    from ctc_align.models.confidence_network import FitLimits
     from ctc_align.text.lexicon import Lexicon
 
 GROUP_S = 600.0
@@ -372,9 +383,9 @@ class Aligner:
 
     @property
     def fit_limits(self) -> FitLimits | None:
-        """The model's limits for `ctc_align.alignment.fit.fit_of`; None if it has none."""
-        network = None if self.model is None else self.model.confidence_network
-        return None if network is None else network.limits
+        """The limits for `ctc_align.alignment.fit.fit_of`: the model's, or if it has none those of any model."""
+        own = None if self.model is None else self.model.confidence_network
+        return (own or network_of_any_model()).limits
 
     def _align(
         self,
@@ -394,7 +405,7 @@ class Aligner:
             if corrected is not None:
                 return (yield from realign_utterance(inputs, corrected))
             alignment = yield from align_utterance(inputs)
-        if given is not None:
+        if given is not None and alignment.fit in (GOOD, DOUBTFUL):
             _check_rate(alignment, given)
         return alignment
 
@@ -506,7 +517,8 @@ class Aligner:
 def _check_rate(alignment: Alignment, emissions: Emissions) -> None:
     """Log a warning if the frame shift given with log-probs makes the speech implausibly fast or slow."""
     if words := aligned_words(alignment):
-        speech_s = (words[-1].end_s or 0.0) - (words[0].start_s or 0.0)
+        # Words may be said in another order than they are written.
+        speech_s = max(word.end_s or 0.0 for word in words) - min(word.start_s or 0.0 for word in words)
         warn_of_frame_shift(emissions, [word.spoken for word in words], sum(len(w.tokens) for w in words), speech_s)
 
 

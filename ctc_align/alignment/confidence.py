@@ -2,9 +2,10 @@
 
 With a confidence network (`ctc_align.models.confidence_network`), the confidence is the chance that both edges of the
 word are within 200 ms of where a person puts them, estimated from the sound of the word and its neighbours;
-`start_sd_ms` and `end_sd_ms` give the finer error. With a calibration alone, it is the share of similar words whose
-edges are both within 50 ms (a logistic regression, `Calibration.word_confidence`). Without either, it is the model's
-posterior at the spikes: a number that ranks words, not a frequency.
+`start_sd_ms` and `end_sd_ms` give the finer error. Log-probs of a model without such a network are assessed by the
+network of any model, on the scale of the recording itself (`emission_features`). With a calibration
+of segmentation states alone, it is the share of similar words whose edges are both within 50 ms (a logistic regression,
+`Calibration.word_confidence`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ import numpy as np
 import torch
 
 from ctc_align.alignment.ctc_path import PIECE_FRAMES, Spans, spoken_indices
+from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.segmentation import parts_of
 from ctc_align.errors import ConfigError
+from ctc_align.kernels.batching import CtcTargets, Forward, KernelSteps
 from ctc_align.lattice import WILDCARD
-from ctc_align.models.calibration import Calibration, probability
-from ctc_align.models.confidence_network import ConfidenceNetwork
+from ctc_align.models.calibration import probability
+from ctc_align.models.confidence_network import FitLimits, network_of_any_model
 from ctc_align.reading.rows_on_disk import TensorOnDisk
 from ctc_align.types import Emissions, Tokens
 
@@ -52,27 +55,21 @@ other."""
 
 
 def confidences(
-    emissions: Emissions,
-    tokens: Tokens,
-    spikes: Spans,
-    edges: Spans,
-    calibration: Calibration,
-    network: ConfidenceNetwork | None = None,
-) -> tuple[list[float], list[float], bool]:
-    """Return confidences by the network or the calibration if edges have spreads, otherwise by the spikes alone.
+    inputs: UtteranceInputs, tokens: Tokens, spikes: Spans, edges: Spans
+) -> KernelSteps[tuple[list[float], list[float], FitLimits | None]]:
+    """Return confidences by the model's network or calibration, or by the network for emissions of any model.
 
     Args:
-        emissions: of the utterance.
+        inputs: of the utterance.
         tokens: what is said, wildcards and separators included.
         spikes: their frames on CTC's best path.
         edges: their starts and ends.
-        calibration: the model's.
-        network: the model's, if it has one.
 
     Returns:
-        Confidences in [0, 1] of each token (L,), and of each word that has tokens, in order; and whether the words are
-        assessed: a confidence network has judged whether they are there at all, or the recording is too short for them.
+        Confidences in [0, 1] of each token (L,), and of each word that has tokens, in order; and the limits of `fit`
+        that come with the network that has judged whether the words are there at all, None if a calibration has.
     """
+    emissions, calibration, network = inputs.emissions, inputs.calibration, inputs.confidence_network
     spoken, begins = word_begins(tokens)
     lacking = np.asarray(tokens.ids) == WILDCARD
     ids = np.where(lacking, 0, np.asarray(tokens.ids))
@@ -83,46 +80,34 @@ def confidences(
     lengths = np.diff(begins)
     known = 1.0 - np.add.reduceat(lacking[spoken].astype(np.float64), begins[:-1]) / lengths
     fits = sound_fits(emissions, tokens, edges, calibration.spread)
-    dense = (
-        fits is None
-        and network is not None
-        and emissions.states is not None
-        and len(spoken) * parts_of(emissions) > len(emissions.states)
-    )
-    if dense:
-        of_token, known = of_token * TOO_DENSE, known * TOO_DENSE
     if fits is None or (network is None and not calibration.word_confidence):
-        of_word = np.array(geometric_means(np.where(lacking, 1.0, of_token)[spoken], begins.tolist()))
-        return of_token.tolist(), (of_word * known).tolist(), dense
-    if calibration.token_confidence:
+        if (
+            network is not None
+            and emissions.states is not None
+            and len(spoken) * parts_of(emissions) > len(emissions.states)
+        ):
+            of_token, known = of_token * TOO_DENSE, known * TOO_DENSE
+        network = network_of_any_model()
+        features = yield from emission_features(emissions, tokens, spikes, inputs.backend)
+    elif network is not None:
+        if network.features != NAMES:
+            raise ConfigError("the model's confidence network is from a different version of ctc-align; train it again")
+        features = word_features(emissions, tokens, spikes, fits, at_spikes)
+    if fits is not None and calibration.token_confidence:
         of_token[spoken] = probability(fits.features(np.arange(len(spoken) + 1)), calibration.token_confidence)
         of_token[lacking] = 0.0
     if network is not None:
-        if network.features != NAMES:
-            raise ConfigError("the model's confidence network is from a different version of ctc-align; train it again")
-        of_word = here = network.chances(word_features(emissions, tokens, spikes, fits, at_spikes))
+        of_word = here = network.chances(features)
     else:
+        assert fits is not None
         of_sounds = fits.features(begins)
         # Edges are right only where the word is there.
         here = probability(of_sounds, calibration.word_presence) if calibration.word_presence else np.ones(len(lengths))
         of_word = probability(of_sounds, calibration.word_confidence) * here
     of_token[spoken] *= np.repeat(here, lengths)
     # More digits would be noise of single precision.
-    return of_token.round(4).tolist(), (of_word * known).round(4).tolist(), network is not None
-
-
-def geometric_means(confidence: np.ndarray, begins: Sequence[int]) -> list[float]:
-    """Return the geometric mean of the confidences of each word's tokens, from begins[w] to begins[w + 1].
-
-    >>> geometric_means(np.array([1.0, 0.25, 0.25, 0.0]), [0, 1, 3, 4])
-    [1.0, 0.25, 0.0]
-    """
-    logs = np.log(np.maximum(confidence, 1e-12))
-    spans = list(pairwise(begins))
-    # Word by word: the sums of ufunc.reduceat are rounded in another order than those of one word alone.
-    means = [np.add.reduce(logs[start:end]) / (end - start) for start, end in spans]
-    values = confidence.tolist()
-    return [mean if min(values[start:end]) > 0 else 0.0 for mean, (start, end) in zip(np.exp(means).tolist(), spans)]
+    limits = None if network is None else network.limits
+    return of_token.round(4).tolist(), (of_word * known).round(4).tolist(), limits
 
 
 # How well the sounds of words fit where they are: nats below what fits best there, and the spreads of edges
@@ -336,3 +321,194 @@ def _columns(log_probs: torch.Tensor, states: torch.Tensor, classes: torch.Tenso
 def _between(sums: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
     """Return sums over the frames from `first` to `last`, exclusive."""
     return sums[last] - sums[first]
+
+
+# Features of words from the emissions of any model, each on the scale of the recording itself
+#
+# What a good log-prob is depends on the model and the recording. It is measured with hard alternatives: each word is
+# compared, in its own frames, with the greedy labels, the best that anything can score, and with as many other tokens,
+# from elsewhere in the text or from the vocabulary. With log-likelihoods over all CTC paths,
+#
+#     shortfall(tokens) = (log p(greedy labels) - log p(tokens)) / number of tokens
+#
+# is divided by its mean over all alternatives in the recording. The result is about 0 for a word that is heard
+# perfectly, and about 1 for any word that is not there.
+
+EMISSION_NAMES = (
+    *("log tokens", "shortfall", "worst spike", "mean spike", "shortfall of the best alternative"),
+    *("better than the best alternative", "standard deviations better", "alternatives beaten"),
+    *("mean rank", "worst rank", "share of first ranks", "labels inside a token"),
+    *("labels before", "labels after", "gap before", "gap after", "token beside the others", "token beside labels"),
+    *("labels to the start", "labels to the end", "scale", "spread of alternatives"),
+)
+"""The columns of `emission_features`."""
+ALTERNATIVES = 6
+"""How many are compared with each word."""
+CONTEXT_S = 0.04
+"""A word is scored from this long before its first spike until this long after its last, where no other word is."""
+WORST_NATS = 30.0
+"""The most nats a token that a shortfall counts."""
+TYPICAL_NATS, PRIOR_WORDS = 8.0, 2.0
+"""The mean shortfall of alternatives in an empty recording, and how many words' alternatives it is worth."""
+WORDS_AT_ONCE = 256
+LONG_TEXT, VARIED_TEXT = 16, 8
+"""The fewest tokens, and different ones, of a text that is shifted against itself."""
+
+
+@dataclass(frozen=True)
+class _Heard:
+    """The best classes of frames, and where the greedy labels begin.
+
+    Attributes:
+        best: (T + 1,) sums of the best log-prob over the frames before each.
+        labels: (T + 1,) number of greedy labels that begin before each frame.
+        pace: the usual distance from one label to the next, in frames: a measure of time where the shift may be wrong.
+    """
+
+    best: np.ndarray
+    labels: np.ndarray
+    pace: float
+
+
+def emission_features(emissions: Emissions, tokens: Tokens, spikes: Spans, backend: str) -> KernelSteps[np.ndarray]:
+    """Return the features `EMISSION_NAMES` (W, F), float32, of the W words that have tokens.
+
+    Args:
+        emissions: of the utterance; segmentation states are not used.
+        tokens: what is said, wildcards and separators included.
+        spikes: where CTC's best path has them.
+        backend: of the kernels.
+    """
+    spoken, begins = word_begins(tokens)
+    first, last = spoken[begins[:-1]], spoken[begins[1:] - 1]
+    frames = len(emissions.log_probs)
+    before, after = np.append(0, spikes.end)[first], np.append(spikes.start, frames)[last + 1]
+    context = max(1, round(CONTEXT_S / emissions.frame_shift_s))
+    low = np.maximum(spikes.start[first] - context, before)
+    high = np.minimum(spikes.end[last] + context, after)
+    heard = _heard(emissions)
+    ids = np.asarray(tokens.ids)[spoken]
+    scores = yield from _scores(emissions, _alternatives(emissions, ids), begins, low, high, backend)
+    lengths = np.diff(begins).astype(np.float64)
+    free = _between(heard.best, low, high)
+    own, *rest = np.clip((free - scores) / lengths, 0.0, WORST_NATS)
+    others = np.stack(rest)
+    scale = (others.mean(0).sum() + PRIOR_WORDS * TYPICAL_NATS) / (len(own) + PRIOR_WORDS)
+    spread = np.sqrt(((others - scale) ** 2).mean() + 1.0)
+    below, ranks = _spikes(emissions, ids, spikes.of(spoken))
+    begin, pace = begins[:-1], heard.pace
+    token_frames = (spikes.end[last] - spikes.start[first]) / lengths
+    columns = (
+        np.log(lengths),
+        own / scale,
+        np.maximum.reduceat(below, begin) / scale,
+        np.add.reduceat(below, begin) / lengths / scale,
+        others.min(0) / scale,
+        (others.min(0) - own) / scale,
+        (scale - own) / spread,
+        (others > own).mean(0),
+        np.add.reduceat(np.log1p(ranks), begin) / lengths,
+        np.maximum.reduceat(np.log1p(ranks), begin),
+        np.add.reduceat((ranks == 0).astype(np.float64), begin) / lengths,
+        _between(heard.labels, low, high) / lengths,
+        np.log1p(_between(heard.labels, before, low)),
+        np.log1p(_between(heard.labels, high, after)),
+        np.log1p((spikes.start[first] - before) / pace),
+        np.log1p((after - spikes.end[last]) / pace),
+        np.log(token_frames / np.median(token_frames)),
+        np.log(token_frames / pace),
+        np.log1p(spikes.start[first] / pace),
+        np.log1p((frames - spikes.end[last]) / pace),
+        np.full(len(own), np.log(scale)),
+        np.full(len(own), spread / scale),
+    )
+    return np.stack(columns, axis=1).astype(np.float32)
+
+
+def _alternatives(emissions: Emissions, ids: np.ndarray) -> np.ndarray:
+    """Return (1 + `ALTERNATIVES`, L) ids: those of the tokens of all words, then other ids in their places.
+
+    They are the text's own, shifted, or in short texts drawn from the vocabulary's sounds, always the same ones.
+    """
+    sounds = [
+        index
+        for index, token in enumerate(emissions.vocab)
+        if index != emissions.blank and any(map(str.isalpha, token)) and token[0] not in "<["
+    ]
+    sounds = sounds or [index for index in range(len(emissions.vocab)) if index != emissions.blank]
+    rng = np.random.default_rng(len(ids))
+    is_long = len(ids) >= LONG_TEXT and len(np.unique(ids)) >= VARIED_TEXT
+    rows = [ids]
+    for number in range(1, ALTERNATIVES + 1):
+        if is_long and number % 2:
+            rows.append(np.roll(ids, -(number * len(ids) // (ALTERNATIVES + 1))))
+        else:
+            rows.append(rng.choice(sounds, len(ids)))
+    return np.stack(rows)
+
+
+def _scores(
+    emissions: Emissions, rows: np.ndarray, begins: np.ndarray, low: np.ndarray, high: np.ndarray, backend: str
+) -> KernelSteps[np.ndarray]:
+    """Return (R, W) log-likelihoods of the words' tokens, from begins[w] to begins[w + 1] of each row of ids (R, L).
+
+    Args:
+        emissions: of the utterance.
+        rows: ids, `WILDCARD` among them, which are left out.
+        begins: (W + 1,) of the words.
+        low, high: (W,) the frames of each word.
+        backend: of the kernels.
+    """
+    scores = np.zeros((len(rows), len(low)))
+    for first in range(0, len(low), WORDS_AT_ONCE):
+        places, requests = [], []
+        for word in range(first, min(first + WORDS_AT_ONCE, len(low))):
+            frames = _normalised(emissions.log_probs[int(low[word]) : int(high[word])])
+            for row, ids in enumerate(rows):
+                own = ids[begins[word] : begins[word + 1]]
+                own = own[own != WILDCARD]
+                if len(own):
+                    places.append((row, word))
+                    requests.append(Forward(frames, CtcTargets(own, emissions.blank), None, backend))
+        if requests:
+            scores[tuple(np.array(places).T)] = yield requests
+    return scores
+
+
+def _normalised(log_probs: torch.Tensor) -> torch.Tensor:
+    return log_probs.float().log_softmax(1)
+
+
+def _heard(emissions: Emissions) -> _Heard:
+    """Return what is best in each frame."""
+    best, labels = [], []
+    for first in range(0, len(emissions.log_probs), PIECE_FRAMES):
+        values, indices = _normalised(emissions.log_probs[first : first + PIECE_FRAMES]).max(1)
+        best.append(values.double().cpu().numpy())
+        labels.append(indices.cpu().numpy())
+    label = np.concatenate(labels)
+    begins = (np.diff(label, prepend=-1) != 0) & (label != emissions.blank)
+    distances = np.diff(np.flatnonzero(begins))
+    pace = float(np.median(distances)) if len(distances) else float(max(len(label), 1))
+    return _Heard(_before(np.concatenate(best)), _before(begins), pace)
+
+
+def _before(values: np.ndarray) -> np.ndarray:
+    """Return (T + 1,) sums of the values (T,) before each index."""
+    return np.append(0, np.cumsum(values))
+
+
+def _spikes(emissions: Emissions, ids: np.ndarray, spikes: Spans) -> tuple[np.ndarray, np.ndarray]:
+    """Return of each token (L,), in the best frame of its spike, nats below the best label, and how many are better."""
+    owner = np.repeat(np.arange(len(ids)), spikes.end - spikes.start)
+    _, frame = _frames_in(spikes.start, spikes.end)
+    below, rank = np.full(len(ids), np.inf), np.full(len(ids), np.inf)
+    for low in range(0, len(frame), PIECE_FRAMES):
+        piece = slice(low, low + PIECE_FRAMES)
+        rows = _normalised(emissions.log_probs[torch.from_numpy(frame[piece])]).cpu()
+        rows[:, emissions.blank] = float("-inf")
+        own = rows.gather(1, torch.from_numpy(np.maximum(ids[owner[piece]], 0))[:, None])
+        np.minimum.at(below, owner[piece], (rows.amax(1) - own[:, 0]).double().numpy())
+        np.minimum.at(rank, owner[piece], (rows > own).sum(1).numpy())
+    lacking = ids == WILDCARD
+    return np.where(lacking, 0.0, np.minimum(below, WORST_NATS)), np.where(lacking, 0.0, rank)

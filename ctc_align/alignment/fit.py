@@ -64,15 +64,14 @@ SHORTEST_TOKEN_S = 0.045
 REASONS = {
     SPEECH: "speech that no word explains",
     MUSIC: "music or noise, without words of the transcript",
-    SILENCE: "silence",
 }
-"""The reasons of regions without words."""
+"""The reasons of regions without words; silence is nothing to explain."""
 NOT_FOUND = "the transcript could not be found in the recording"
 NOT_HEARD = "hardly any word is heard where it was put: is it the transcript of this recording?"
 
 
 def assess_fit(
-    inputs: UtteranceInputs, words: tuple[AlignedWord, ...], loss_per_token: float, assessed: bool
+    inputs: UtteranceInputs, words: tuple[AlignedWord, ...], loss_per_token: float, limits: FitLimits | None
 ) -> tuple[str | None, tuple[AlignedWord, ...], tuple[tuple[float, float], ...], tuple[Region, ...]]:
     """Return how well the transcript fits, the words, speech without words, and the regions of disagreement.
 
@@ -82,8 +81,6 @@ def assess_fit(
     """
     sounds = unexplained_sounds(inputs.emissions, words)
     unexplained = tuple((start_s, end_s) for start_s, end_s, kind in sounds if kind == SPEECH)
-    network = inputs.confidence_network
-    limits = network.limits if network is not None and assessed else None
     if limits is None:
         regions = regions_of(words, sounds, assessed=False)
         if hardly_heard(words):
@@ -115,7 +112,8 @@ def fit_of(
     likely = int((chances > UNLIKELY).sum())
     skipped = sum(word.status == SKIPPED for word in words)
     tokens = sum(len(word.tokens) for word in words)
-    if likely < limits.none_share * len(chances) and loss_per_token > limits.good_loss and tokens >= FEWEST_TOKENS:
+    is_lossy = limits.good_loss is None or loss_per_token > limits.good_loss
+    if likely < limits.none_share * len(chances) and is_lossy and tokens >= FEWEST_TOKENS:
         return NONE
     if not likely and skipped:
         return NONE
@@ -123,9 +121,13 @@ def fit_of(
     spoken_s = sum((word.end_s or 0.0) - (word.start_s or 0.0) for word in words)
     much_unexplained = unexplained_s > MOST_UNEXPLAINED * (spoken_s + unexplained_s)
     share = likely / max(len(chances) + skipped, 1)
-    if share >= limits.good_share and loss_per_token <= limits.good_loss and not much_unexplained:
+
+    def suffices(least_share: float, most_loss: float | None) -> bool:
+        return share >= least_share and (most_loss is None or loss_per_token <= most_loss)
+
+    if suffices(limits.good_share, limits.good_loss) and not much_unexplained:
         return GOOD
-    return DOUBTFUL if share >= limits.doubtful_share and loss_per_token <= limits.doubtful_loss else POOR
+    return DOUBTFUL if suffices(limits.doubtful_share, limits.doubtful_loss) else POOR
 
 
 def hardly_heard(words: Sequence[AlignedWord]) -> bool:
@@ -261,12 +263,12 @@ SURE = 0.5
 """Words with less confidence do not serve as samples of speech."""
 SHORT_GAP_S = 4.0
 """In a shorter gap between words, only the segmentation states find speech, and there is no search for music."""
-LEAST_S = {SPEECH: 0.4, MUSIC: 5.0, SILENCE: 5.0}
+LEAST_S = {SPEECH: 0.4, MUSIC: 5.0}
 """Shorter stretches of each kind are not reported."""
 
 
 def unexplained_sounds(emissions: Emissions, words: Sequence[AlignedWord]) -> tuple[tuple[float, float, str], ...]:
-    """Return stretches (start_s, end_s, kind) without words, for any model: speech, music and silence; ascending.
+    """Return stretches (start_s, end_s, kind) without words, for any model: speech and music; ascending.
 
     Words of `SURE` or more confidence are the samples of this recording's speech. If the model is not sure enough of
     these to distinguish speech from music, only the segmentation states find speech, which may then include music.
@@ -293,7 +295,9 @@ def unexplained_sounds(emissions: Emissions, words: Sequence[AlignedWord]) -> tu
         kinds = kinds or sound_kinds(emissions, sure)
         by_states = [] if kinds.tells else _speech_by_states(emissions, first, last)
         found += [(a, b, SPEECH) for a, b in by_states] or [
-            (a, b, kind) for a, b, kind in kinds.stretches(first, last) if (b - a) * shift_s >= LEAST_S[kind]
+            (a, b, kind)
+            for a, b, kind in kinds.stretches(first, last)
+            if kind != SILENCE and (b - a) * shift_s >= LEAST_S[kind]
         ]
     end_s = duration_of(emissions)
     return tuple((seconds(a), min(seconds(b), end_s), kind) for a, b, kind in found)

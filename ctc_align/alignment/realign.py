@@ -45,6 +45,7 @@ from ctc_align.files import Alignment
 from ctc_align.files.json_files import SLACK_S, fixed_name, is_fixed
 from ctc_align.kernels.batching import KernelSteps
 from ctc_align.lattice import WILDCARD
+from ctc_align.models.confidence_network import FitLimits
 from ctc_align.text import require_words, words_of
 from ctc_align.text.sounds import phones_together
 from ctc_align.types import (
@@ -173,7 +174,7 @@ class _Realignment:
         self.pieces: dict[int, PlacedTokens] = {}
         self.words: dict[int, AlignedWord] = {}
         self.ids: dict[int, Sequence[int]] = {}
-        self.assessed = False
+        self.limits: FitLimits | None = None
         vocab, blank = inputs.emissions.vocab, inputs.emissions.blank
         self.known_ids = {label: index for index, label in enumerate(vocab) if index != blank}
         for word in word_tokens:
@@ -374,7 +375,7 @@ class _Realignment:
         words = words_in_room(placed.words, stretch.room_s, self.inputs.emissions.frame_shift_s)
         self.words |= {stretch.first + index: word for index, word in enumerate(words) if word.status == ALIGNED}
         self.ids[stretch.first] = placed.ids
-        self.assessed = placed.assessed
+        self.limits = placed.limits
 
     def joined(self) -> KernelSteps[PlacedWords]:
         """Return all words with confidences and fine edges, and the losses of those that are aligned."""
@@ -387,7 +388,7 @@ class _Realignment:
         for _, of_part in sorted(self.ids.items()):
             ids += of_part if separator is None or not ids else (separator, *of_part)
         fixed = with_fixed(words, self.corrected)
-        return PlacedWords(fixed, *(yield from losses(self.inputs, self.word_tokens, fixed, ids)), self.assessed)
+        return PlacedWords(fixed, *(yield from losses(self.inputs, self.word_tokens, fixed, ids)), self.limits)
 
     def _with_fine_edges(self, words: Sequence[AlignedWord]) -> KernelSteps[list[AlignedWord]]:
         """Return the words, those of the pieces with their times and confidences."""
@@ -404,10 +405,8 @@ class _Realignment:
             gap_s = calibration.spike_gap_s if is_calibrated else 0.0
             shortest = np.full(len(tokens.ids), gap_s / emissions.frame_shift_s)
         edges = settled(pieces, edges, shortest, by_path=True)
-        of_tokens, of_words, assessed = confidences(
-            emissions, tokens, spikes, edges, calibration, inputs.confidence_network
-        )
-        self.assessed |= assessed
+        of_tokens, of_words, limits = yield from confidences(inputs, tokens, spikes, edges)
+        self.limits = limits or self.limits
         if inputs.refines_edges:
             edges = yield from adjust_edges(inputs, tokens, edges)
             closed = np.full(len(tokens.ids), CLOSED_S / emissions.frame_shift_s)

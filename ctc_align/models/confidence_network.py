@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +32,14 @@ class FitLimits:
     """The losses and shares of words from which a transcript fits well: see `ctc_align.alignment.fit`.
 
     Attributes:
-        good_loss, doubtful_loss: the highest loss per token of a transcript whose fit is good, or doubtful.
+        good_loss, doubtful_loss: the highest loss per token of a transcript whose fit is good, or doubtful; None for
+            the network of any model, because losses of different models have no common scale.
         good_share, doubtful_share: the least share of words that are probably at their positions, for either fit.
-        none_share: with a smaller share, and a loss beyond `good_loss`, the transcript does not fit at all.
+        none_share: with a smaller share, and a loss beyond `good_loss` if there is one, the transcript does not fit.
     """
 
-    good_loss: float
-    doubtful_loss: float
+    good_loss: float | None
+    doubtful_loss: float | None
     good_share: float
     doubtful_share: float
     none_share: float
@@ -87,8 +89,18 @@ def load_confidence_network(folder: Path) -> ConfidenceNetwork | None:
     return read_network(folder / FILE, "a confidence network", FORMAT, _built)
 
 
+@lru_cache(maxsize=1)
+def network_of_any_model() -> ConfidenceNetwork:
+    """Return the network for emissions of models that have none of their own."""
+    network = load_confidence_network(Path(__file__).parent)
+    assert network is not None
+    return network
+
+
 def _built(about: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> ConfidenceNetwork:
-    limits = FitLimits(**{name: as_number(value) for name, value in about["limits"].items()})
+    limits = FitLimits(
+        **{name: value if value is None else as_number(value) for name, value in about["limits"].items()}
+    )
     features, width = tuple(about["features"]), as_whole(about["width"], 1)
     if weights["input.weight"].shape != (width, 2 * len(features), 1):
         raise ValueError("features and width do not match the weights")

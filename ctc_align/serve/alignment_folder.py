@@ -270,16 +270,15 @@ def is_plain_name(name: str) -> bool:
 def alignment_row(name: str, data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the figures of an alignment (its JSON) that say where to look first; None for one that it lacks.
 
-    `confidence` is the mean of the words', `least` the lowest, `unexplained_s` the seconds that no word explains,
+    `confidence` is the mean of the words', `least` the lowest, `unexplained_s` the seconds of speech without words,
     `by_hand` the words that a person fixed.
     """
     words = [word for word in _listed(data.get("words")) if isinstance(word, dict)]
     confidences = [value for word in words if (value := _number(word.get("confidence"))) is not None]
-    regions = [region for region in _listed(data.get("regions")) if isinstance(region, dict)]
     unexplained = [
-        (_number(region.get("end_s")) or 0.0) - (_number(region.get("start_s")) or 0.0)
-        for region in regions
-        if region.get("kind") == "unexplained"
+        (_number(part.get("end_s")) or 0.0) - (_number(part.get("start_s")) or 0.0)
+        for part in _listed(data.get("unexplained"))
+        if isinstance(part, dict)
     ]
     fit = data.get("fit")
     return {

@@ -1,14 +1,15 @@
 """What confidence is worth where recording and transcript disagree: a table by kind of fault, for held-out speakers.
 
     python tests/benchmarks/confidence_study.py [--words 3000] [--seed 1] [--music FOLDER] [--figure FILE.svg]
-        [--model MODEL --speech MANIFEST]
+        [--model MODEL] [--lexicon FILE] [--log-probs] [--speech MANIFEST]
 
-With `--speech` the clips are those of MANIFEST, of any languages, each with its own; a clip of another is foreign.
-Without it, this needs ../shared/data: clips of every second development speaker, whom neither the model nor its
-confidence network has learnt from (the others chose the network's constants). Cases are made of them
-(`tools/mismatches.py`); severities are drawn from 0 to 1 with the seed. Each case is aligned as a user would.
-A word is right within 200 ms of where it is spoken (both edges), wrong beyond 500 ms or where it is not spoken at all.
-The last rows are false alarms: utterances as they are, with their own texts, none left out.
+`--log-probs` aligns from the model's log-probs alone, as from those of any model. With `--speech` the clips are those
+of MANIFEST, of any languages, each with its own; a clip of another is foreign. Without it, this needs ../shared/data:
+clips of every second development speaker, whom neither the model nor its confidence network has learnt from (the others
+chose the network's constants), timed by `english`. Cases are made of them (`tools/mismatches.py`); severities are drawn
+from 0 to 1 with the seed. Each case is aligned as a user would. A word is right within 200 ms of where it is spoken
+(both edges), wrong beyond 500 ms or where it is not spoken at all. The last rows are false alarms: utterances as they
+are, with their own texts, none left out.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import cycle, pairwise
 from pathlib import Path
@@ -27,11 +28,13 @@ from measuring import DATA, manifest_rows, parser_of  # isort: skip
 from confidence_training import Shares, Speech, clips_of, in_language, made_case, off_by, speech_by_language
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_audio
+from ctc_align.config import Settings
 from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.utterance import Utterance
-from ctc_align.errors import CtcAlignError
+from ctc_align.errors import CtcAlignError, InputError
 from ctc_align.files import Alignment
 from ctc_align.training.calibration_fitting import rank_auc
+from ctc_align.types import AudioLike, Emissions
 from mismatches import KINDS, RATE, Mismatch
 
 RIGHT_S, NEAR_S, WRONG_S, SURE = 0.2, 0.1, 0.5, 0.5
@@ -39,6 +42,30 @@ FEWEST_WRONG = 30
 """A curve of fewer wrong words says nothing."""
 LINES = ("-", "--", ":")
 BINS = (0.0, 0.05, 0.2, 0.5, 0.8, 0.9, 0.95, 0.98, 0.99, 1.001)
+
+
+@dataclass(frozen=True)
+class FromLogProbs:
+    """An aligner from the log-probs of a model alone, without its segmentation states and its sound."""
+
+    model: Aligner
+    settings: Settings
+
+    def with_settings(self, settings: Settings) -> FromLogProbs:
+        return FromLogProbs(self.model.with_settings(settings), settings)
+
+    def align(self, audio: AudioLike, text: str) -> Alignment:
+        found = self.model.emissions(audio)
+        bare = Emissions(found.log_probs, found.vocab, found.frame_shift_s, blank=found.blank)
+        return self.model.align(bare, text)
+
+    def align_batch(self, rows: Sequence[tuple[str, str]], errors: str) -> Iterator[Alignment | CtcAlignError]:
+        assert errors == "return"
+        for audio, text in rows:
+            try:
+                yield self.align(audio, text)
+            except CtcAlignError as error:
+                yield error
 
 
 @dataclass
@@ -79,7 +106,9 @@ class Outcomes:
         )
 
 
-def studied(aligner: Aligner, speech: Mapping[str, Speech], kind: str, words: int, seed: int) -> Outcomes:
+def studied(
+    aligner: Aligner | FromLogProbs, speech: Mapping[str, Speech], kind: str, words: int, seed: int, short: float = 0.05
+) -> Outcomes:
     """Return the outcomes of cases of a kind with at least `words` words, one language after the other."""
     rng = np.random.default_rng([seed, 1000 + list(KINDS).index(kind)])
     outcomes = Outcomes()
@@ -87,17 +116,17 @@ def studied(aligner: Aligner, speech: Mapping[str, Speech], kind: str, words: in
     for own_aligner, own in cycle(every):
         if len(outcomes.off_s) >= words:
             break
-        case = made_case(kind, own, rng, Shares(shortened=0.05, degraded=0.0))
+        case = made_case(kind, own, rng, Shares(shortened=short, degraded=0.0))
         if len(case.samples) < RATE // 4 or not case.words:
             continue
         try:
             outcomes.add(case, own_aligner.align((case.samples, RATE), case.text))
-        except CtcAlignError:  # longer than the recording can hold: said, with exit code 1
+        except InputError:  # longer than the recording can hold: said, with exit code 1
             outcomes.refused += 1
     return outcomes
 
 
-def false_alarms(aligner: Aligner, name: str, rows: Iterable[tuple[str, str]]) -> None:
+def false_alarms(aligner: Aligner | FromLogProbs, name: str, rows: Iterable[tuple[str, str]]) -> None:
     """Print the share of unlikely words, and of utterances that do not fit well, of exact texts."""
     found = [each for each in aligner.align_batch(list(rows), "return") if isinstance(each, Alignment)]
     words = [word for each in found for word in each.words if word.spoken]
@@ -200,18 +229,22 @@ def main() -> int:
     parser.add_argument("--kinds", default=",".join(KINDS))
     parser.add_argument("--music", help="folder of recordings of music; without it, music is made by rules")
     parser.add_argument("--model", default="english")
+    parser.add_argument("--short", action="store_true", help="texts of one to five words only")
+    parser.add_argument("--lexicon", help="of the model's tokens")
+    parser.add_argument("--log-probs", action="store_true", help="use nothing else of the model")
     parser.add_argument("--speech", metavar="MANIFEST", help="clips that the model has not learnt from")
     parser.add_argument("--figure", help="file for the curves")
     given = parser.parse_args()
-    aligner = Aligner(given.model, device="cpu")
-    speech = held_out_speech(aligner, given.music, given.speech)
+    model = Aligner(given.model, device="cpu", lexicon=given.lexicon)
+    speech = held_out_speech(model if given.speech else Aligner("english", device="cpu"), given.music, given.speech)
+    aligner = FromLogProbs(model, model.settings) if given.log_probs else model
     speakers = sum(len(own.clips) for own in speech.values())
     print(f"seed {given.seed}; {speakers} speakers; wrong: beyond 0.5 s or not spoken; near: within 0.1 s")
     columns = ("words", "wrong %", "> 0.5", "wrong %", " kept %", "AUC")
     print(f"{'kind':26s} " + " ".join(f"{name:>7s}" for name in columns) + "   fits of cases")
     outcomes = {}
     for kind in given.kinds.split(","):
-        own = outcomes[kind] = studied(aligner, speech, kind, given.words, given.seed)
+        own = outcomes[kind] = studied(aligner, speech, kind, given.words, given.seed, 1.0 if given.short else 0.05)
         fits = {fit: own.fits.count(fit) for fit in sorted(set(own.fits))}
         refused = f", {own.refused} refused" if own.refused else ""
         print(f"{kind:26s} {own.row()}   {fits}{refused}", flush=True)

@@ -18,7 +18,7 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
 from ctc_align.evaluate import evaluate
-from ctc_align.files import read_alignment
+from ctc_align.files import Alignment, read_alignment
 from ctc_align.models import load_model
 from ctc_align.training.calibration_fitting import calibrate
 from ctc_align.training.labelled_speech import read_labelled
@@ -118,6 +118,25 @@ def test_no_spoken_word_is_skipped_by_hama(aligner_of: Callable[..., Aligner], g
     assert [word.text for each in searched for word in each.words if word.status == SKIPPED] == []
     assert [each.loss for each in searched] == pytest.approx([each.loss for each in exact])
     assert all((each.loss_per_token or 9.0) < 2.0 for each in searched)
+
+
+@pytest.mark.data
+def test_hama_is_sure_of_what_is_said_and_of_nothing_else(aligner_of: Callable[..., Aligner], gold: Path) -> None:
+    """Its words are assessed on the scale of each recording; 200 right words say it within some percent."""
+    clips = sorted((gold / "corpus").rglob("*.wav"))[3::4]
+    texts = [clip.with_suffix(".txt").read_text("utf-8") for clip in clips]
+    aligner = aligner_of(*texts, match="exact")
+    own = aligner.align_batch(list(zip(clips, texts)))
+    assert np.mean([(word.confidence or 0.0) > 0.5 for each in own for word in each.words]) > 0.95
+    assert np.mean([each.fit == "good" for each in own]) > 0.85
+    others = [
+        each
+        for each in aligner.align_batch(list(zip(clips, texts[1:] + texts[:1])), "return")
+        if isinstance(each, Alignment)
+    ]
+    assert len(others) > len(clips) / 2
+    assert np.mean([(word.confidence or 0.0) > 0.5 for each in others for word in each.words]) < 0.02
+    assert {each.fit for each in others} <= {"none", "poor"}
 
 
 @pytest.mark.data
