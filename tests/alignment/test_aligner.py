@@ -55,7 +55,9 @@ def test_planted_paths_are_found_to_the_frame() -> None:
         ("a", 0.1, 0.14),
         ("b", 0.16, 0.2),
     ]
-    assert alignment.words[0].confidence == pytest.approx(0.9)
+    assert alignment.words[0].tokens[0].confidence == pytest.approx(
+        0.9 * (alignment.words[0].confidence or 0.0), abs=1e-4
+    )
     assert alignment.score == pytest.approx(23 * math.log(0.9), rel=1e-6)
     names = (alignment.utterance, alignment.audio, alignment.model, alignment.backend)
     assert names == ("utterance", "", "log-probs", "cpu")
