@@ -28,6 +28,9 @@ from ctc_align.models.confidence_network import FitLimits, network_of_any_model
 from ctc_align.reading.rows_on_disk import TensorOnDisk
 from ctc_align.types import Emissions, Tokens
 
+SHORT_WORDS, SHORT_TEXT, SHORT_FACTOR = 5, 40, 2.0
+"""In a text of so few words and characters a word cannot have more than this many times the chance that the network of
+any model gives it: that network has learnt that a word or two may be found in any noise."""
 TOO_DENSE = 0.05
 """Factor of confidence if the text has more sounds than can be spoken in the time of the recording."""
 RIGHT_MS = 50
@@ -98,6 +101,9 @@ def confidences(
         of_token[lacking] = 0.0
     if network is not None:
         of_word = here = network.chances(features)
+        if network.features == NAMES and len(lengths) <= SHORT_WORDS and len(inputs.words.text) <= SHORT_TEXT:
+            features = yield from emission_features(emissions, tokens, spikes, inputs.backend)
+            of_word = here = np.minimum(here, SHORT_FACTOR * network_of_any_model().chances(features))
     else:
         assert fits is not None
         of_sounds = fits.features(begins)

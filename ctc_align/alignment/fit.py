@@ -52,7 +52,9 @@ HIGHEST_WITHOUT_FIT = 0.09
 MOST_UNEXPLAINED = 0.05
 """If a greater share of the speech has no words, the fit is not good."""
 FEWEST_TOKENS = 10
-"""Fewer sounds than this do not prove that they are absent from a recording."""
+"""Fewer sounds than this do not prove that they are absent from a recording, …"""
+NOWHERE = 0.1
+"""… unless every word has less confidence than this."""
 FEWEST_WORDS = 2
 """Fewer unlikely words in a row than this are not a region."""
 ISLAND_WORDS = 1
@@ -113,7 +115,8 @@ def fit_of(
     skipped = sum(word.status == SKIPPED for word in words)
     tokens = sum(len(word.tokens) for word in words)
     is_lossy = limits.good_loss is None or loss_per_token > limits.good_loss
-    if likely < limits.none_share * len(chances) and is_lossy and tokens >= FEWEST_TOKENS:
+    is_enough = tokens >= FEWEST_TOKENS or (len(chances) > 0 and chances.max() < NOWHERE)
+    if likely < limits.none_share * len(chances) and is_lossy and is_enough:
         return NONE
     if not likely and skipped:
         return NONE

@@ -98,9 +98,10 @@ def network_of_any_model() -> ConfidenceNetwork:
 
 
 def _built(about: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> ConfidenceNetwork:
-    limits = FitLimits(
-        **{name: value if value is None else as_number(value) for name, value in about["limits"].items()}
-    )
+    given: dict[str, Any] = {
+        name: value if value is None else as_number(value) for name, value in about["limits"].items()
+    }
+    limits = FitLimits(**given)
     features, width = tuple(about["features"]), as_whole(about["width"], 1)
     if weights["input.weight"].shape != (width, 2 * len(features), 1):
         raise ValueError("features and width do not match the weights")

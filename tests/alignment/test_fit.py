@@ -329,6 +329,16 @@ def test_log_probs_of_any_model_are_assessed_on_their_own_scale(english: Aligner
     assert max(word.confidence or 0.0 for word in other.words) < 0.5
 
 
+@pytest.mark.parametrize("amplitude", [0.0005, 0.02, 0.3])
+@pytest.mark.parametrize("text", ["hello world", "good morning to you", "two"])
+def test_a_few_words_are_not_found_in_noise(english: Aligner, text: str, amplitude: float) -> None:
+    rng = np.random.default_rng(7)
+    noise = (amplitude * rng.normal(size=5 * 16000)).astype(np.float32)
+    alignment = english.align((noise, 16000), text)
+    assert max([word.confidence or 0.0 for word in alignment.words]) < 0.3
+    assert alignment.fit in ("none", "poor")
+
+
 # The part of a text that a recording reads, cut out of the alignment of all of it.
 
 TEXT = "One two.\n\nANNA: three four — five\n\nsix"

@@ -282,7 +282,7 @@ def check(alignment: Alignment, text: str) -> None:
 @pytest.mark.parametrize("language", [*first_row_of(LANGUAGES[:8]), *first_row_of(LANGUAGES[8:])])
 def test_twenty_clips_of_each(language: str, clips: dict[str, list[tuple[str, str]]], folder: Path) -> None:
     assert len(clips[language]) == 20
-    aligner = Aligner(str(folder), settings=Settings(romanize=True, language=language))
+    aligner = Aligner(str(folder), settings=Settings(romanize=True, language=language, match="exact"))
     alignments = aligner.align_batch(clips[language], "return")
     silent, words = 0, 0
     for (audio, text), alignment in zip(clips[language], alignments):

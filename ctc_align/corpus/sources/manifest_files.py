@@ -274,9 +274,9 @@ def parsed_header(path: str, head: TextLine) -> tuple[str, dict[str, int], int]:
         if "audio" in columns and "text" in columns:
             return separator, columns, len(names)
         best = max(best, columns, key=len)
-    columns = _list_columns(path)
-    if columns is not None:
-        return "|", columns, max(columns.values()) + 1
+    listed = _list_columns(path)
+    if listed is not None:
+        return "|", listed, max(listed.values()) + 1
     missing = [f"one of {' '.join(COLUMNS[what])} for the {what}" for what in ("audio", "text") if what not in best]
     got = head.fault or shown(head.text)
     raise UsageError(f"{printable(path)}: expected a header with {' and '.join(missing)}, got {got}")

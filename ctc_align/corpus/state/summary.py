@@ -173,12 +173,13 @@ def summarize(paths: Sequence[Path], keys: array[int] | None = None, **about: An
         same_texts = counter.same_texts.rows(outcomes.lines(wanted))
     gaps, overlaps = counter.coverage.stretches()
     totals = counter.totals()
+    distributions: dict[str, Any] = {name: _distribution(values) for name, values in counter.distributed.items()}
     others = {name: totals.pop(name) for name in totals.keys() - {f.name for f in fields(Summary)}}
     return Summary(
         done=counter.done,
         failed=counter.failed,
         audio_hours=round(counter.audio_s / 3600.0, 6),
-        **{name: _distribution(values) for name, values in counter.distributed.items()},
+        **distributions,
         in_doubt=counter.in_doubt,
         doubtful_words=counter.doubtful_words,
         unexplained=counter.unexplained,
