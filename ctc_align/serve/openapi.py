@@ -7,7 +7,7 @@ from html import escape
 from typing import Any
 
 from ctc_align._version import __version__
-from ctc_align.serve.request_fields import FIELDS, PARTS, SETTINGS, served_formats
+from ctc_align.serve.request_fields import ALIGN, FIELDS, OTHERS_ALIGN, PARTS, SCORE, SETTINGS, FormShape
 
 _REFUSALS = {
     "400": "a part is missing, unknown or has a wrong value",
@@ -24,6 +24,10 @@ _REFUSALS = {
 }
 _FORM_REFUSALS = ("400", "401", "403", "408", "413", "415", "422", "503")
 _ALIGNMENT = "an alignment in the requested format; see ctc_align/files/ctc-align-1.schema.json for json"
+_WORDS = (
+    "json: `words` with `word`, `start`, `end` (seconds), `untimed_words` with `status`, and `fit`; "
+    "verbose_json: also `segments`, `loss` and confidences; srt, vtt: subtitles"
+)
 _FORMAT = {
     "name": "format",
     "in": "query",
@@ -42,8 +46,9 @@ def api_description() -> dict[str, Any]:
             "description": "Aligns speech with its transcript, and scores transcripts, with the loaded model.",
         },
         "paths": {
-            "/align": {"post": _form("Align a recording and return the alignment", "align", _ALIGNMENT)},
-            "/score": {"post": _form("Score transcripts of a recording, best first", "score", "their figures, ranked")},
+            "/align": {"post": _form("Align a recording and return the alignment", ALIGN, _ALIGNMENT)},
+            "/score": {"post": _form("Score transcripts of a recording, best first", SCORE, "their figures, ranked")},
+            "/v1/audio/alignments": {"post": _form("Align, with the names of other servers", OTHERS_ALIGN, _WORDS)},
             "/models": {"get": _operation("The loaded model, the formats and the limits", "the model")},
             "/health": {"get": _operation("Whether the server works, and how busy it is; needs no token", "it works")},
             **_job_paths(),
@@ -67,7 +72,7 @@ def api_description() -> dict[str, Any]:
 
 
 def _job_paths() -> dict[str, Any]:
-    made = _form("Start a job that aligns a recording, and return at once", "align", "the job: id, state and place")
+    made = _form("Start a job that aligns a recording, and return at once", ALIGN, "the job: id, state and place")
     made["responses"]["202"] = made["responses"].pop("200")
     one = [_path_parameter("id", "of the job")]
     return {
@@ -150,18 +155,18 @@ def _saving(summary: str, answer: str = "what was saved", more: tuple[str, ...] 
     return {**_operation(summary, answer, refusals=refusals), "requestBody": body}
 
 
-def _form(summary: str, kind: str, answer: str) -> dict[str, Any]:
+def _form(summary: str, shape: FormShape, answer: str) -> dict[str, Any]:
     parts: dict[str, Any] = {
-        name: {"type": "string", "format": "binary", "description": text} for name, text in PARTS.items()
+        name: {"type": "string", "format": "binary", "description": text}
+        for name, text in shape.described(PARTS).items()
     }
-    parts |= {name: {"type": "string", "description": text} for name, text in FIELDS.items()}
+    parts |= {name: {"type": "string", "description": text} for name, text in shape.described(FIELDS).items()}
     parts |= {name: _setting(field) for name, field in SETTINGS.items()}
-    if kind == "score":
-        del parts["format"]
+    if shape is SCORE:
         parts["text"] = {"type": "array", "items": {"type": "string"}, "description": FIELDS["text"]}
     else:
-        parts["format"] |= {"enum": list(served_formats()), "default": "json"}
-    schema = {"type": "object", "required": ["audio"], "properties": parts, "additionalProperties": False}
+        parts[shape.name("format")] |= {"enum": list(shape.formats), "default": shape.formats[0]}
+    schema = {"type": "object", "required": [shape.name("audio")], "properties": parts, "additionalProperties": False}
     body = {"required": True, "content": {"multipart/form-data": {"schema": schema}}}
     return {**_operation(summary, answer, refusals=_FORM_REFUSALS), "requestBody": body}
 

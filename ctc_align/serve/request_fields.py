@@ -1,15 +1,18 @@
-"""The fields of requests, and their conversion to settings, transcripts, formats and jobs."""
+"""The forms of requests, and their conversion to settings, transcripts, formats and jobs."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import PurePath
 from typing import Any
 
 from ctc_align.config import Settings, checked_values, known_settings
 from ctc_align.errors import ConfigError
-from ctc_align.files import FORMATS
+from ctc_align.files import FORMATS, Alignment, rendered
 from ctc_align.models.acoustic_model import family_of
 from ctc_align.serve.access import RefusedError, refusal_of
 from ctc_align.serve.jobs import ServerJob, ServerLimits, too_long
@@ -33,31 +36,96 @@ MODEL_SETTINGS = ("language",)
 """Settings that some models use when they are loaded."""
 
 
-def served_formats() -> tuple[str, ...]:
-    """Return the formats of answers."""
-    return tuple(name for name, format in FORMATS.items() if format.is_served)
+@dataclass(frozen=True)
+class FormShape:
+    """The form of an address.
+
+    Attributes:
+        kind: of its jobs, as in `ServerJob`.
+        formats: the formats of its answers; the first is the default.
+        objects: those formats that only this address has, and the functions that make their JSON object.
+        names: of parts that `PARTS` or `FIELDS` call differently; "" for a part that this form lacks.
+    """
+
+    kind: str
+    formats: tuple[str, ...]
+    objects: Mapping[str, Callable[[Alignment], dict[str, Any]]] = field(default_factory=dict)
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    def name(self, part: str) -> str:
+        """Return the name of a part in this form."""
+        return self.names.get(part, part)
+
+    @property
+    def files(self) -> dict[str, str]:
+        """The names of the parts that are files, and their keys in `Form.files`."""
+        return {self.name(part): part for part in PARTS}
+
+    def described(self, parts: Mapping[str, str]) -> dict[str, str]:
+        """Return `PARTS` or `FIELDS` with the names of this form."""
+        return {self.name(part): text for part, text in parts.items() if self.name(part)}
 
 
-def checked_format(value: str) -> str:
+def _timed_words(alignment: Alignment, *, verbose: bool = False) -> dict[str, Any]:
+    """Return the words with times, in seconds, and apart from them the others, with the reason.
+
+    With `verbose`, add the confidences, the loss, and the segments of the format `whisper`.
+    """
+    data = alignment.to_dict()
+    words: list[dict[str, Any]] = []
+    untimed: list[dict[str, Any]] = []
+    for word in data["words"]:
+        if word["start_s"] is None:
+            untimed.append({"word": word["text"], "status": word["status"]})
+        else:
+            sure = {"confidence": word["confidence"]} if verbose else {}
+            words.append({"word": word["text"], "start": word["start_s"], "end": word["end_s"], **sure})
+    answer = {
+        "task": "align",
+        "language": data["config"].get("language", ""),
+        "duration": data["duration_s"],
+        **{name: data[name] for name in ("model", "text", "fit")},
+        "words": words,
+        "untimed_words": untimed,
+    }
+    if not verbose:
+        return answer
+    segments = json.loads(rendered(alignment, "whisper"))["segments"]
+    return {**answer, "segments": segments, "loss": data["loss"], "loss_per_token": data["loss_per_token"]}
+
+
+ALIGN = FormShape("align", tuple(name for name, format in FORMATS.items() if format.is_served))
+SCORE = FormShape("score", ("json",), names={"format": ""})
+OTHERS_ALIGN = FormShape(
+    "align",
+    ("json", "verbose_json", "srt", "vtt"),
+    {"json": _timed_words, "verbose_json": partial(_timed_words, verbose=True)},
+    {"audio": "file", "format": "response_format"},
+)
+"""The form of other servers' `POST /v1/audio/alignments`."""
+
+
+def checked_format(value: str, shape: FormShape = ALIGN) -> str:
     """Return the name of a format.
 
     Raises:
         RefusedError: 400, there is no such format.
     """
     name = value.strip().casefold()
-    if name not in served_formats():
-        raise RefusedError(400, f"format: expected one of {', '.join(served_formats())}; got {printable(value)[:40]!r}")
+    if name not in shape.formats:
+        expected = f"{shape.name('format')}: expected one of {', '.join(shape.formats)}"
+        raise RefusedError(400, f"{expected}; got {printable(value)[:40]!r}")
     return name
 
 
-def check_fields(form: Form, kind: str) -> None:
+def check_fields(form: Form, shape: FormShape) -> None:
     """Raise RefusedError if a part has an unknown name, or a field occurs twice."""
-    known = {*SETTINGS, *FIELDS} - ({"format"} if kind == "score" else set())
+    known = {*SETTINGS, *shape.described(FIELDS)}
     for name, values in form.fields.items():
         if name not in known:
-            parts = ", ".join([*PARTS, *sorted(known)])
+            parts = ", ".join([*shape.described(PARTS), *sorted(known)])
             raise RefusedError(400, f"{printable(name)[:40]!r}: no such part; there are {parts}")
-        if len(values) > 1 and not (name == "text" and kind == "score"):
+        if len(values) > 1 and not (name == "text" and shape is SCORE):
             raise RefusedError(400, f"{name}: expected one value, got {len(values)}")
 
 
@@ -114,7 +182,7 @@ def _as_setting(name: str, text: str) -> Any:
         return text
 
 
-def made_job(kind: str, form: Form, base: Settings, model: str, limits: ServerLimits) -> ServerJob:
+def made_job(shape: FormShape, form: Form, base: Settings, model: str, limits: ServerLimits) -> ServerJob:
     """Return the job of a form, after checking the recording's kind and length, its transcripts, settings and names.
 
     Raises:
@@ -122,15 +190,16 @@ def made_job(kind: str, form: Form, base: Settings, model: str, limits: ServerLi
     """
     from ctc_align.audio.loading import open_recording
 
-    check_fields(form, kind)
+    check_fields(form, shape)
     if "audio" not in form.files:
-        raise RefusedError(400, "audio: expected a recording; with curl: -F audio=@FILE")
+        part = shape.name("audio")
+        raise RefusedError(400, f"{part}: expected a recording; with curl: -F {part}=@FILE")
     wanted = form.fields.get("model", [model])[0].strip() or model
     if wanted != model:
         raise RefusedError(400, f"model: this server has {model}, got {printable(wanted)[:80]!r}; see /models")
     settings = settings_of(form, base, model)
     try:
-        texts = _transcripts(kind, form, limits)
+        texts = _transcripts(shape.kind, form, limits)
         with open_recording(str(form.files["audio"].path)) as recording:
             duration_s = recording.header_s()
     except Exception as error:
@@ -139,7 +208,7 @@ def made_job(kind: str, form: Form, base: Settings, model: str, limits: ServerLi
     if duration_s is not None and duration_s > limits.audio_s:
         raise too_long(audio, limits.audio_s, duration_s)
     name = form.fields.get("utterance", [""])[0].strip() or PurePath(audio).stem
-    return ServerJob(kind, printable(name)[:MOST_NAME] or "audio", form, duration_s, texts, settings)
+    return ServerJob(shape.kind, printable(name)[:MOST_NAME] or "audio", form, duration_s, texts, settings)
 
 
 def _transcripts(kind: str, form: Form, limits: ServerLimits) -> Sequence[Transcript]:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -43,9 +43,12 @@ from ctc_align.serve.alignment_folder import MOST_BYTES, AlignmentFolder, check_
 from ctc_align.serve.jobs import DONE, JobQueue, ModelWorker, ServerJob, ServerLimits, open_settings
 from ctc_align.serve.openapi import api_description, docs_page
 from ctc_align.serve.request_fields import (
+    ALIGN,
+    OTHERS_ALIGN,
+    SCORE,
+    FormShape,
     checked_format,
     made_job,
-    served_formats,
     settings_again,
 )
 from ctc_align.serve.uploads import Form, Upload, UploadFolder, read_form
@@ -56,6 +59,7 @@ if TYPE_CHECKING:
 
     from ctc_align.alignment.aligner import Aligner
 
+ANSWERED = {"/align": ALIGN, "/score": SCORE, "/v1/audio/alignments": OTHERS_ALIGN}
 END_S = 10
 """Seconds that requests have for their last bytes when the server ends."""
 
@@ -130,8 +134,7 @@ class AlignServer:
             ("GET", "/openapi.json", pages.openapi),
             ("GET", "/health", routes.health),
             ("GET", "/models", routes.models),
-            ("POST", "/align", routes.align),
-            ("POST", "/score", routes.score),
+            *(("POST", path, partial(routes.answer, shape)) for path, shape in ANSWERED.items()),
             ("GET", "/jobs", routes.jobs),
             ("POST", "/jobs", routes.new_job),
             ("GET", "/jobs/{id}", routes.job),
@@ -282,7 +285,7 @@ class AlignRoutes:
         limits = self.queue.limits
         facts = {
             "models": [self._model],
-            "formats": served_formats(),
+            "formats": ALIGN.formats,
             "limits": {
                 "upload_bytes": limits.upload_bytes,
                 "audio_s": limits.audio_s,
@@ -293,17 +296,10 @@ class AlignRoutes:
         }
         return JSONResponse(facts)
 
-    async def align(self, request: Request) -> Response:
-        """Align one recording, and answer in the requested format."""
-        return await self._answered("align", request)
-
-    async def score(self, request: Request) -> Response:
-        """Answer with the losses of transcripts of one recording, best first."""
-        return await self._answered("score", request)
-
-    async def _answered(self, kind: str, request: Request) -> Response:
+    async def answer(self, shape: FormShape, request: Request) -> Response:
+        """Align one recording, and answer in the requested format; or answer with the losses of its transcripts."""
         try:
-            job, format = await self._submitted(kind, request, keep=False)
+            job, format = await self._submitted(shape, request, keep=False)
         except ClientDisconnect:
             return GONE
         try:
@@ -311,8 +307,11 @@ class AlignRoutes:
                 return GONE
             if job.refusal is not None:
                 raise job.refusal
-            if kind == "score":
+            if shape is SCORE:
                 return JSONResponse({"utterance": job.name, "model": self.model_name, "scores": job.result})
+            if format in shape.objects:
+                data = await anyio.to_thread.run_sync(lambda: json_bytes(shape.objects[format](job.result)))
+                return Response(data, media_type="application/json")
             return await self.in_format(job.result, format, job.name, job.audio.path, job.names)
         finally:
             self.queue.cancel(job)
@@ -321,12 +320,12 @@ class AlignRoutes:
     async def new_job(self, request: Request) -> Response:
         """Take a recording to align, and answer at once with the job."""
         try:
-            job, _ = await self._submitted("align", request, keep=True)
+            job, _ = await self._submitted(ALIGN, request, keep=True)
         except ClientDisconnect:
             return GONE
         return JSONResponse(job.to_dict(self.queue.place(job)), 202, {"Location": f"/jobs/{job.id}"})
 
-    async def _submitted(self, kind: str, request: Request, *, keep: bool) -> tuple[ServerJob, str]:
+    async def _submitted(self, shape: FormShape, request: Request, *, keep: bool) -> tuple[ServerJob, str]:
         """Read a request's form into a job in the queue; its place is released with the job, or here."""
         self.queue.forget_old()
         self.queue.enter()
@@ -335,11 +334,11 @@ class AlignRoutes:
             limits = self.queue.limits
             try:
                 with anyio.fail_after(limits.work_s):
-                    form = await read_form(request, self.uploads, limits.upload_bytes, limits.text_chars)
+                    form = await read_form(request, self.uploads, limits.upload_bytes, limits.text_chars, shape.files)
             except TimeoutError:
                 raise RefusedError(408, f"the recording did not arrive within {limits.work_s:g} s") from None
-            format = checked_format(form.fields.get("format", ["json"])[0])
-            job = await anyio.to_thread.run_sync(made_job, kind, form, self.settings, self.model_name, limits)
+            format = checked_format(form.fields.get(shape.name("format"), shape.formats)[0], shape)
+            job = await anyio.to_thread.run_sync(made_job, shape, form, self.settings, self.model_name, limits)
             self.queue.submit(job, keep=keep)
         except BaseException:
             self.queue.leave()

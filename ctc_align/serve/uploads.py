@@ -11,7 +11,7 @@ import secrets
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -31,8 +31,6 @@ FIELD_CHARS = 1000
 FIELD_BYTES_EACH = 4
 MOST_FIELDS = 2**20
 """Bytes of all fields of a form that are not texts."""
-FILES = ("audio", "transcript")
-"""Parts that are files."""
 TEXTS = ("text",)
 _OWN_NAME = re.compile(re.escape(PREFIX) + "[0-9a-f]{32}")
 
@@ -181,12 +179,15 @@ def checked_filename(name: str, part: str) -> str:
     return shown if shown.strip(". ") else part
 
 
-async def read_form(request: Request, folder: UploadFolder, most_bytes: int, text_chars: int) -> Form:
+async def read_form(
+    request: Request, folder: UploadFolder, most_bytes: int, text_chars: int, files: Mapping[str, str]
+) -> Form:
     """Read a form of several parts (multipart/form-data), its files to `folder`.
 
     Args:
         most_bytes: of the whole body.
         text_chars: of a field that is a text.
+        files: names of the parts that are files → their keys in `Form.files`.
 
     Raises:
         RefusedError: 415 the body is of a different kind, 413 too large, 400 broken or with unknown parts.
@@ -197,7 +198,7 @@ async def read_form(request: Request, folder: UploadFolder, most_bytes: int, tex
     if not declared.isascii() or not declared.isdigit() or int(declared[:18]) > most_bytes:
         raise _too_large(most_bytes)
     form = Form(folder)
-    parts = _FormParts(form, text_chars)
+    parts = _FormParts(form, text_chars, files)
     received = 0
     try:
         parser = parts.parser(request.headers.get("content-type", ""))
@@ -226,8 +227,8 @@ def _too_large(most_bytes: int) -> RefusedError:
 class _FormParts:
     """The parts of a form, as the parser finds them."""
 
-    def __init__(self, form: Form, text_chars: int) -> None:
-        self.form, self.text_chars = form, text_chars
+    def __init__(self, form: Form, text_chars: int, files: Mapping[str, str]) -> None:
+        self.form, self.text_chars, self.files = form, text_chars, files
         self.header, self.value, self.disposition = bytearray(), bytearray(), b""
         self.name, self.data, self.ended = "", bytearray(), False
         self.count = self.held = 0
@@ -267,16 +268,19 @@ class _FormParts:
 
         options = parse_options_header(self.disposition)[1]
         self.name = options.get(b"name", b"").decode("utf-8", "replace")
-        is_file = self.name in FILES
-        if is_file and b"filename" not in options:
+        key = self.files.get(self.name)
+        if key is None:
+            if b"filename" in options and self.name not in TEXTS:
+                name = printable(self.name)[:40]
+                raise RefusedError(400, f"{name!r}: no such file in this form; there are {', '.join(self.files)}")
+            return
+        if b"filename" not in options:
             raise RefusedError(400, f"{self.name}: expected a file, got a field; with curl: -F {self.name}=@FILE")
-        if is_file and self.name in self.form.files:
+        if key in self.form.files:
             raise RefusedError(400, f"{self.name}: expected one file, got two")
-        if is_file:
-            name = checked_filename(options[b"filename"].decode("utf-8", "replace"), self.name)
-            self.upload = Upload(self.form.folder.new_file(), name)
-            self.form.files[self.name] = self.upload
-            self.file = open(self.upload.path, "xb")  # noqa: SIM115
+        name = checked_filename(options[b"filename"].decode("utf-8", "replace"), self.name)
+        self.upload = self.form.files[key] = Upload(self.form.folder.new_file(), name)
+        self.file = open(self.upload.path, "xb")  # noqa: SIM115
 
     def part_data(self, data: bytes, start: int, end: int) -> None:
         if self.upload is not None and self.file is not None:

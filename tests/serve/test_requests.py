@@ -19,8 +19,9 @@ from made_media import endless_flac, restarting_matroska
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
-from ctc_align.files import json_schema
+from ctc_align.files import from_dict, json_schema
 from ctc_align.serve.jobs import JobQueue, ModelWorker, ServerLimits
+from ctc_align.serve.request_fields import OTHERS_ALIGN
 from ctc_align.serve.server import Address
 
 
@@ -58,6 +59,38 @@ def test_align_answers_in_the_format_that_is_asked_for(server: LocalServer) -> N
     assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert re.search(rb'id="page-audio">[\w+/]{100}', page.body)
     assert server.uploads() == []
+
+
+def test_alignments_in_the_shape_of_other_servers_are_those_of_align(server: LocalServer) -> None:
+    there, text = "/v1/audio/alignments", "Hello — wörld! Here we go."
+    ours = server.post("/align", pair(text)).json
+    parts: Parts = [("file", "talk.wav", pair(text)[0][2]), ("text", None, text.encode()), ("language", None, b"en")]
+    answer = server.post(there, parts)
+    assert (answer.status, answer.headers["content-type"], answer.json["task"]) == (200, "application/json", "align")
+    rows = [{"word": word["text"], "start": word["start_s"], "end": word["end_s"]} for word in ours["words"]]
+    assert (answer.json["words"], answer.json["untimed_words"]) == (rows, [])
+    assert {answer.json[name] for name in ("text", "language", "model")} == {text, "en", ours["model"]}
+    more = server.post(there, [*parts, ("response_format", None, b"verbose_json")]).json
+    assert more["words"] == [{**row, "confidence": 0.9} for row in rows]
+    assert ([part["end"] for part in more["segments"]], more["loss"]) == ([rows[2]["end"], rows[-1]["end"]], 1.0)
+    unread = {"status": "skipped", "start_s": None, "end_s": None, "confidence": None}
+    partly = from_dict({**ours, "words": [*ours["words"][:-1], {**ours["words"][-1], **unread}]})
+    made = OTHERS_ALIGN.objects["json"](partly)
+    assert (made["words"], made["untimed_words"]) == (rows[:-1], [{"word": "go.", "status": "skipped"}])
+    srt = server.post(there, [*parts, ("response_format", None, b"srt")])
+    assert srt.body == server.post("/align", [*pair(text), ("format", None, b"srt")]).body
+    for wrong, said in (
+        ([*parts, ("response_format", None, b"text")], "response_format: expected one of json, verbose_json, srt, vtt"),
+        (pair(text), "'audio': no such file in this form; there are file, transcript"),
+        (parts[1:], "file: expected a recording; with curl: -F file=@FILE"),
+        ([*parts, ("model", None, b"whisper-1")], "this server has spread"),
+    ):
+        refused = server.post(there, wrong)
+        assert (refused.status, said in refused.json["error"]) == (400, True), refused.body
+    assert server.uploads() == []
+    paths = server.ask("GET", "/openapi.json").json["paths"]
+    schema = paths[there]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]
+    assert (schema["required"], schema["properties"]["response_format"]["enum"][1]) == (["file"], "verbose_json")
 
 
 def test_score_ranks_several_texts(server: LocalServer) -> None:
