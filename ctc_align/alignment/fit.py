@@ -54,7 +54,7 @@ MOST_UNEXPLAINED = 0.05
 FEWEST_TOKENS = 10
 """Fewer sounds than this do not prove that they are absent from a recording, …"""
 NOWHERE = 0.1
-"""… unless every word has less confidence than this."""
+"""… unless every word has less confidence than this; with limits without losses, the mean of all words must be less."""
 FEWEST_WORDS = 2
 """Fewer unlikely words in a row than this are not a region."""
 ISLAND_WORDS = 1
@@ -114,7 +114,9 @@ def fit_of(
     likely = int((chances > UNLIKELY).sum())
     skipped = sum(word.status == SKIPPED for word in words)
     tokens = sum(len(word.tokens) for word in words)
-    is_lossy = limits.good_loss is None or loss_per_token > limits.good_loss
+    mean = chances.mean() if len(chances) else 0.0
+    # Without a scale of losses, words that are barely heard are told from absent ones by their confidences alone.
+    is_lossy = mean < NOWHERE if limits.good_loss is None else loss_per_token > limits.good_loss
     is_enough = tokens >= FEWEST_TOKENS or (len(chances) > 0 and chances.max() < NOWHERE)
     if likely < limits.none_share * len(chances) and is_lossy and is_enough:
         return NONE
