@@ -20,6 +20,7 @@ from typing import Any, TypeVar, get_origin, get_type_hints
 
 from ctc_align.errors import ConfigError
 from ctc_align.reading import MOST_NUMBER, open_input, parse_toml, shown
+from ctc_align.types import SoundChoice
 
 Config = TypeVar("Config")
 
@@ -109,6 +110,17 @@ class Settings:
         "channel in a corpus overrides this setting.",
         pattern=("mix|left|right|[1-9][0-9]{0,4}", "mix, left, right or a number from 1"),
         metavar="mix|left|right|N",
+        panel=READING,
+        commands=_READ,
+        api=True,
+    )
+    track: str = setting(
+        "",
+        "Audio track of a recording with several: N from 1, or its language (de, German).",
+        more='"" means the track in the language of the transcript, otherwise the one that the file marks as default.',
+        pattern=(r"|[1-9][0-9]{0,3}|[A-Za-z][A-Za-z0-9_ -]*", "a number from 1 or a language"),
+        metavar="N|LANGUAGE",
+        shown="that of the transcript's language, else the file's default",
         panel=READING,
         commands=_READ,
         api=True,
@@ -362,6 +374,10 @@ class Settings:
         panel=MACHINE,
         commands=(*_READ, "models"),
     )
+
+    def sound_choice(self, language: str = "") -> SoundChoice:
+        """Return the channel and the audio track to read for a transcript in a language, "" if it is unknown."""
+        return SoundChoice(self.channel_number, self.track, language)
 
     @property
     def channel_number(self) -> int | None:

@@ -32,6 +32,24 @@ SRT, VTT, SEGMENTS, TEXTGRID, EAF = CUE_FORMATS = ("srt", "vtt", "json", "textgr
 
 
 @dataclass(frozen=True)
+class SoundChoice:
+    """Which sound of a recording is read.
+
+    Attributes:
+        channel: from 1; None: the average of all.
+        track: the audio track: its number, from 1, or its language, which the recording must have; "": any.
+        language: that of the track that is preferred if there are several and `track` does not say; "": none.
+    """
+
+    channel: int | None = None
+    track: str = ""
+    language: str = ""
+
+
+DEFAULT_SOUND = SoundChoice()
+
+
+@dataclass(frozen=True)
 class Audio:
     """One channel of sound: `samples` (N,) float32 in about [-1, 1] at `sample_rate` Hz.
 
@@ -44,6 +62,8 @@ class Audio:
     """The path as the user wrote it, or "" for samples in memory."""
     offset_s: float = 0.0
     """Time of the first sample in the recording, if this is a part of one."""
+    track: int = 0
+    """Number of the audio track, from 1, of a recording that has several; otherwise 0."""
 
     @property
     def duration_s(self) -> float:

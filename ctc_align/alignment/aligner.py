@@ -160,8 +160,9 @@ class Aligner:
         name, source = names_of(audio, utterance)
         words = self.split(text, name)
         aligner, report = self.choice.aligner(self, words.language), StepProgress(progress)
+        language = self.choice.track_language(words.language)
         with error_context(name, source):
-            steps = aligner._align(aligner._load(audio), words, name, source, report)
+            steps = aligner._align(aligner._load(audio, language=language), words, name, source, report)
         [alignment] = batching.run([on_stage_thread(steps)], after_batch=report.end_batch)
         report.end()
         return alignment
@@ -306,7 +307,8 @@ class Aligner:
         if isinstance(texts, str):
             raise UsageError("texts: expected a list of transcripts, got a str; write [text]")
         aligner, language = self.for_texts(texts)
-        return aligner.score_emissions([aligner.emissions(audio)], [list(texts)], languages=[language])[0]
+        loaded = aligner._load(audio, language=self.choice.track_language(language))
+        return aligner.score_emissions([aligner.emissions(loaded)], [list(texts)], languages=[language])[0]
 
     def for_texts(self, texts: Sequence[str], language: str = "") -> tuple[Aligner, str]:
         """Return the aligner for transcripts of one audio, and their language; "" means that of its settings."""
@@ -350,9 +352,10 @@ class Aligner:
         """Return the inputs of an alignment; `keep_sound` keeps the sound even without an edge network."""
         name, source = names_of(audio, utterance)
         words = self.split(text, name)
-        aligner = self.choice.aligner(self, words.language)
+        aligner, language = self.choice.aligner(self, words.language), self.choice.track_language(words.language)
         with error_context(name, source):
-            [emissions] = batching.run([aligner._emit(aligner._load(audio), None, keep_sound=keep_sound)])
+            loaded = aligner._load(audio, language=language)
+            [emissions] = batching.run([aligner._emit(loaded, None, keep_sound=keep_sound)])
             return aligner._inputs(emissions, words, name, source)
 
     def pronounced(self, text: str | Transcript, name: str) -> tuple[Words, list[WordTokens], list[str]]:
@@ -398,10 +401,12 @@ class Aligner:
     ) -> KernelSteps[Alignment]:
         with error_context(name, source):
             emissions = yield from self._emit(loaded, report.of_model(seconds_of(loaded)))
-        given = emissions if isinstance(loaded, Emissions) else None
+        given, track = (emissions, 0) if isinstance(loaded, Emissions) else (None, loaded.track)
         del loaded  # three hours of samples are 700 MB; they stay only if an edge network needs them
         with error_context(name):
             inputs = self._inputs(emissions, words, name, source, report)
+            if track:  # whoever reads the recording for this alignment again reads the same track
+                inputs = replace(inputs, settings=replace(inputs.settings, track=str(track)))
             if corrected is not None:
                 return (yield from realign_utterance(inputs, corrected))
             alignment = yield from align_utterance(inputs)
@@ -410,7 +415,7 @@ class Aligner:
         return alignment
 
     def _listen(self, audio: AudioLike, progress: Progress | None = None) -> KernelSteps[Emissions]:
-        return (yield from self._emit(self._load(audio), progress))
+        return (yield from self._emit(self._load(audio, language=self.choice.given.language), progress))
 
     def _emit(
         self, loaded: Audio | Emissions, progress: Progress | None, keep_sound: bool = False
@@ -433,7 +438,7 @@ class Aligner:
                 words = self.split(text, name)
                 aligner = self.choice.aligner(self, words.language)
                 with error_context(name, source):
-                    loaded = aligner._load(audio)
+                    loaded = aligner._load(audio, language=self.choice.track_language(words.language))
             except CtcAlignError as error:
                 group.append(failed_steps(error))
                 continue
@@ -445,17 +450,20 @@ class Aligner:
         if group:
             yield group
 
-    def _load(self, audio: AudioLike, part: Alignment | None = None) -> Audio | Emissions:
-        """Return the audio at the model's rate, or checked emissions; from a path, only the part that was aligned."""
+    def _load(self, audio: AudioLike, part: Alignment | None = None, language: str = "") -> Audio | Emissions:
+        """Return the audio at the model's rate, or checked emissions; from a path, only the part that was aligned.
+
+        `language` is that of the audio track that is preferred, "" for none.
+        """
         if isinstance(audio, Emissions):
             return checked_emissions(audio)
         from ctc_align.audio.loading import as_audio
 
         model = self._loaded_model()
-        channel = self.settings.channel_number
+        choice = self.settings.sound_choice(language)
         if part is not None and isinstance(audio, (str, PathLike)):
-            return recording_of(part, audio, model.sample_rate, channel=channel)
-        return as_audio(audio, model.sample_rate, channel=channel, on_disk=True)
+            return recording_of(part, audio, model.sample_rate, choice=choice)
+        return as_audio(audio, model.sample_rate, choice=choice, on_disk=True)
 
     def _loaded_model(self) -> AcousticModel:
         if self.model is None:

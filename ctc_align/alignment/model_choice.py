@@ -111,6 +111,10 @@ class ModelChoice(Generic[One]):
             return ""
         return likely_other_language(text) or (ENGLISH_CODE if self.knows_all else "")
 
+    def track_language(self, language: str) -> str:
+        """Return the language of the audio track that is preferred, for a transcript's ("" if it names none)."""
+        return language or self.given.language or (ENGLISH_CODE if self.is_open else "")
+
     def named(self, text: str | Transcript) -> str | Transcript:
         """Return a transcript; if neither it nor the settings name a language, add the one that it appears to be in."""
         transcript = Transcript(text) if isinstance(text, str) else text

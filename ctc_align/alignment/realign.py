@@ -50,6 +50,7 @@ from ctc_align.text import require_words, words_of
 from ctc_align.text.sounds import phones_together
 from ctc_align.types import (
     ALIGNED,
+    DEFAULT_SOUND,
     SKIPPED,
     UNSPOKEN,
     AlignedToken,
@@ -58,6 +59,7 @@ from ctc_align.types import (
     Audio,
     Emissions,
     Pronunciation,
+    SoundChoice,
     Tokens,
     Transcript,
     Word,
@@ -621,7 +623,7 @@ def _said(word: AlignedWord, same: Word | None, settings: Settings) -> Word:
 
 
 def recording_of(
-    alignment: AlignmentData, path: str | PathLike[str], sample_rate: int, *, channel: int | None = None
+    alignment: AlignmentData, path: str | PathLike[str], sample_rate: int, *, choice: SoundChoice = DEFAULT_SOUND
 ) -> Audio:
     """Read the recording of an alignment, or the part of it that was aligned.
 
@@ -629,11 +631,11 @@ def recording_of(
         AudioError: as `ctc_align.audio.loading.load_segment`.
     """
     if not alignment.offset_s:
-        audio = load_segment(path, sample_rate, channel=channel, on_disk=True)
+        audio = load_segment(path, sample_rate, choice=choice, on_disk=True)
         if audio.duration_s <= alignment.duration_s + LONGER_S:
             return audio
     offset_s, duration_s = alignment.offset_s, alignment.duration_s
-    return load_segment(path, sample_rate, offset_s=offset_s, duration_s=duration_s, channel=channel, on_disk=True)
+    return load_segment(path, sample_rate, offset_s=offset_s, duration_s=duration_s, choice=choice, on_disk=True)
 
 
 def text_of(alignment: AlignmentData) -> Transcript:

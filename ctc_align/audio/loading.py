@@ -23,7 +23,7 @@ import numpy as np
 
 from ctc_align.audio.audio_kinds import file_head, kind_of_content
 from ctc_align.audio.cut_files import lacks_index
-from ctc_align.audio.media_file import NotMediaError
+from ctc_align.audio.media_file import NotMediaError, no_such_track, numbered
 from ctc_align.audio.recordings import (
     BLOCK_SAMPLES,
     MISSING_S,
@@ -39,7 +39,7 @@ from ctc_align.errors import AudioError, UsageError
 from ctc_align.reading import STANDARD_INPUT
 from ctc_align.reading.file_kinds import is_sound_file
 from ctc_align.reading.rows_on_disk import RowsOnDisk
-from ctc_align.types import Audio
+from ctc_align.types import DEFAULT_SOUND, Audio, SoundChoice
 from ctc_align.units import samples_to_seconds, seconds_to_samples
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def load_segment(
     *,
     offset_s: float = 0.0,
     duration_s: float | None = None,
-    channel: int | None = None,
+    choice: SoundChoice = DEFAULT_SOUND,
     on_disk: bool = False,
 ) -> Audio:
     """Read a part of a recording, and only that part, as `load_audio` reads the whole.
@@ -95,7 +95,7 @@ def load_segment(
         offset_s: start of the part.
         duration_s: length of the part; None: to the end. A part may end up to 0.1 s after the recording, since
             durations may be rounded or of another copy; it is then as much shorter.
-        channel: number of a channel, from 1; None: the average of all.
+        choice: the channel and the audio track.
         on_disk: keep the samples of a long recording (35 minutes at 16 kHz) in a temporary file: an array
             (`ctc_align.reading.rows_on_disk.RowsOnDisk`) that gives slices only.
 
@@ -103,18 +103,22 @@ def load_segment(
         As `load_audio`, with `offset_s`; sample 0 is the nearest sample of the source.
 
     Raises:
-        AudioError: as `load_audio`, or a part or a channel that the recording does not have.
+        AudioError: as `load_audio`, or a part, a channel or a track that the recording does not have.
         UsageError: `sample_rate` is not a usable rate.
     """
     _check_target_rate(sample_rate)
     name = os.fspath(path)
-    _check_part(name, offset_s, duration_s, channel)
-    with open_recording(name) as recording:
-        return _loaded(recording, sample_rate, offset_s, duration_s, channel, on_disk)
+    _check_part(name, offset_s, duration_s, choice.channel)
+    with open_recording(name, choice=choice) as recording:
+        return _loaded(recording, sample_rate, offset_s, duration_s, choice, on_disk)
 
 
 def load_watched(
-    path: str | os.PathLike[str], sample_rate: int, watch: Callable[[float], None], *, channel: int | None = None
+    path: str | os.PathLike[str],
+    sample_rate: int,
+    watch: Callable[[float], None],
+    *,
+    choice: SoundChoice = DEFAULT_SOUND,
 ) -> Audio:
     """Read a recording whose length nobody has checked, as `load_segment` reads it with `on_disk`.
 
@@ -122,13 +126,13 @@ def load_watched(
     """
     _check_target_rate(sample_rate)
     name = os.fspath(path)
-    _check_part(name, 0.0, None, channel)
-    with open_recording(name) as recording:
+    _check_part(name, 0.0, None, choice.channel)
+    with open_recording(name, choice=choice) as recording:
         recording.watch = watch
-        return _loaded(recording, sample_rate, 0.0, None, channel, True)
+        return _loaded(recording, sample_rate, 0.0, None, choice, True)
 
 
-def load_stdin(sample_rate: int = SAMPLE_RATE, *, channel: int | None = None, on_disk: bool = False) -> Audio:
+def load_stdin(sample_rate: int = SAMPLE_RATE, *, choice: SoundChoice = DEFAULT_SOUND, on_disk: bool = False) -> Audio:
     """Read a recording of any kind from standard input, as `load_segment` reads a file; its name is "-".
 
     A temporary file holds it in the meantime, because many kinds cannot be read from front to back.
@@ -148,8 +152,8 @@ def load_stdin(sample_rate: int = SAMPLE_RATE, *, channel: int | None = None, on
             raise AudioError(f"{STANDARD_INPUT}: cannot be kept in {file.name}: {error.strerror or error}") from error
         if not file.tell():
             raise AudioError(f"{STANDARD_INPUT}: expected audio, got nothing (0 bytes)")
-        with open_recording(STANDARD_INPUT, file.name) as recording:
-            return replace(_loaded(recording, sample_rate, 0.0, None, channel, on_disk), name="-")
+        with open_recording(STANDARD_INPUT, file.name, choice) as recording:
+            return replace(_loaded(recording, sample_rate, 0.0, None, choice, on_disk), name="-")
 
 
 def _loaded(
@@ -157,13 +161,15 @@ def _loaded(
     sample_rate: int,
     offset_s: float,
     duration_s: float | None,
-    channel: int | None,
+    choice: SoundChoice,
     on_disk: bool,
 ) -> Audio:
-    name = recording.name
+    name, channel = recording.name, choice.channel
     first, most = _part(recording, offset_s, duration_s)
     if channel is not None and channel > recording.channels:
         raise AudioError(f"{name}: {no_such_channel(channel, recording.channels)}")
+    if recording.tracks and not choice.track:
+        logger.warning("%s", several_tracks(recording))
     part = f"{name} (from {offset_s:.2f} s on)" if first else name
     expected = [samples for samples in (most, recording.samples) if samples is not None]
     expects = min(expected, default=0)
@@ -186,7 +192,15 @@ def _loaded(
             part,
             100 * resampler.cancelled,
         )
-    return replace(audio, name=name, offset_s=offset_s)
+    return replace(audio, name=name, offset_s=offset_s, track=recording.track)
+
+
+def several_tracks(recording: Recording) -> str:
+    """Return a sentence on the audio tracks of a recording that has several, and on the one that is read."""
+    return (
+        f"{recording.name}: it has {len(recording.tracks)} audio tracks ({numbered(recording.tracks)}); track "
+        f"{recording.track} is used; --track N or --track LANGUAGE chooses another"
+    )
 
 
 def header_duration_s(path: str | os.PathLike[str]) -> float:
@@ -215,11 +229,11 @@ def estimated_duration_s(path: str | os.PathLike[str]) -> float:
 
 
 def as_audio(
-    source: AudioSource, sample_rate: int = SAMPLE_RATE, *, channel: int | None = None, on_disk: bool = False
+    source: AudioSource, sample_rate: int = SAMPLE_RATE, *, choice: SoundChoice = DEFAULT_SOUND, on_disk: bool = False
 ) -> Audio:
     """Return `Audio` at `sample_rate` Hz from a path, `(samples, rate)`, or `Audio` at any rate.
 
-    `channel` is that of a file, from 1; None averages them. `on_disk` is for a path, as in `load_segment`.
+    `choice` and `on_disk` are for a path, as in `load_segment`.
 
     `samples` is (N,), a numpy array, torch tensor or list of floats in about [-1, 1]; int16 and int32 are scaled to
     that. A second axis of length one is dropped; several channels are an error, since their axis would be a guess.
@@ -232,7 +246,7 @@ def as_audio(
         UsageError: the audio is none of the three.
     """
     if isinstance(source, (str, os.PathLike)):
-        return load_segment(source, sample_rate, channel=channel, on_disk=on_disk)
+        return load_segment(source, sample_rate, choice=choice, on_disk=on_disk)
     _check_target_rate(sample_rate)
     if isinstance(source, SourceAudio) and source.sample_rate == sample_rate:
         return source
@@ -250,7 +264,7 @@ def as_audio(
     if isinstance(source, SourceAudio):
         audio = replace(audio, source_samples=source.source_samples, source_rate=source.source_rate)
     if isinstance(source, Audio):
-        return replace(audio, name=source.name, offset_s=source.offset_s)
+        return replace(audio, name=source.name, offset_s=source.offset_s, track=source.track)
     return replace(audio, name="")
 
 
@@ -335,10 +349,10 @@ def _as_float(block: np.ndarray) -> np.ndarray:
         return block.astype(np.float32) if scale is None else (block / scale).astype(np.float32)
 
 
-def open_recording(name: str, path: str | None = None) -> Recording:
+def open_recording(name: str, path: str | None = None, choice: SoundChoice = DEFAULT_SOUND) -> Recording:
     """Return the recording of a file; the content decides what it is, never the name.
 
-    `path` is the file where messages call it by another `name`.
+    `path` is the file where messages call it by another `name`; `choice` says which of several audio tracks is read.
 
     Raises:
         MissingAudioError, AudioError: no such file, none that can be opened, or no recording; the message says what it
@@ -349,11 +363,15 @@ def open_recording(name: str, path: str | None = None) -> Recording:
     by_libsndfile = is_sound_file(head)
     try:
         if by_libsndfile:
-            return _sound_file(name, path, head)
+            recording = _sound_file(name, path, head)
+            if choice.track.isdigit() and int(choice.track) > 1:
+                recording.close()
+                raise no_such_track(name, choice.track, ["without a language"])
+            return recording
     except NotSoundFileError:
         pass
     try:
-        return MediaRecording(name, path)
+        return MediaRecording(name, path, choice)
     except NotMediaError as error:
         reason = str(error)
         if "nvalid" in reason or "End of file" in reason:

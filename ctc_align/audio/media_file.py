@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 from ctc_align.errors import AudioError
+from ctc_align.text.languages import base_code, name_of_language
+from ctc_align.types import DEFAULT_SOUND, SoundChoice
 
 if TYPE_CHECKING:
     import soxr
@@ -45,6 +47,7 @@ _TAGS = (b"ID3", b"TAG", b"APETAGEX", b"LYRICS", b"3DI", b"\0\0\0")
 _READ_BYTES = 1 << 16
 _READ_FAILURES = 8
 """The number of consecutive errors after which reading ends."""
+_LONGEST_TITLE = 40
 _FULL_SCALE = {"u1": 128.0, "i2": 2.0**15, "i4": 2.0**31}
 
 logger = logging.getLogger(__name__)
@@ -130,20 +133,23 @@ _BadPacket = tuple[float, float, bool]
 
 @dataclass
 class MediaFile:
-    """The best audio stream of a media file; a context manager, for one reading from the start.
+    """One audio track of a media file; a context manager, for one reading from the start.
 
     Args:
         name: what messages call it.
         path: the file.
         first_byte: where reading begins: bare streams may be entered at any packet.
+        choice: which track is read.
 
     Raises:
+        AudioError: it has no such track.
         NotMediaError: the file is not one of `FORMATS`, or has no sound that can be decoded.
     """
 
     name: str
     path: str
     first_byte: int = 0
+    choice: SoundChoice = DEFAULT_SOUND
     damage: Damage = field(default_factory=Damage)
 
     def __post_init__(self) -> None:
@@ -155,7 +161,9 @@ class MediaFile:
                 self._file.seek(0)
                 self.container = _opened(self._file, _OPTIONS | _LONG_SEARCH)
             try:
-                self.stream = _best_stream(self.container)
+                self.tracks = [_shown_track(stream) for stream in self.container.streams.audio]
+                self.stream = _chosen_stream(self.container, self.choice, self.name)
+                self.track = list(self.container.streams.audio).index(self.stream) + 1
             except BaseException:
                 self.container.close()
                 raise
@@ -349,13 +357,60 @@ def _refuse_to_open(url: str, flags: int, options: dict[str, str]) -> NoReturn:
     raise ValueError("the file refers to another file, which is not read")
 
 
-def _best_stream(container: InputContainer) -> AudioStream:
-    """Return FFmpeg's choice, otherwise the first stream that can be decoded."""
-    streams = list(container.streams.audio)
+def _language_of(stream: AudioStream) -> str:
+    """Return the code of the language that a file gives for a track, "" for none."""
+    language = base_code(stream.metadata.get("language", ""))
+    return "" if language in ("und", "mul", "zxx", "mis") else language
+
+
+def _shown_track(stream: AudioStream) -> str:
+    """Return the language and the title of a track for messages."""
+    title = "".join(filter(str.isprintable, stream.metadata.get("title", "")))[:_LONGEST_TITLE]
+    language = _language_of(stream)
+    name = name_of_language(language) if language.isalpha() else "no language given"
+    return f'{name} "{title}"' if title else name
+
+
+def numbered(tracks: Iterable[str]) -> str:
+    """
+    >>> numbered(["English", "German"])
+    '1 English, 2 German'
+    """
+    return ", ".join(f"{number} {track}" for number, track in enumerate(tracks, 1))
+
+
+def no_such_track(name: str, track: str, tracks: list[str]) -> AudioError:
+    """Return the error for a track that a recording does not have."""
+    wanted = f"audio track {track}" if track.isdigit() else f"an audio track in {name_of_language(track)}"
+    there = f"1 audio track ({tracks[0]})" if len(tracks) == 1 else f"{len(tracks)} audio tracks ({numbered(tracks)})"
+    return AudioError(
+        f"{name}: expected {wanted}, got a recording with {there}: choose with --track N, or omit --track"
+    )
+
+
+def _chosen_stream(container: InputContainer, choice: SoundChoice, name: str) -> AudioStream:
+    """Return the chosen track; without a choice that in the preferred language, then FFmpeg's, then any other.
+
+    Of several in one language, and of those that FFmpeg cannot decode, the same order decides.
+    """
+    streams = every = list(container.streams.audio)
     best: Any = container.streams.best("audio")
-    if best is not None:
-        streams.sort(key=lambda stream: stream.index != best.index)
-    for stream in streams:
+    if choice.track.isdigit():
+        streams = every[int(choice.track) - 1 :][:1]
+    elif choice.track:
+        wanted = base_code(choice.track)
+        streams = [stream for stream in every if _language_of(stream) == wanted]
+        if not streams and len(every) == 1 and not _language_of(every[0]):
+            streams = every  # the only one, and nothing says that its language is another
+    if every and not streams:
+        raise no_such_track(name, choice.track, list(map(_shown_track, every)))
+    preferred = base_code(choice.language) if choice.language and len(streams) > 1 else ""
+
+    def rank(stream: AudioStream) -> tuple[bool, bool]:
+        is_other = bool(preferred) and _language_of(stream) != preferred
+        return is_other, best is not None and stream.index != best.index
+
+    for stream in sorted(streams, key=rank):
         if stream.codec_context is not None:
             return stream
     if streams:

@@ -13,8 +13,9 @@ from abc import abstractmethod
 from array import array
 from bisect import bisect_left, bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 
 import numpy as np
 import soundfile
@@ -22,6 +23,7 @@ import soundfile
 from ctc_align.audio.cut_files import cut_reason, is_cut_frame, mp3_promise, wav_seconds
 from ctc_align.audio.media_file import ByteRange, Conversion, DecodedPiece, MediaFile, place_pieces, with_channels
 from ctc_align.errors import AudioError
+from ctc_align.types import DEFAULT_SOUND, SoundChoice
 from ctc_align.units import samples_to_seconds
 
 BLOCK_SAMPLES = 65536
@@ -32,14 +34,17 @@ MISSING_S = 0.1
 class Recording(AbstractContextManager["Recording"]):
     """An open recording: blocks of samples at its rate and with its channels.
 
-    `samples` is its length, None while that is not known. `watch` is called with the seconds read so far before more
-    is read, and may raise.
+    `samples` is its length, None while that is not known. `tracks` has the languages and titles of its audio tracks if
+    it has several, and `track` the number of the one that is read, from 1; 0 if it has only one. `watch` is called with
+    the seconds read so far before more is read, and may raise.
     """
 
     name: str
     rate: int
     channels: int
     samples: int | None = None
+    tracks: Sequence[str] = ()
+    track: int = 0
     watch: Callable[[float], None] | None = None
 
     def header_s(self) -> float | None:
@@ -299,16 +304,18 @@ class MediaRecording(Recording):
 
     Raises:
         NotMediaError: FFmpeg cannot read it.
-        AudioError: no part of it can be decoded.
+        AudioError: no part of it can be decoded, or it has no such track as `choice` says.
     """
 
-    def __init__(self, name: str, path: str | None = None) -> None:
+    def __init__(self, name: str, path: str | None = None, choice: SoundChoice = DEFAULT_SOUND) -> None:
         self.name, self._path = name, path or name
         self.samples: int | None = None
         self._is_read = False
         self._gaps: list[tuple[float, float]] = []
         """Starts and lengths in seconds of stretches without sound."""
-        self._media = MediaFile(name, self._path)
+        self._media = MediaFile(name, self._path, choice=choice)
+        if len(self._media.tracks) > 1:
+            self.tracks, self.track = self._media.tracks, self._media.track
         try:
             self._pieces = self._media.pieces()
             first = next((piece for piece in self._pieces if len(piece.samples)), None)
@@ -325,7 +332,7 @@ class MediaRecording(Recording):
 
     def length_s(self) -> float:
         """Return the exact length in seconds, by decoding it; remembered while the file is unchanged."""
-        key = _key(self._path)
+        key = _key(self._path, self._media.track)
         with _lengths_lock:
             found = _lengths.get(key)
         if found is None:
@@ -352,7 +359,7 @@ class MediaRecording(Recording):
             self._is_read = True
             yield from gathered(self._whole())
             return
-        with _parts_of(self._path) as parts:
+        with _parts_of(self._path, self._media.track) as parts:
             yield from gathered(parts.read(first, most))
             self.samples = parts.samples
 
@@ -441,8 +448,9 @@ class _Parts:
     without a clock; that of the piece before where it has none. The numbers ascend, or the file cannot be sought in.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, track: int) -> None:
         self.name = name
+        self._open = partial(MediaFile, name, name, choice=SoundChoice(track=str(track)))
         self.lock = threading.RLock()
         self.samples: int | None = None
         self._can_seek = True
@@ -451,7 +459,7 @@ class _Parts:
         self._counts, self._trims = array("i"), array("i")
         self._walked = 0
         self._conversion: Conversion | None = None
-        self._media = MediaFile(name, name)
+        self._media = self._open()
         self._walk = place_pieces(self._media.pieces(), name, is_broadcast=self._media.is_broadcast)
 
     def __enter__(self) -> _Parts:
@@ -517,7 +525,7 @@ class _Parts:
     def _from_start(self) -> Iterator[np.ndarray]:
         assert self._conversion is not None, "something was read before"
         conversion = Conversion(self._conversion.rate, self._conversion.channels)
-        with MediaFile(self.name, self.name) as media:
+        with self._open() as media:
             for placed in place_pieces(media.pieces(), self.name, is_broadcast=media.is_broadcast):
                 yield from conversion.blocks(placed)
         yield from conversion.rest()
@@ -569,12 +577,12 @@ class _Parts:
     def _pieces_from(self, number: int) -> Iterator[tuple[DecodedPiece, int | None]]:
         """Yield the pieces, with their numbers, from the one with this number, or from one before it."""
         if self._media.has_clock:
-            self._seeker = self._seeker or MediaFile(self.name, self.name)
+            self._seeker = self._seeker or self._open()
             if self._seeker.seek(number):
                 for piece in self._seeker.pieces():
                     yield piece, piece.pts
             return
-        with MediaFile(self.name, self.name, number) as media:
+        with self._open(first_byte=number) as media:
             for piece in media.pieces():
                 yield piece, piece.position
 
@@ -583,11 +591,11 @@ _open_parts: OrderedDict[tuple[object, ...], _Parts] = OrderedDict()
 _open_lock = threading.Lock()
 
 
-def _parts_of(name: str) -> _Parts:
-    """Return the reader of a file's parts, an open one if there is one."""
-    key = _key(name)
+def _parts_of(name: str, track: int) -> _Parts:
+    """Return the reader of the parts of a track, from 1, of a file: an open one if there is one."""
+    key = _key(name, track)
     with _open_lock:
-        parts = _open_parts.pop(key, None) or _Parts(name)
+        parts = _open_parts.pop(key, None) or _Parts(name, track)
         _open_parts[key] = parts
         known_s = sum(one.known_s for one in _open_parts.values())
         while len(_open_parts) > 1 and (len(_open_parts) > _OPEN_FILES or known_s > _OPEN_S):
@@ -596,7 +604,7 @@ def _parts_of(name: str) -> _Parts:
         return parts
 
 
-def _key(name: str) -> tuple[object, ...]:
-    """Return a key for a file and its state in this process, because processes do not share open files."""
+def _key(name: str, track: int) -> tuple[object, ...]:
+    """Return a key for a track of a file and its state in this process, because processes do not share open files."""
     status = os.stat(name)
-    return os.getpid(), os.path.abspath(name), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    return os.getpid(), os.path.abspath(name), track, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

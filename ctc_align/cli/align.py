@@ -176,7 +176,7 @@ def align(
     keeps_cues = written.subtitles is not None and settings.cues != "again"
     talk.notes(effect_notes(config, formats, keeps_cues=keeps_cues))
     talk.notes(old_book_notes(source) if "smil" in formats else ())
-    sound = sound_of(audio, reader, aligner)
+    sound = sound_of(audio, reader, aligner, words.language)
     alignment = run_aligner(aligner, sound, words, utterance_name(audio), talk)
 
     in_memory = sound if isinstance(sound, Audio) else None
@@ -285,15 +285,19 @@ def spoken_text(words: Words) -> str:
     return " ".join(word.text for word in words.words if word.spoken)
 
 
-def sound_of(audio: str, reader: LogProbsReader | None, aligner: Aligner) -> AudioLike:
-    """Return AUDIO as an aligner takes it: log-probs read by `reader`, a path, or the contents of standard input."""
+def sound_of(audio: str, reader: LogProbsReader | None, aligner: Aligner, language: str = "") -> AudioLike:
+    """Return AUDIO as an aligner takes it: log-probs read by `reader`, a path, or the contents of standard input.
+
+    `language` is that of the transcript, "" if it names none.
+    """
     from ctc_align.audio.loading import load_stdin
 
     if reader is not None:
         return reader.read(audio)
     if audio != STDIN or aligner.model is None:
         return audio
-    return load_stdin(aligner.model.sample_rate, channel=aligner.settings.channel_number, on_disk=True)
+    choice = aligner.settings.sound_choice(aligner.choice.track_language(language))
+    return load_stdin(aligner.model.sample_rate, choice=choice, on_disk=True)
 
 
 def load_aligner(model: ModelOptions, reader: LogProbsReader | None, settings: Settings) -> Aligner:

@@ -56,7 +56,9 @@ def alignment_notes(alignment: Alignment) -> list[str]:
     """Return notes on words without times, doubtful words, unexplained speech, and a poor fit."""
     if alignment.fit == NONE and alignment.skipped:
         lost = f"{alignment.regions[0].reason}: no word has times (--match exact gives times to all)"
-        return [lost, *cue_notes(alignment)]
+        track = str(alignment.config.get("track", ""))
+        others = [f"track {track} was aligned: is the text that of another audio track? Try --track N"] if track else []
+        return [lost, *others, *cue_notes(alignment)]
     found = difference_notes(alignment) + order_notes(alignment)
     reasons = {UNKNOWN: "the model has none of its letters", UNSPOKEN: "nothing to pronounce"}
     for status, reason in reasons.items():

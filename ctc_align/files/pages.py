@@ -19,7 +19,7 @@ from ctc_align.errors import AudioError, CtcAlignError, UsageError
 from ctc_align.files.json_files import to_dict
 from ctc_align.files.writer import NO_CONTEXT, Style, Writer, WritingContext
 from ctc_align.text.characters import printable
-from ctc_align.types import AlignmentData, Audio, AudioLike, Emissions
+from ctc_align.types import AlignmentData, Audio, AudioLike, Emissions, SoundChoice
 from ctc_align.view import check_plotting
 from ctc_align.view.page import MOST_EMBEDDED_BYTES, PageSound, page, peaks_of, played_type, relative_href
 
@@ -118,7 +118,7 @@ def embedded_stretch(alignment: AlignmentData, recording: str | os.PathLike[str]
     if not os.fspath(recording):
         raise MissingAudioError("samples in memory: no recording is named in the alignment")
     return PageSound.file(
-        recording, offset_s=alignment.offset_s, duration_s=alignment.duration_s, channel=channel_of(alignment)
+        recording, offset_s=alignment.offset_s, duration_s=alignment.duration_s, choice=choice_of(alignment)
     )
 
 
@@ -143,17 +143,20 @@ def linked_recording(
             _PEAKS_RATE,
             offset_s=alignment.offset_s,
             duration_s=alignment.duration_s,
-            channel=channel_of(alignment),
+            choice=choice_of(alignment),
             on_disk=True,
         )
         peaks = peaks_of(stretch)
     return PageSound.link(relative_href(recording, folder), mime=mime, start_s=alignment.offset_s, peaks=peaks)
 
 
-def channel_of(alignment: AlignmentData) -> int | None:
-    """Return the channel that was aligned, from 1; None for all of them."""
-    channel = str(alignment.config.get("channel", "mix"))
-    return {"left": 1, "right": 2}.get(channel) or (int(channel) if channel.isdecimal() and len(channel) < 10 else None)
+def choice_of(alignment: AlignmentData) -> SoundChoice:
+    """Return the channel and the audio track that were aligned."""
+    channel, track = str(alignment.config.get("channel", "mix")), str(alignment.config.get("track", ""))
+    number = {"left": 1, "right": 2}.get(channel) or (
+        int(channel) if channel.isdecimal() and len(channel) < 10 else None
+    )
+    return SoundChoice(number, track)
 
 
 class PngWriter(Writer):
@@ -212,8 +215,8 @@ def picture_sound(alignment: AlignmentData, audio: AudioLike | None = None) -> A
             f"{alignment.utterance}: it was aligned from samples or standard input, and names no recording"
         )
     start_s, length_s = alignment.offset_s, alignment.duration_s
-    channel = channel_of(alignment)
-    return load_segment(path, SAMPLE_RATE, offset_s=start_s, duration_s=length_s, channel=channel, on_disk=True)
+    choice = choice_of(alignment)
+    return load_segment(path, SAMPLE_RATE, offset_s=start_s, duration_s=length_s, choice=choice, on_disk=True)
 
 
 def notebook_html(alignment: AlignmentData) -> str:

@@ -237,13 +237,13 @@ def _path_before(path: Path, utterance: str) -> Path:
 
 def check_same_part(corrected: Alignment, aligned: Alignment) -> None:
     """Raise RefusedError (409) unless two alignments are of the same seconds of one utterance's recording."""
-    from ctc_align.files.pages import channel_of
+    from ctc_align.files.pages import choice_of
 
     if corrected.utterance != aligned.utterance:
         raise RefusedError(409, "the correction is of another utterance")
     times = (corrected.offset_s - aligned.offset_s, corrected.duration_s - aligned.duration_s)
-    if max(map(abs, times)) > ROUNDED_S or channel_of(corrected) != channel_of(aligned):
-        raise RefusedError(409, "the correction is of another part of the recording, or of another channel")
+    if max(map(abs, times)) > ROUNDED_S or choice_of(corrected) != choice_of(aligned):
+        raise RefusedError(409, "the correction is of another part of the recording, or of another channel or track")
 
 
 def _folder(path: str | Path, what: str) -> Path:

@@ -407,9 +407,9 @@ class ModelWorker(threading.Thread):
         assert model is not None
         try:
             self._watch(job, 0.0)
-            audio = load_watched(
-                job.audio.path, model.sample_rate, partial(self._watch, job), channel=job.settings.channel_number
-            )
+            language = job.texts[0].language or aligner.choice.language_of(job.texts[0].text)
+            choice = job.settings.sound_choice(aligner.choice.track_language(language))
+            audio = load_watched(job.audio.path, model.sample_rate, partial(self._watch, job), choice=choice)
             job.duration_s = audio.duration_s
         except Exception as error:
             self._fail(job, error)

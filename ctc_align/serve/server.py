@@ -490,14 +490,14 @@ def _rendered(alignment: Alignment, format: str, recording: Path | None) -> byte
         return rendered(alignment, format)
     if recording is None:
         raise RefusedError(404, f"format: {format} needs the recording, which is not in the folder of this server")
-    from ctc_align.files.pages import channel_of, page_object
+    from ctc_align.files.pages import choice_of, page_object
     from ctc_align.view.page import MOST_EMBEDDED_BYTES, PageSound, page
 
     sound = PageSound.file(
         recording,
         offset_s=alignment.offset_s,
         duration_s=alignment.duration_s if alignment.offset_s else None,
-        channel=channel_of(alignment),
+        choice=choice_of(alignment),
     )
     if len(sound.encoded or b"") > MOST_EMBEDDED_BYTES:
         raise RefusedError(413, f"format: the recording is too long for {format}, which contains it")
@@ -712,7 +712,7 @@ def _page(alignment: Alignment, name: str, audio: tuple[Path, str] | None, hrefs
     `hrefs` are the addresses for the sound, for saving, and for realignment, which needs sound.
     """
     from ctc_align.audio.loading import load_segment
-    from ctc_align.files.pages import channel_of, page_object
+    from ctc_align.files.pages import choice_of, page_object
     from ctc_align.view.page import PageSound, page, peaks_of
 
     sound = None
@@ -722,7 +722,7 @@ def _page(alignment: Alignment, name: str, audio: tuple[Path, str] | None, hrefs
             PEAKS_RATE,
             offset_s=alignment.offset_s,
             duration_s=alignment.duration_s if alignment.offset_s else None,
-            channel=channel_of(alignment),
+            choice=choice_of(alignment),
             on_disk=True,
         )
         sound = PageSound.link(hrefs[0], mime=_mime(audio[1]), start_s=alignment.offset_s, peaks=peaks_of(heard))

@@ -38,7 +38,7 @@ from ctc_align.text.phone_sets import ARPABET_PHONES, IPA_PHONES
 from ctc_align.tokens.phones import is_arpabet
 from ctc_align.tokens.tokenizer import Tokenizer, tokenize, tokenizer_for, with_phones
 from ctc_align.training import Watch
-from ctc_align.types import Words, WordTokens
+from ctc_align.types import SoundChoice, Words, WordTokens
 
 BLANK = "<blank>"
 UNITS = ("letters", "lexicon", "arpabet", "ipa")
@@ -139,7 +139,7 @@ def _frames_of(utterance: Utterance) -> torch.Tensor | str:
             features.SAMPLE_RATE,
             offset_s=utterance.offset_s,
             duration_s=utterance.duration_s,
-            channel=utterance.channel,
+            choice=SoundChoice(utterance.channel, language=utterance.language),
         )
     except InputError as error:
         return " ".join(str(error).split())

@@ -23,7 +23,7 @@ from ctc_align.audio.loading import as_audio, load_segment
 from ctc_align.errors import UsageError
 from ctc_align.reading import read_input
 from ctc_align.text.characters import json_escaped
-from ctc_align.types import Audio
+from ctc_align.types import DEFAULT_SOUND, Audio, SoundChoice
 
 MOST_EMBEDDED_BYTES = 20_000_000
 """The most encoded sound that is put into a page; larger sound lies beside it."""
@@ -162,7 +162,7 @@ class PageSound:
         *,
         offset_s: float = 0.0,
         duration_s: float | None = None,
-        channel: int | None = None,
+        choice: SoundChoice = DEFAULT_SOUND,
     ) -> PageSound:
         """Return the stretch of a recording that belongs to an utterance, as sound inside the page.
 
@@ -172,7 +172,7 @@ class PageSound:
         Args:
             path: the recording.
             offset_s, duration_s: the stretch; None: to its end.
-            channel: from 1; None: the average of all.
+            choice: the channel and the audio track.
 
         Raises:
             MissingAudioError, AudioError: as `ctc_align.audio.loading.load_segment`.
@@ -181,10 +181,10 @@ class PageSound:
         rate, length_s, mime = _header(name)
         # the peaks need the samples, whichever bytes are embedded
         audio = load_segment(
-            name, _opus_rate(rate), offset_s=offset_s, duration_s=duration_s, channel=channel, on_disk=True
+            name, _opus_rate(rate), offset_s=offset_s, duration_s=duration_s, choice=choice, on_disk=True
         )
         is_whole = offset_s == 0 and length_s is not None and abs(audio.duration_s - length_s) < 1e-3
-        if mime and is_whole and channel is None and os.path.getsize(name) <= _AS_IT_IS_BYTES:
+        if mime and is_whole and choice == DEFAULT_SOUND and os.path.getsize(name) <= _AS_IT_IS_BYTES:
             return cls(None, mime, 0.0, peaks_of(audio), read_input(name))
         return cls(None, OPUS, 0.0, peaks_of(audio), encoded_opus(audio))
 

@@ -23,7 +23,7 @@ from ctc_align.audio.audio_kinds import MissingAudioError
 from ctc_align.audio.loading import CheckedResampler, as_audio, header_duration_s, load_audio, load_segment, load_stdin
 from ctc_align.config import Settings, load_settings
 from ctc_align.errors import AudioError, ConfigError, UsageError
-from ctc_align.types import Audio
+from ctc_align.types import Audio, SoundChoice
 
 CONTAINERS = [
     ("wav", "PCM_16"),
@@ -257,9 +257,9 @@ def test_one_channel_or_all_of_a_setting(tmp_path: Path) -> None:
     both = np.stack((babble(2.0, 1), babble(2.0, 2)), 1)
     path = write(tmp_path / "a.wav", both, subtype="FLOAT")
     for channel in (1, 2):
-        part = load_segment(path, offset_s=0.5, duration_s=1.0, channel=channel)
+        part = load_segment(path, offset_s=0.5, duration_s=1.0, choice=SoundChoice(channel))
         assert np.array_equal(part.samples, both[8000:24000, channel - 1])
-        assert np.array_equal(load_segment(path, channel=channel).samples, both[:, channel - 1])
+        assert np.array_equal(load_segment(path, choice=SoundChoice(channel)).samples, both[:, channel - 1])
     assert np.array_equal(load_segment(path).samples, load_audio(path).samples)
     np.testing.assert_allclose(load_segment(path).samples, both.mean(1), atol=1e-7)
     assert load_settings(None, ["channel=3"]).channel_number == 3
@@ -289,7 +289,7 @@ def test_parts_of_files_that_cannot_seek_or_end_early(tmp_path: Path, monkeypatc
         ({"offset_s": float("inf")}, "expected an offset of 0 s or more, got inf"),
         ({"duration_s": 0.0}, r"expected a duration of more than 0 s, got 0\.0"),
         ({"duration_s": float("nan")}, "expected a duration of more than 0 s, got nan"),
-        ({"channel": 0}, "expected a channel from 1 on, got 0"),
+        ({"choice": SoundChoice(0)}, "expected a channel from 1 on, got 0"),
         ({"offset_s": 1.0, "duration_s": 0.01}, r"from 1\.00 s on\): expected at least 25 ms of audio, got 10\.00 ms"),
     ],
 )
@@ -387,11 +387,11 @@ def test_one_channel_of_two(tmp_path: Path, name: str) -> None:
     left, right = babble(2.0, 1), babble(2.0, 2)
     path = stereo(tmp_path / name, left, right)
     for channel, expected in (("left", left), ("right", right), ("2", right), ("mix", (left + right) / 2)):
-        audio = as_audio(path, channel=Settings(channel=channel).channel_number)
+        audio = as_audio(path, choice=Settings(channel=channel).sound_choice())
         assert len(audio.samples) == 32000
         assert np.corrcoef(audio.samples, expected)[0, 1] > 0.99
     with pytest.raises(AudioError, match=r"expected channel 3, got a recording of 2 channels \(1 is the left one"):
-        load_segment(path, channel=3)
+        load_segment(path, choice=SoundChoice(3))
 
 
 @over_rows(
@@ -418,7 +418,7 @@ def test_channels_that_cancel_are_noticed(tmp_path, caplog, name, right, warned)
         load_audio(path)
         assert ["cancel" in record.message for record in caplog.records] == [True] * warned
     caplog.clear()
-    load_segment(path, channel=1)
+    load_segment(path, choice=SoundChoice(1))
     assert not caplog.records
 
 

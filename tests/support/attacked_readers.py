@@ -40,7 +40,7 @@ from ctc_align.models.vocabulary import load_vocab, resolve_blank
 from ctc_align.text import with_cues, words_of
 from ctc_align.text.lexicon import read_lexicon
 from ctc_align.training.recipe import Recipe
-from ctc_align.types import ALIGNED, AlignedWord
+from ctc_align.types import ALIGNED, AlignedWord, SoundChoice
 
 PICTURES = ("png", "svg")
 """Formats that are drawn, which takes long: what is drawn of hostile labels is tested with them."""
@@ -166,7 +166,7 @@ def _audio(name: str, folder: Path) -> object:
     _tolerant(partial(estimated_duration_s, folder / name))
     audio = load_segment(folder / name)
     assert len(audio.samples) < 16000 * 3600
-    return _tolerant(partial(load_segment, folder / name, offset_s=0.1, duration_s=0.1, channel=1))
+    return _tolerant(partial(load_segment, folder / name, offset_s=0.1, duration_s=0.1, choice=SoundChoice(1)))
 
 
 @cache

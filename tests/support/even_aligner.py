@@ -18,6 +18,8 @@ class EvenAligner:
     fit, and the text "raise" raises RuntimeError."""
 
     fit_limits = None
+    choice = types.SimpleNamespace(language_of=lambda text: "", track_language=str)
+    settings = types.SimpleNamespace(track="")
     model = types.SimpleNamespace(sample_rate=16000)
 
     def for_texts(self, texts: Any, language: str) -> tuple[EvenAligner, str]:

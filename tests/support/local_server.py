@@ -44,7 +44,7 @@ class SpreadingAligner:
         self.gate = threading.Event()
         self.gate.set()
         self.deaf = False
-        self.choice = types.SimpleNamespace(by_text=False)
+        self.choice = types.SimpleNamespace(by_text=False, language_of=lambda text: "", track_language=str)
 
     def with_settings(self, settings: Settings) -> SpreadingAligner:
         other = copy.copy(self)

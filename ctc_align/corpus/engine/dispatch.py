@@ -226,6 +226,7 @@ class Engine:
         self._waiting: deque[UtteranceBatch] = deque()
         self._numbers = itertools.count(1)
         self._suspects = Suspects(lambda: next(self._numbers))
+        self._warned: set[str] = set()
 
     def run(self, jobs: Iterable[Job], pool: Pool, journal: Journal) -> None:
         """Process the whole source, or only finish the workers' batches once `stopping` is set.
@@ -338,8 +339,10 @@ class Engine:
         jobs: list[Job] = []
         for each in done:
             jobs += self._suspects.done(each.number).jobs
-            for line in each.warnings:
-                self.observer.warn(line)
+            for line in each.warnings:  # once for all utterances of one recording
+                if line not in self._warned:
+                    self._warned.add(line)
+                    self.observer.warn(line)
             for stage, seconds in each.seconds.items():
                 self.tally.stages[stage] = self.tally.stages.get(stage, 0.0) + seconds
         self._record(jobs, [outcome for each in done for outcome in each.outcomes])

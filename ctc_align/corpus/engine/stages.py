@@ -27,7 +27,7 @@ from ctc_align.corpus.utterance import UtteranceResult
 from ctc_align.errors import CtcAlignError, InputError, LostFolderError, OutputError
 from ctc_align.files.whole_files import write_to_disk
 from ctc_align.models import AUTO, UNIVERSAL
-from ctc_align.types import ALIGNED, SKIPPED
+from ctc_align.types import ALIGNED, SKIPPED, SoundChoice
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
@@ -172,6 +172,10 @@ class WorkerOptions:
     shared_kernels: str = ""
 
 
+_LANGUAGE_CHARS = 2000
+"""The start of a text that decides its language, for the audio track."""
+
+
 class WarningCollector(logging.Handler):
     """Collects the library's warnings in a worker, for the parent."""
 
@@ -225,7 +229,9 @@ class Stages:
             state = JobState(job)
             started = time.perf_counter()
             try:
-                state.source = read_utterance(job.utterance, self.sample_rate, self.log_probs)
+                state.source = read_utterance(
+                    job.utterance, self.sample_rate, self.log_probs, self._choice(job.utterance)
+                )
                 state.audio = file_checksum(file_of(job.utterance.audio))
             except Exception as error:  # whatever it is, it concerns this file
                 state.error = error
@@ -233,6 +239,12 @@ class Stages:
             batch_state.jobs.append(state)
         batch_state.stages["reading"] = time.thread_time() - before
         return batch_state
+
+    def _choice(self, utterance: Utterance) -> SoundChoice:
+        """Return the channel of an utterance, and the audio track: of several, that in the transcript's language."""
+        choice = self.aligner.choice
+        language = utterance.language or choice.language_of(utterance.text[:_LANGUAGE_CHARS])
+        return SoundChoice(utterance.channel, self.aligner.settings.track, choice.track_language(language))
 
     def compute(self, batch_state: BatchState) -> None:
         """Compute the results of a batch that has been read."""
@@ -301,8 +313,10 @@ class Stages:
         return Outcome(state.job.index, FAILED, reason_of(error, utterance.id), result)
 
 
-def read_utterance(utterance: Utterance, sample_rate: int, log_probs: LogProbsReader | None) -> Audio | Emissions:
-    """Return the sound of an utterance at `sample_rate`, or its log-probs, which `log_probs` reads.
+def read_utterance(
+    utterance: Utterance, sample_rate: int, log_probs: LogProbsReader | None, choice: SoundChoice
+) -> Audio | Emissions:
+    """Return the sound of an utterance at `sample_rate` (`choice` of it), or its log-probs, which `log_probs` reads.
 
     Raises:
         InputError: the file cannot be read, or this run expects log-probs and got sound, or vice versa.
@@ -322,7 +336,7 @@ def read_utterance(utterance: Utterance, sample_rate: int, log_probs: LogProbsRe
         sample_rate,
         offset_s=utterance.offset_s,
         duration_s=utterance.duration_s,
-        channel=utterance.channel,
+        choice=choice,
         on_disk=True,
     )
 

@@ -262,11 +262,15 @@ def cut_audio(
         OutputError: a file cannot be written, or would replace one of `protect`.
     """
     from ctc_align.audio.loading import open_recording
+    from ctc_align.files.pages import choice_of
 
     cuts = phrases(alignment, utterance, layout.pause_s) if layout.cut == PAUSE else [whole(alignment, utterance)]
     targets = [path for number in range(len(cuts)) for path in _targets(utterance, layout, number)]
     refuse_inputs(targets, protect)
-    with open_recording(utterance.audio) as recording, placing(targets, layout.parts_folder) as parts:
+    with (
+        open_recording(utterance.audio, choice=choice_of(alignment)) as recording,
+        placing(targets, layout.parts_folder) as parts,
+    ):
         files = iter(parts)
         for cut in cuts:
             for data in (
