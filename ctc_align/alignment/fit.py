@@ -117,7 +117,7 @@ def fit_of(
     mean = chances.mean() if len(chances) else 0.0
     # Without a scale of losses, words that are barely heard are told from absent ones by their confidences alone.
     is_lossy = mean < NOWHERE if limits.good_loss is None else loss_per_token > limits.good_loss
-    is_enough = tokens >= FEWEST_TOKENS or (len(chances) > 0 and chances.max() < NOWHERE)
+    is_enough = tokens >= FEWEST_TOKENS or (limits.good_loss is not None and chances.max(initial=0.0) < NOWHERE)
     if likely < limits.none_share * len(chances) and is_lossy and is_enough:
         return NONE
     if not likely and skipped:

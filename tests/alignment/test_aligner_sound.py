@@ -53,8 +53,8 @@ def test_samples_are_let_go_once_they_are_heard(listener: Aligner, tmp_path: Pat
     loaded, left = [], []
     load, assess_fit = Aligner._load, align_utterance.assess_fit
 
-    def watched(self: Aligner, audio: object) -> object:
-        sound = load(self, audio)
+    def watched(self: Aligner, audio: object, language: str) -> object:
+        sound = load(self, audio, language=language)
         loaded.append(weakref.ref(sound))
         return sound
 

@@ -18,7 +18,7 @@ import soundfile
 
 from ctc_align.errors import AudioError, UsageError
 from ctc_align.files import Alignment, rendered
-from ctc_align.types import AlignedToken, AlignedWord, Audio, Region
+from ctc_align.types import AlignedToken, AlignedWord, Audio, Region, SoundChoice
 from ctc_align.view.page import PageSound, page, peaks_of, relative_href
 from ctc_align.view.pictures import alignment_figure, rendered_figure, spectrogram
 
@@ -291,7 +291,7 @@ def test_peaks_of_a_sound_are_the_same_in_blocks() -> None:
         ("WAV", {}, "audio/wav"),
         ("FLAC", {"duration_s": 2.0}, "audio/flac"),
         ("FLAC", {"offset_s": 0.5, "duration_s": 1.0}, "audio/ogg"),
-        ("FLAC", {"channel": 1}, "audio/ogg"),
+        ("FLAC", {"choice": SoundChoice(channel=1)}, "audio/ogg"),
         ("MP3", {}, "audio/ogg"),
     ],
 )
