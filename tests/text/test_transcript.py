@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 import unicodedata
@@ -69,6 +70,7 @@ def test_spaced_scripts_split_at_spaces_and_after_marks(text: str) -> None:
             assert any(map(str.isalnum, word.text)), "a mark stays with a word"
             assert any(map(str.isalnum, following.text))
             assert not word.text[-1].isalnum()
+    assume(not re.search(r"[-‐¬\xad]\s*[\n\r\v\f\x1c-\x1e\x85]", text))  # may divide a word at the end of a line
     assert [word.text for word in split(text, by_character=False).words] == text.split()
 
 
