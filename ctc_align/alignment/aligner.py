@@ -525,7 +525,7 @@ class Aligner:
 def _check_rate(alignment: Alignment, emissions: Emissions) -> None:
     """Log a warning if the frame shift given with log-probs makes the speech implausibly fast or slow."""
     if words := aligned_words(alignment):
-        # Words may be said in another order than they are written.
+        # Words may be spoken in a different order from the text.
         speech_s = max(word.end_s or 0.0 for word in words) - min(word.start_s or 0.0 for word in words)
         warn_of_frame_shift(emissions, [word.spoken for word in words], sum(len(w.tokens) for w in words), speech_s)
 

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 
 from ctc_align.alignment.ctc_path import PIECE_FRAMES, Spans, spoken_indices
+from ctc_align.alignment.fit import is_sound
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.segmentation import parts_of
 from ctc_align.errors import ConfigError
@@ -436,11 +437,7 @@ def _alternatives(emissions: Emissions, ids: np.ndarray) -> np.ndarray:
 
     They are the text's own, shifted, or in short texts drawn from the vocabulary's sounds, always the same ones.
     """
-    sounds = [
-        index
-        for index, token in enumerate(emissions.vocab)
-        if index != emissions.blank and any(map(str.isalpha, token)) and token[0] not in "<["
-    ]
+    sounds = [index for index, token in enumerate(emissions.vocab) if index != emissions.blank and is_sound(token)]
     sounds = sounds or [index for index in range(len(emissions.vocab)) if index != emissions.blank]
     rng = np.random.default_rng(len(ids))
     is_long = len(ids) >= LONG_TEXT and len(np.unique(ids)) >= VARIED_TEXT

@@ -78,8 +78,8 @@ def assess_fit(
     """Return how well the transcript fits, the words, speech without words, and the regions of disagreement.
 
     If nothing of the transcript is in the recording, its words have no times, or with the setting `match` "exact"
-    hardly any confidence. Unless a confidence network has `assessed` the words, there is no fit, and no word is called
-    a misfit: the posteriors of a CTC network alone are also low for some correct words.
+    hardly any confidence. Without `limits`, those of the network that has assessed the words, there is no fit, and no
+    word is called a misfit: the confidences of a calibration are also low for correct words whose edges are rough.
     """
     sounds = unexplained_sounds(inputs.emissions, words)
     unexplained = tuple((start_s, end_s) for start_s, end_s, kind in sounds if kind == SPEECH)
@@ -115,7 +115,7 @@ def fit_of(
     skipped = sum(word.status == SKIPPED for word in words)
     tokens = sum(len(word.tokens) for word in words)
     mean = chances.mean() if len(chances) else 0.0
-    # Without a scale of losses, words that are barely heard are told from absent ones by their confidences alone.
+    # Losses of an unknown model have no scale, so only confidences distinguish barely audible words from absent ones.
     is_lossy = mean < NOWHERE if limits.good_loss is None else loss_per_token > limits.good_loss
     is_enough = tokens >= FEWEST_TOKENS or (limits.good_loss is not None and chances.max(initial=0.0) < NOWHERE)
     if likely < limits.none_share * len(chances) and is_lossy and is_enough:
@@ -502,7 +502,7 @@ def sound_kinds(emissions: Emissions, spoken: Sequence[Stretch] = ()) -> SoundKi
 
 def _heard(emissions: Emissions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the frames (H,) and peaks (H,) of greedily decoded tokens, and whether each frame (T,) is quiet."""
-    silent = np.array([index == emissions.blank or not _is_sound(token) for index, token in enumerate(emissions.vocab)])
+    silent = np.array([index == emissions.blank or not is_sound(token) for index, token in enumerate(emissions.vocab)])
     soundless = torch.from_numpy(np.flatnonzero(silent)).to(emissions.log_probs.device)
     best, peak, quiet = [], [], []
     for first in range(0, len(emissions.log_probs), PIECE_FRAMES):
@@ -521,10 +521,10 @@ def _heard(emissions: Emissions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return ((begins + ends - 1) // 2)[sounds], np.maximum.reduceat(peaks, begins)[sounds], np.concatenate(quiet)
 
 
-def _is_sound(token: str) -> bool:
+def is_sound(token: str) -> bool:
     """Return whether a token of a vocabulary is a sound, not a space, a mark or the unknown.
 
-    >>> [_is_sound(token) for token in ("AH", "ʃ", "▁the", "|", "▁", "<unk>", "[PAD]")]
+    >>> [is_sound(token) for token in ("AH", "ʃ", "▁the", "|", "▁", "<unk>", "[PAD]")]
     [True, True, True, False, False, False, False]
     """
     return any(map(str.isalpha, token)) and not (token[0] in "<[" and token[-1] in ">]")
