@@ -32,9 +32,17 @@ from ctc_align.evaluate.pairing import (
 )
 from ctc_align.evaluate.sanity_checks import find_time_doubts
 from ctc_align.files.formats import JSON_EXPORTS
-from ctc_align.files.json_files import Fields, check_fixed_words, check_format, no_number, read_object
+from ctc_align.files.json_files import (
+    alignment_fields,
+    check_fixed_words,
+    check_format,
+    is_fixed,
+    no_number,
+    read_object,
+)
 from ctc_align.files.textgrid import read_textgrid
 from ctc_align.files.tiers import UNNAMED
+from ctc_align.files.writer import RECORDING
 from ctc_align.reading import as_seconds, open_input, parse_json, shown
 from ctc_align.types import HAND, AlignedToken, AlignedWord, AlignmentData, Interval, Tier, aligned_words
 
@@ -256,28 +264,17 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _json_utterance(data: dict[str, Any], where: str, tier: str) -> UtteranceTier:
-    try:
-        alignment = Fields(data)
-        words = [word for word in alignment.objects("words") if word.value("start_s") is not None]
-        if tier == WORDS:
-            intervals = [_interval(word, "text") for word in words]
-        else:
-            intervals = [_interval(token, "token") for word in words for token in word.objects("tokens")]
-        config = Fields(data.get("config") or {}, "config")
-        from_start = config.data.get("times") != "recording"
-        has_length = from_start and data.get("duration_s") is not None
-        corrected = any(word.data.get("by") == HAND for word in words)
-        length_s = alignment.seconds("duration_s") if has_length else None
-        return UtteranceTier({_NO_SPEAKER: tuple(intervals)}, length_s, is_ours=not corrected, is_corrected=corrected)
-    except ValueError as error:
-        raise InputError(f"{where}: expected words and tokens with times in seconds: {error}") from error
-
-
-def _interval(row: Fields, label: str) -> Interval:
-    start_s, end_s = row.seconds("start_s"), row.seconds("end_s")
-    if start_s > end_s:
-        raise ValueError(f"{shown(row.text(label))} starts at {start_s} and ends at {end_s}")
-    return Interval(start_s, end_s, row.text(label))
+    alignment = alignment_fields(data, where)
+    of_recording = alignment["config"].get("times") == RECORDING
+    words = [word for word in alignment["words"] if word.start_s is not None]
+    if tier == WORDS:
+        rows = [(word.start_s, word.end_s, word.text) for word in words]
+    else:
+        rows = [(token.start_s, token.end_s, token.token) for word in words for token in word.tokens]
+    intervals = _moved([Interval(*row) for row in rows], alignment["offset_s"] if of_recording else 0.0)
+    length_s = None if of_recording else alignment["duration_s"]
+    corrected = any(map(is_fixed, words))
+    return UtteranceTier({_NO_SPEAKER: tuple(intervals)}, length_s, is_ours=not corrected, is_corrected=corrected)
 
 
 _NOT_ALIGNMENTS = frozenset({"summary.json"})
@@ -463,7 +460,7 @@ def with_labels(alignment: AlignmentData, path: Path) -> tuple[AlignedWord, ...]
             f"{path}: expected a TextGrid, got JSON, in which what a person has corrected is marked: give it in place "
             "of the alignment, without --hand"
         )
-    shift_s = alignment.offset_s if alignment.config.get("times") == "recording" else 0.0
+    shift_s = alignment.offset_s if alignment.config.get("times") == RECORDING else 0.0
     words = read_one(path, WORDS)
     try:
         phones = [

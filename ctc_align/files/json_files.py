@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any, TextIO, TypeVar
 
 from ctc_align._version import __version__
-from ctc_align.errors import InputError
+from ctc_align.config import known_settings
+from ctc_align.errors import ConfigError, InputError, one_line
 from ctc_align.files.elan import read_elan
 from ctc_align.files.textgrid import textgrid_layout
 from ctc_align.files.writer import RECORDING, UNITS_PER_S, Style, Writer, end_units, finite, time_units
@@ -57,6 +58,14 @@ _TimeWriter = Callable[[float | None], float | None]
 SLACK_S = 1e-5
 """The resolution to which times are rounded."""
 _LONGEST_NAME = 40
+_CHECKED = frozenset(
+    {
+        "min_confidence",
+        "max_skipped",
+        *(field.name for field in fields(Style) if "convert" in field.metadata["commands"]),
+    }
+)
+"""The settings in `config` that are used when an alignment is written or judged."""
 
 
 def json_schema() -> dict[str, Any]:
@@ -294,7 +303,7 @@ def alignment_fields(data: dict[str, Any], name: str | Path = "the JSON object")
     ignored, because a later version may have written them.
 
     Raises:
-        InputError: a field is missing, has the wrong type or is out of range, or hand corrections are impossible.
+        InputError: a field is missing, has the wrong type or is out of range, or its words are impossible.
     """
     try:
         fields = _fields(Fields(data))
@@ -406,9 +415,9 @@ def _fields(data: Fields) -> dict[str, Any]:
     shift_s = -offset_s if config.get("times") == RECORDING else 0.0
     loss, score = data.number_or_none("loss"), data.number_or_none("score")
     duration_s, frame_shift_s = data.seconds("duration_s"), data.seconds("frame_shift_s")
-    if duration_s < 0 or frame_shift_s <= 0:
+    if duration_s <= 0 or frame_shift_s <= 0:
         got = f"{duration_s} and {frame_shift_s}"
-        raise ValueError(f"duration_s, frame_shift_s: expected seconds from 0, and above 0, got {got}")
+        raise ValueError(f"duration_s, frame_shift_s: expected seconds above 0, got {got}")
     fit = None if data.data.get("fit") is None else data.choice("fit", FITS)
     letters = Fields(data.data.get("unknown_letters") or {}, "unknown_letters")
     return {
@@ -440,11 +449,10 @@ def _fields(data: Fields) -> dict[str, Any]:
 def _config(data: Fields) -> dict[str, Any]:
     config = Fields(data.value("config"), "config")
     check_depth(config.data)
-    if "min_confidence" in config.data and config.share_or_none("min_confidence") is None:
-        raise ValueError("config.min_confidence: expected a number from 0 to 1, got None")
-    most = config.number_or_none("max_skipped") if "max_skipped" in config.data else 100.0
-    if most is None or not 0 <= most <= 100:
-        raise ValueError(f"config.max_skipped: expected percent from 0 to 100, got {shown(config.data['max_skipped'])}")
+    try:
+        known_settings({key: value for key, value in config.data.items() if key in _CHECKED}, "config.")
+    except ConfigError as error:
+        raise ValueError(one_line(error)) from None
     return dict(config.data)
 
 
@@ -497,7 +505,9 @@ def _region(part: Fields, shift_s: float) -> Region:
 
 
 def _moved(seconds: float | None, shift_s: float) -> Any:
-    """Return a time of the file as one from the start of the utterance."""
+    """Return a time of the file as one from the start of the utterance; raise ValueError if it lies before that."""
+    if seconds is not None and seconds + shift_s < -SLACK_S:
+        raise ValueError(f"expected times from the start of the utterance on, got {seconds} s")
     return None if seconds is None else max(round(seconds + shift_s, _DECIMALS), 0.0)
 
 
@@ -596,9 +606,7 @@ def fixed_name(word: AlignedWord) -> str:
 
 
 def check_fixed_words(words: Sequence[AlignedWord], text: str, duration_s: float, name: str) -> None:
-    """Raise InputError, which begins with `name`, if corrected words are impossible (overlaps, times outside …).
-
-    An alignment without hand corrections is not checked.
+    """Raise InputError, which begins with `name`, if words are impossible (overlaps, times outside …), by hand or not.
 
     Args:
         words: those of the transcript, in order; a word with times has both.
@@ -606,8 +614,6 @@ def check_fixed_words(words: Sequence[AlignedWord], text: str, duration_s: float
         duration_s: length of the utterance.
         name: the file.
     """
-    if not any(is_fixed(word) or any(token.by for token in word.tokens) for word in words):
-        return
     faults = (_fault_of_spans(words, text), *(_fault_of_word(word, duration_s) for word in words), _crossing(words))
     fault = next((fault for fault in faults if fault is not None), None)
     if fault is not None:
@@ -620,7 +626,7 @@ def _fault_of_spans(words: Sequence[AlignedWord], text: str) -> str | None:
         own = f"word {number} {fixed_name(word)}"
         if word.char_start < end:
             return f"{own} begins at character {word.char_start}, before the word before it ends ({end}): move it"
-        if text[word.char_start : word.char_end] != word.text:
+        if text[word.char_start : word.char_end] != word.text or word.char_end > len(text):
             there = text[word.char_start : word.char_end][:_LONGEST_NAME]
             return (
                 f"{own}: `text` has {there!r} at characters {word.char_start}:{word.char_end}; a word that is changed "
@@ -633,17 +639,17 @@ def _fault_of_spans(words: Sequence[AlignedWord], text: str) -> str | None:
 def _fault_of_word(word: AlignedWord, duration_s: float) -> str | None:
     if not is_fixed(word):
         fixed = next((token for token in word.tokens if token.by), None)
-        if fixed is None:
-            return None
-        return f'token {fixed.token!r} of {fixed_name(word)} is hand-corrected, its word is not: give it "by", too'
-    assert word.start_s is not None
-    assert word.end_s is not None
-    if word.start_s >= word.end_s:
+        if fixed is not None:
+            return f'token {fixed.token!r} of {fixed_name(word)} is hand-corrected, its word is not: give it "by", too'
+    if word.start_s is None or word.end_s is None:
+        return None
+    if word.start_s >= word.end_s and is_fixed(word):
         return f"{fixed_name(word)} is empty: give it an end after its start, or delete it"
     if word.end_s > duration_s + SLACK_S:
         return f"{fixed_name(word)} leaves the recording, which is {duration_s:.3f} s long: move it"
     times = [word.start_s, *(time_s for token in word.tokens for time_s in (token.start_s, token.end_s)), word.end_s]
     empty: AlignedToken | None = next((token for token in word.tokens if token.start_s >= token.end_s), None)
+    empty = empty if is_fixed(word) else None  # rounding may leave nothing of what a model placed
     if empty is None and all(before <= after + SLACK_S / 10 for before, after in pairwise(times)):
         return None
     which = f"its token {empty.token!r} is empty" if empty else "its tokens cross each other or its edges"
@@ -651,13 +657,13 @@ def _fault_of_word(word: AlignedWord, duration_s: float) -> str | None:
 
 
 def _crossing(words: Sequence[AlignedWord]) -> str | None:
-    """Return the fault of a hand-corrected word that overlaps another word."""
+    """Return the fault of a word that overlaps another word."""
     timed = [word for word in words if word.start_s is not None and word.end_s is not None]
     timed.sort(key=lambda word: (word.start_s or 0.0, word.end_s or 0.0))
     latest: AlignedWord | None = None
     for word in timed:
         crosses = latest is not None and (word.start_s or 0.0) < (latest.end_s or 0.0) - SLACK_S / 10
-        if crosses and latest is not None and (is_fixed(word) or is_fixed(latest)):
+        if crosses and latest is not None:
             return f"{fixed_name(latest)} and {fixed_name(word)} overlap: move the edges of one of them"
         if latest is None or (word.end_s or 0.0) > (latest.end_s or 0.0):
             latest = word

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from made_alignments import CTM, WORDS, alignment, put, textgrid
 from rows import over_rows
-from sample_alignments import aligned, make_alignment
+from sample_alignments import aligned, make_alignment, placed
 
 from ctc_align.errors import InputError, UsageError
 from ctc_align.evaluate import Options, evaluate, evaluate_intervals, read_intervals, read_labels
@@ -25,7 +25,7 @@ from ctc_align.types import AlignedWord, Interval
 
 
 def words_at(*rows: tuple[str, float, float]) -> Alignment:
-    return make_alignment(tuple(aligned(text, start_s, end_s, 0, text[:1]) for text, start_s, end_s in rows), 3.0)
+    return make_alignment(placed(aligned(*row, 0, row[0][:1]) for row in rows), 3.0)
 
 
 OURS = words_at(("Hello,", 0.13, 0.5), ("big", 0.5, 0.9), ("world!", 1.0, 1.46))
@@ -107,7 +107,7 @@ def test_a_file_that_cannot_be_read_does_not_stop_the_others(folders):
 
 
 def test_words_without_time_silences_and_nothing_at_all(folders):
-    words = (*OURS.words[:2], AlignedWord("world", "", 0, 5, "unknown"))
+    words = (*OURS.words[:2], AlignedWord("world!", "", 11, 17, "unknown"))
     dataclasses.replace(OURS, words=words).save(folders[0] / "x.json", force=True)
     evaluation = evaluate(*folders)
     assert (evaluation.paired, evaluation.missing) == (5, 1)
@@ -248,7 +248,7 @@ def test_shards(tmp_path):
         (gzip.compress(b"{\n", mtime=0), ":1: not JSON"),
         (
             gzip.compress(b'{"format": "ctc-align/1", "utterance": "a"}\n', mtime=0),
-            ":1: expected words and tokens with times in seconds: words is missing",
+            ":1: not a whole alignment: audio is missing",
         ),
         (gzip.compress(b"x" * 1000, mtime=0)[:-12], "not whole gzip data"),
     ],
@@ -312,10 +312,13 @@ def test_names_that_meet_by_their_ends_take_no_time(tmp_path):
 def test_json_that_is_no_alignment_with_times(tmp_path):
     data = to_dict(alignment())
     del data["version"]  # so that nobody takes it for what ctc-align wrote
-    for start_s, end_s, says in ((1e999, 2.0, r"words\[0\].start_s"), (0.5, 0.1, "'one' starts")):
+    for start_s, end_s, says in (
+        (1e999, 2.0, r"words\[0\].start_s"),
+        (0.5, 0.1, r"words\[0\]: expected start_s up to"),
+    ):
         data["words"][0].update(start_s=start_s, end_s=end_s)
         path = put(tmp_path / "a.json", json.dumps(data).replace("Infinity", "1e999"))
-        with pytest.raises(InputError, match=rf"a.json: expected words and tokens with times in seconds: {says}"):
+        with pytest.raises(InputError, match=rf"a.json: not a whole alignment: {says}"):
             read_intervals(path)
 
 

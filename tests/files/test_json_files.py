@@ -63,7 +63,7 @@ def every_field() -> Alignment:
         ),
         text_offset=1200,
         places=(BookPlace(0, 9, "OEBPS/one.xhtml", "p1", "epubcfi(/6/4!/4/2)"),),
-        config={"times": "recording", "min_confidence": 0.8, "labels": "bare", "chunk_s": 30.0},
+        config={"times": "recording", "min_confidence": 0.8, "labels": "bare", "tiers": "words", "max_cps": 17.0},
         offset_s=1.5,
     )
 
@@ -116,9 +116,7 @@ def read(reader: Callable[[], Alignment], name: str) -> Alignment | None:
 @over_rows("path", list(places(whole())))
 def test_every_field_may_be_anything(path: tuple[Any, ...]):
     for value in HOSTILE:
-        alignment = read(
-            lambda value=value: from_dict(with_value(path, value), "a.json"), "a.json: not a whole alignment:"
-        )
+        alignment = read(lambda value=value: from_dict(with_value(path, value), "a.json"), "a.json: ")
         if alignment is not None:
             write_all(alignment)
     alignment = from_dict(whole())
@@ -425,17 +423,28 @@ def test_what_cannot_be_is_refused_by_name(word: int, token: int | None, change:
     assert "\n" not in str(caught.value)
 
 
-def test_nothing_is_asked_of_what_nobody_corrected() -> None:
-    data = corrected()
-    for word in data["words"]:
-        word.pop("by", None)
-        word["tokens"] = []
-    data["words"][2].update(text="13", end_s=0.76)
-    data["words"][3].update(confidence=0.5)
-    assert from_dict(data).words[2].text == "13"
-    data["words"][3].update(confidence=None)
-    with pytest.raises(InputError, match=re.escape("words[3]: expected times and confidence")):
-        from_dict(data)
+@over_rows(
+    ("path", "value", "message"),
+    [
+        (("words", 2, "text"), "13", "word 3 '13' .*: `text` has"),
+        (("words", 3, "char_end"), 999, "word 4 .*: `text` has"),
+        (("words", 2, "end_s"), 0.76, "overlap"),
+        (("words", 3, "end_s"), 1.01, "leaves the recording"),
+        (("words", 0, "start_s"), -0.1, "expected times from the start of the utterance on, got -0.1 s"),
+        (("words", 3, "confidence"), None, r"words\[3\]: expected times and confidence"),
+        (("duration_s",), 0, "expected seconds above 0"),
+        (("config", "tiers"), 5, "config.tiers"),
+        (("config", "max_cps"), 0, "config.max_cps: expected a number from 1"),
+        (("config", "frame_rate"), 0.5, "config.frame_rate"),
+    ],
+)
+def test_words_that_nobody_corrected_are_checked_too(path: tuple[Any, ...], value: Any, message: str) -> None:
+    data = inner = json.loads(json.dumps(to_dict(talk_alignment())))
+    for key in path[:-1]:
+        inner = inner[key]
+    inner[path[-1]] = value
+    with pytest.raises(InputError, match=f"^a.json: .*{message}"):
+        from_dict(data, "a.json")
 
 
 def test_an_alignment_prints_as_one_line(talk: Alignment) -> None:

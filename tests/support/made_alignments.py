@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sample_alignments import placed
+
 from ctc_align.files import Alignment
 from ctc_align.types import AlignedToken, AlignedWord
 
@@ -18,7 +20,7 @@ def alignment(utterance: str = "a", shift_s: float = 0.0, duration_s: float = 2.
         edges = (start_s + shift_s, start_s + 0.1 + shift_s, end_s + shift_s)
         tokens = (AlignedToken(label[0], *edges[:2], 0.9), AlignedToken("e", *edges[1:], 0.9))
         words.append(AlignedWord(label, label, 0, 1, "aligned", edges[0], edges[2], 0.9, tokens))
-    return Alignment(utterance, "a.wav", duration_s, "m", "cpu", 0.01, 1.0, -1.0, "one two three", tuple(words))
+    return Alignment(utterance, "a.wav", duration_s, "m", "cpu", 0.01, 1.0, -1.0, "one two three", placed(words))
 
 
 def put(path: Path, text: str) -> Path:

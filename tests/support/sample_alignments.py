@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 
 from hypothesis import strategies as st
@@ -21,6 +22,15 @@ def aligned(text: str, start_s: float, end_s: float, char_start: int = 0, tokens
     return AlignedWord(
         text, text.casefold(), char_start, char_start + len(text), "aligned", start_s, end_s, 0.75, spans
     )
+
+
+def placed(words: Iterable[AlignedWord]) -> tuple[AlignedWord, ...]:
+    """Return words with their characters in a text that has them one after the other, with a space between them."""
+    result, at = [], 0
+    for word in words:
+        result.append(replace(word, char_start=at, char_end=at + len(word.text)))
+        at += len(word.text) + 1
+    return tuple(result)
 
 
 def make_alignment(words: tuple[AlignedWord, ...], duration_s: float = 1.0, **changes: object) -> Alignment:
@@ -112,8 +122,5 @@ def swapped_alignments(draw: st.DrawFn) -> Alignment:
     alignment = draw(random_alignments())
     words = alignment.words
     first, last = sorted((draw(st.integers(0, len(words))), draw(st.integers(0, len(words)))))
-    moved, place = [], 0
-    for word in (*words[last:], *words[first:last], *words[:first]):
-        moved.append(replace(word, char_start=place, char_end=place + len(word.text)))
-        place += len(word.text) + 1
-    return replace(alignment, words=tuple(moved), text=" ".join(word.text for word in moved))
+    moved = placed((*words[last:], *words[first:last], *words[:first]))
+    return replace(alignment, words=moved, text=" ".join(word.text for word in moved))
