@@ -47,7 +47,7 @@ def test_every_network_has_one_thread_and_results_are_those_of_one(monkeypatch, 
     aligner = Aligner("english", device="cpu")
     found = aligner.align_batch(PAIRS)
     assert counts() == (3, 3)
-    assert {"InferenceNetwork", "EdgeNetwork", "ConfidenceNetwork", "LetterNetwork"} <= set(seen)
+    assert {"EdgeNetwork", "ConfidenceNetwork", "LetterNetwork"} <= set(seen)
     assert all(number == {1} for number in seen.values())
     torch.set_num_threads(1)
     assert found == [aligner.align(*pair, utterance=one.utterance) for pair, one in zip(PAIRS, found)]

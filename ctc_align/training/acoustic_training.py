@@ -16,7 +16,8 @@ import torch
 from ctc_align.config import setting
 from ctc_align.errors import InputError
 from ctc_align.functional import ctc_loss
-from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
+from ctc_align.models.convnet.inference import NetworkShape
+from ctc_align.models.convnet.network import AcousticNetwork
 from ctc_align.training import Watch, run_folder
 from ctc_align.training.training_batches import (
     Augmentation,

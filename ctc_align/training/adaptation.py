@@ -114,7 +114,7 @@ def adapt(adaptation: Adaptation, model: str, options: TrainOptions, watch: Watc
             package = ModelPackage(
                 replace(base.description, name=name, language=language), options, corpus, inventory, training, trained,
                 base.log_priors, time.monotonic() - began, time.process_time() - cpu, lexicon,
-                convnet_model.mixtures_of(base.description, base.weights),
+                convnet_model.mixtures_of(base.description, base.arrays),
                 learnt_edges(adaptation.edges, vocab, base.folder), base.description.name, comparison=comparison,
             )  # fmt: skip
             write_model(package)
@@ -200,7 +200,7 @@ def read_base_model(model: str, options: TrainOptions) -> Start:
 
 def own_labels(base: Start, corpus: Corpus, watch: Watch) -> frame_labels.Labels:
     """Return the labels of the model: pronunciations that fit, and a state for every frame."""
-    network = convnet_model.network_with(base.description.shape, base.weights)
+    network = base.network()
     every = np.array(sorted(corpus.spoken))
     found = dict(segments(base, network, corpus, every, watch))
     spoken = {i: one.spoken for i, one in found.items()}
@@ -228,7 +228,7 @@ def _check(base: Start, corpus: Corpus, labels: frame_labels.Labels, limits: Che
     """Return the check on the held-out part, with the pronunciations of the labels."""
     spoken = {i: Spoken.chosen(labels.targets[i], labels.words[i]) for i in corpus.dev.tolist()}
     of_dev = replace(corpus, spoken=spoken)
-    network = convnet_model.network_with(base.description.shape, base.weights)
+    network = base.network()
     return AdaptationCheck(base, of_dev, dict(segments(base, network, of_dev, corpus.dev)), limits)
 
 

@@ -92,17 +92,14 @@ def _steps(
     batch = collate(Material(corpus.store, none, None, corpus.train), part, network.shape.context_frames)
     device = next(network.parameters()).device
     tokens, states = (output.float().cpu() for output in network(batch.inputs.to(device)))
-    shares = [share_of_weight(features.statistics_of(corpus.store[i])) for i in part]
-    frames = tokens.shape[1] + 2 * network.shape.context_frames
-    scores = base.scoring.scores(states, batch.inputs[:, :frames], shares)
-    log_probs, vocab = tokens.log_softmax(-1), base.description.vocab
-    return [
-        own_segments(
-            Emissions(log_probs[b, :n], vocab, features.FRAME_SHIFT_S, states=scores[b, :n]),
-            _word_tokens(corpus.spoken[i]),
-        )
-        for b, (i, n) in enumerate(zip(part, batch.lengths.tolist()))
-    ]
+    log_probs, vocab, context = tokens.log_softmax(-1), base.description.vocab, network.shape.context_frames
+    found = []
+    for b, (i, n) in enumerate(zip(part, batch.lengths.tolist())):
+        share = share_of_weight(features.statistics_of(corpus.store[i]))
+        scores = base.scoring.scores(states[b, :n].numpy(), batch.inputs[b, : n + 2 * context].numpy(), share)
+        emissions = Emissions(log_probs[b, :n], vocab, features.FRAME_SHIFT_S, states=torch.from_numpy(scores))
+        found.append(own_segments(emissions, _word_tokens(corpus.spoken[i])))
+    return found
 
 
 def own_segments(emissions: Emissions, word_tokens: Sequence[WordTokens]) -> KernelSteps[OwnSegments | None]:
@@ -248,10 +245,10 @@ class AdaptationCheck:
         return () if comparison is None else comparison.faults(self.limits)
 
 
-def loud_frames(frames: torch.Tensor) -> np.ndarray:
+def loud_frames(frames: np.ndarray) -> np.ndarray:
     """Return which frames (T, MELS) of a recording are loud (T,) bool: above the middle between quiet and loud."""
     statistics = features.statistics_of(frames)
-    return np.asarray((features.level(frames) > (statistics.quiet + statistics.loud) / 2).numpy())
+    return features.level(frames) > (statistics.quiet + statistics.loud) / 2
 
 
 def compared(

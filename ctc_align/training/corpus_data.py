@@ -90,8 +90,8 @@ class FeatureStore:
     def __len__(self) -> int:
         return len(self.starts) - 1
 
-    def __getitem__(self, i: int) -> torch.Tensor:
-        return torch.from_numpy(self._frames[self.starts[i] : self.starts[i + 1]].astype(np.float32))
+    def __getitem__(self, i: int) -> np.ndarray:
+        return np.asarray(self._frames[self.starts[i] : self.starts[i + 1]], np.float32)
 
     @property
     def lengths(self) -> np.ndarray:
@@ -116,8 +116,8 @@ def build_store(
     with open(folder / "frames.f16.part", "wb") as file:
         for i, frames in enumerate(spread(_frames_of, utterances)):
             if isinstance(frames, str):
-                faults[i], frames = frames, torch.empty(0, features.MELS)
-            file.write(frames.numpy().astype(np.float16).tobytes())
+                faults[i], frames = frames, np.empty((0, features.MELS))
+            file.write(frames.astype(np.float16).tobytes())
             starts.append(starts[-1] + len(frames))
             if progress:
                 progress(i + 1)
@@ -129,7 +129,7 @@ def build_store(
     return FeatureStore(folder)
 
 
-def _frames_of(utterance: Utterance) -> torch.Tensor | str:
+def _frames_of(utterance: Utterance) -> np.ndarray | str:
     """Return the frames (T, MELS) of an utterance, or the reason why there are none."""
     from ctc_align.audio.loading import load_segment
 

@@ -45,15 +45,15 @@ PARTS = 3
 QUIET_NATS = 7.0
 """A flat start assumes that frames at most this far below the loud ones are speech: 30 dB."""
 BATCH = 16
-Labelled = tuple[torch.Tensor, torch.Tensor]
+Labelled = tuple[np.ndarray, np.ndarray]
 """Values (T, D) of the frames of an utterance, and their states (T,) int64."""
 
 
-def cepstra(frames: torch.Tensor) -> torch.Tensor:
+def cepstra(frames: np.ndarray) -> np.ndarray:
     """Return 13 cepstra of log-mel frames (T, MELS) with first and second differences (T, 39): mean 0, deviation 1."""
     floor = features.floor_of(features.statistics_of(frames).loud)
-    values = with_differences(cepstra_of(torch.maximum(frames, floor)))
-    return (values - values.mean(0)) / values.std(0).clamp_min(1e-3)
+    values = with_differences(cepstra_of(np.maximum(frames, floor)))
+    return np.asarray((values - values.mean(0)) / np.maximum(values.std(0), np.float32(1e-3)))
 
 
 def grow_mixtures(
@@ -75,39 +75,36 @@ def estimate(labelled: Sequence[Labelled], states: int, old: Mixtures | None = N
     """
     mixtures = old.means.shape[1] if old else 1
     gaussians = states * mixtures
-    sums = torch.zeros(gaussians, 1 + 2 * VALUES, dtype=torch.float64)
+    sums = np.zeros((gaussians, 1 + 2 * VALUES))
 
-    def sums_of(pair: Labelled) -> torch.Tensor:
+    def sums_of(pair: Labelled) -> np.ndarray:
         """Return sums over frames of responsibility × (1, x, x²)."""
         x, state = pair
-        share = torch.zeros(len(x), gaussians)
-        gaussian = state[:, None] * mixtures + torch.arange(mixtures)
-        share.scatter_(1, gaussian, _responsibility(x, state, old) if old else torch.ones(len(x), 1))
-        return share.T @ torch.cat((torch.ones(len(x), 1), x, x * x), 1)
+        share = np.zeros((len(x), gaussians), np.float32)
+        gaussian = state[:, None] * mixtures + np.arange(mixtures)
+        np.put_along_axis(share, gaussian, _responsibility(x, state, old) if old else np.float32(1.0), 1)
+        return np.asarray(share.T @ np.concatenate((np.ones((len(x), 1), np.float32), x, x * x), 1))
 
     for part in spread(sums_of, labelled):
         sums += part
-    count = sums[:, 0].view(states, mixtures)
-    first, second = sums[:, 1 : VALUES + 1], sums[:, VALUES + 1 :]
-    number = count.view(-1, 1).clamp_min(1e-3)
-    means = (first / number).view(states, mixtures, VALUES)
-    variances = (second / number).view(states, mixtures, VALUES) - means**2
-    variances = variances.clamp_min(SMALLEST_VARIANCE)
+    count, first, second = np.split(sums.reshape(states, mixtures, -1), (1, VALUES + 1), axis=2)
+    number = np.maximum(count, 1e-3)
+    means = first / number
+    variances = np.maximum(second / number - means**2, SMALLEST_VARIANCE)
     if old is not None:
-        rare = (count < FEWEST_FRAMES)[:, :, None]
-        means = torch.where(rare, old.means.double(), means)
-        variances = torch.where(rare, old.variances.double(), variances)
+        rare = count < FEWEST_FRAMES
+        means, variances = np.where(rare, old.means, means), np.where(rare, old.variances, variances)
     # one more frame for each Gaussian: none gets the weight 0
-    weights = ((count + 1.0) / (count + 1.0).sum(1, keepdim=True)).log()
-    return Mixtures(weights.float(), means.float(), variances.float())
+    weights = np.log((count + 1.0) / (count + 1.0).sum(1, keepdims=True))[:, :, 0]
+    return Mixtures(*(part.astype(np.float32) for part in (weights, means, variances)))
 
 
-def _responsibility(x: torch.Tensor, state: torch.Tensor, mixtures: Mixtures) -> torch.Tensor:
+def _responsibility(x: np.ndarray, state: np.ndarray, mixtures: Mixtures) -> np.ndarray:
     """Return the posterior (T, M) of each Gaussian of the frame's state."""
     means, variances = mixtures.means[state], mixtures.variances[state]
-    constant = mixtures.weights - 0.5 * mixtures.variances.log().sum(-1)
-    joint = constant[state] - 0.5 * ((x[:, None] - means) ** 2 / variances).sum(-1)
-    return joint.softmax(-1)
+    constant = mixtures.weights - np.float32(0.5) * np.log(mixtures.variances).sum(-1)
+    joint = constant[state] - np.float32(0.5) * ((x[:, None] - means) ** 2 / variances).sum(-1)
+    return np.exp(features.log_softmax(joint))
 
 
 class Segmenter:
@@ -161,7 +158,7 @@ class Segmenter:
                 self.spoken[i] = Spoken(self.spoken[i].words, choice)
         return changed
 
-    def _best_choice(self, i: int, x: torch.Tensor, tokens: np.ndarray) -> tuple[int, ...]:
+    def _best_choice(self, i: int, x: np.ndarray, tokens: np.ndarray) -> tuple[int, ...]:
         """Return the pronunciation of each word whose best path over the word's present frames scores highest."""
         assert self.mixtures is not None
         spoken, owners = self.spoken[i], self.spoken[i].owners
@@ -179,39 +176,38 @@ class Segmenter:
             return tuple(choice)
         phones = [spoken.words[w][k] for w, k in jobs]
         topology = lattice.segmentation(phones, [np.zeros(len(p)) for p in phones], self.parts, self.silence)
-        padded = torch.nn.utils.rnn.pad_sequence(windows, batch_first=True)
-        scores = kernels.best_path(padded, topology, [len(window) for window in windows]).scores.tolist()
+        scores = kernels.best_path(_padded(windows), topology, [len(window) for window in windows]).scores.tolist()
         best: dict[int, float] = {}
         for (w, k), score in zip(jobs, scores):
             if score > best.get(w, float("-inf")):
                 best[w], choice[w] = score, k
         return tuple(choice)
 
-    def _cepstra(self, indices: Sequence[int]) -> dict[int, torch.Tensor]:
+    def _cepstra(self, indices: Sequence[int]) -> dict[int, np.ndarray]:
         return dict(zip(indices, spread(lambda i: cepstra(self.store[i]), indices)))
 
-    def _flat(self, i: int) -> torch.Tensor:
+    def _flat(self, i: int) -> np.ndarray:
         """Return states of equal length between the first and the last loud frame, silence around them."""
         frames = self.store[i]
         level = features.level(frames)
-        loud = torch.nonzero(level > features.statistics_of(frames).loud - QUIET_NATS)[:, 0]
+        loud = np.flatnonzero(level > features.statistics_of(frames).loud - QUIET_NATS)
         first, last = int(loud[0]), int(loud[-1]) + 1
         states = (self.spoken[i].phones[:, None] * self.parts + np.arange(self.parts)).reshape(-1)
-        labels = torch.full((len(frames),), self.silence)
-        labels[first:last] = torch.from_numpy(states[(np.arange(last - first) * len(states)) // (last - first)])
+        labels = np.full(len(frames), self.silence)
+        labels[first:last] = states[(np.arange(last - first) * len(states)) // (last - first)]
         return labels
 
-    def _realigned(self, indices: list[int], data: dict[int, torch.Tensor]) -> tuple[dict[int, torch.Tensor], float]:
+    def _realigned(self, indices: list[int], data: dict[int, np.ndarray]) -> tuple[dict[int, np.ndarray], float]:
         labels, total, frames = {}, 0.0, 0
         order = sorted(indices, key=lambda i: len(data[i]))
         for begin in range(0, len(order), BATCH):
             for i, states, score, _ in self._paths(order[begin : begin + BATCH], data):
-                labels[i] = torch.from_numpy(states)
+                labels[i] = states
                 total, frames = total + score, frames + len(states)
         return labels, total / max(1, frames)
 
     def _paths(
-        self, part: list[int], data: dict[int, torch.Tensor]
+        self, part: list[int], data: dict[int, np.ndarray]
     ) -> Iterator[tuple[int, np.ndarray, float, np.ndarray]]:
         """Yield utterance, state of every frame, score, and token of every frame (-1 in silence)."""
         if not part:
@@ -223,11 +219,15 @@ class Segmenter:
             [s.phones for s in spoken], [s.owners for s in spoken], self.parts, self.silence
         )
         lengths = [len(row) for row in scores]
-        path = kernels.best_path(torch.nn.utils.rnn.pad_sequence(scores, batch_first=True), topology, lengths)
+        path = kernels.best_path(_padded(scores), topology, lengths)
         for b, i in enumerate(part):
             if path.scores[b] > float("-inf"):
                 states = path.states[b, : lengths[b]].numpy()
                 yield i, topology.emit[b][states].astype(np.int64), float(path.scores[b]), topology.token[b][states]
+
+
+def _padded(rows: Sequence[np.ndarray]) -> torch.Tensor:
+    return torch.nn.utils.rnn.pad_sequence([torch.from_numpy(row) for row in rows], batch_first=True)
 
 
 EM_STEPS = 4
@@ -332,21 +332,21 @@ def run_in_batches(
         watch.progress(stage, done / len(indices), f"{done} of {len(indices)}")
 
 
-def inputs_of(frames: torch.Tensor) -> torch.Tensor:
-    """Return the network's inputs (T + 2 * REACH, MELS) for frames (T, MELS), with silence on either side."""
+def mixture_values(frames: np.ndarray) -> np.ndarray:
+    """Return the values (T, VALUES) that mixtures score, for frames (T, MELS) between silence."""
     statistics = features.statistics_of(frames)
-    silence = features.silence(statistics).expand(REACH, -1)
-    return torch.cat((silence, features.normalise(frames, statistics), silence))
+    silence = features.silence(statistics)[None].repeat(REACH, 0)
+    return values_of(np.concatenate((silence, features.normalise(frames, statistics), silence)))
 
 
 def learn_mixtures(store: FeatureStore, labels: Labels, indices: Sequence[int], states: int, mixtures: int) -> Mixtures:
     """Return mixtures for `Mixtures.log_posteriors`, fitted to the utterances that have labels."""
     labelled = [i for i in indices if len(labels.states[i])]
-    rows = list(spread(lambda i: values_of(inputs_of(store[i])), labelled))
-    every = torch.cat(rows)
-    mean, deviation = every.mean(0), every.std(0).clamp_min(1e-3)
+    rows = list(spread(lambda i: mixture_values(store[i]), labelled))
+    every = np.concatenate(rows)
+    mean, deviation = every.mean(0, np.float64), np.maximum(every.std(0, np.float64), 1e-3)
     pairs = [
-        ((row - mean) / deviation, torch.from_numpy(labels.states[i].astype(np.int64)))
+        (((row - mean) / deviation).astype(np.float32), labels.states[i].astype(np.int64))
         for i, row in zip(labelled, rows)
     ]
     return grow_mixtures(pairs, states, mixtures, EM_STEPS).scaled(mean, deviation)
@@ -361,7 +361,7 @@ class StateScorer:
     """
 
     network: AcousticNetwork
-    offset: torch.Tensor
+    offset: np.ndarray
     mixtures: Mixtures
     refining: Refining
 
@@ -370,10 +370,10 @@ class StateScorer:
         batch = collate(material, indices, self.network.shape.context_frames)
         posteriors = self.network(batch.inputs)[1]
         assert posteriors is not None
-        by_mixtures = list(spread(lambda i: self.mixtures.log_posteriors(inputs_of(material.store[i])), indices))
+        by_mixtures = spread(lambda i: self.mixtures.log_posteriors(mixture_values(material.store[i])), indices)
         weight, scale = self.refining.mixture_weight, self.refining.scale
         return [
-            (row[: len(other)].log_softmax(-1) + self.offset + weight * other) * scale
+            (row[: len(other)].log_softmax(-1) + torch.from_numpy(self.offset + weight * other)) * scale
             for row, other in zip(posteriors, by_mixtures)
         ]
 

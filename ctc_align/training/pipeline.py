@@ -23,7 +23,8 @@ from ctc_align.corpus.sources import open_source
 from ctc_align.errors import UsageError
 from ctc_align.models.convnet.convnet_model import ModelDescription, state_offset
 from ctc_align.models.convnet.gaussian_mixtures import Mixtures
-from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
+from ctc_align.models.convnet.inference import NetworkShape
+from ctc_align.models.convnet.network import AcousticNetwork
 from ctc_align.text.lexicon import Lexicon, read_lexicon
 from ctc_align.training import Watch, acoustic_training, frame_labels
 from ctc_align.training.corpus_data import Corpus, Inventory, Pairs, gather, make_inventory, read_pairs, summary
@@ -170,7 +171,7 @@ def _refined(
     labelled = [i for i in order if len(labels.states[i])][: plan.utterances]
 
     def again() -> frame_labels.Labels:
-        log_priors = torch.from_numpy(labels.log_priors(corpus.train.tolist(), states))
+        log_priors = labels.log_priors(corpus.train.tolist(), states)
         offset = state_offset(log_priors, recipe.prior_scale, recipe.silence_bonus)
         first = learn_mixtures(corpus.store, labels, labelled, states, plan.mixtures)
         return resegmented(StateScorer(network.cpu(), offset, first, plan), corpus, labels, watch)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from ctc_align.config import setting
 from ctc_align.models.convnet import features
-from ctc_align.models.convnet.network import NetworkShape
+from ctc_align.models.convnet.inference import NetworkShape
 from ctc_align.training.acoustic_training import Training
 from ctc_align.training.corpus_data import UNITS
 from ctc_align.training.starting import EDGES

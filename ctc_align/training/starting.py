@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from ctc_align.config import Settings
@@ -23,8 +24,10 @@ from ctc_align.errors import UsageError
 from ctc_align.lattice import states_per_sound
 from ctc_align.models import EMBEDDED, ENGLISH, FOLDER_FILES, embedded_folder
 from ctc_align.models.convnet import convnet_model
-from ctc_align.models.convnet.convnet_model import ModelDescription, StateScoring
-from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
+from ctc_align.models.convnet.convnet_model import ModelDescription
+from ctc_align.models.convnet.gaussian_mixtures import StateScoring
+from ctc_align.models.convnet.inference import NetworkShape
+from ctc_align.models.convnet.network import AcousticNetwork
 from ctc_align.models.edge_network import EdgeNetwork, load_edge_network
 from ctc_align.reading import content_hash
 from ctc_align.text.phone_sets import ARPABET_PHONES, IPA_OF_ARPABET, IPA_PHONES, NEAREST_ARPABET, is_ipa
@@ -57,7 +60,19 @@ class Start:
     @cached_property
     def scoring(self) -> StateScoring:
         """Scores of its segmentation states, from the outputs of its network or of one trained further."""
-        return convnet_model.state_scoring(self.description, self.weights)
+        return convnet_model.state_scoring(self.description, self.arrays)
+
+    @property
+    def arrays(self) -> dict[str, np.ndarray]:
+        """The weights as arrays."""
+        return {name: weight.numpy() for name, weight in self.weights.items()}
+
+    def network(self) -> AcousticNetwork:
+        """Return a new network in evaluation mode with all its weights."""
+        network = AcousticNetwork(self.description.shape)
+        own = network.state_dict()
+        network.load_state_dict(own | {name: w for name, w in self.weights.items() if name in own})
+        return network.eval()
 
     @property
     def log_priors(self) -> torch.Tensor:

@@ -175,12 +175,12 @@ def collate(
         frames = material.store[i]
         if augmentation:
             generator = torch.Generator().manual_seed(int(np.random.SeedSequence((*seed, i)).generate_state(1)[0]))
-            frames = augment(frames, augmentation, generator)
+            frames = augment(torch.from_numpy(frames), augmentation, generator).numpy()
         statistics = features.statistics_of(frames)
-        inputs = features.normalise(frames, statistics)
+        inputs = torch.from_numpy(features.normalise(frames, statistics))
         if augmentation:
             inputs = mask(inputs, augmentation, generator)
-        rows.append((inputs, features.silence(statistics)))
+        rows.append((inputs, torch.from_numpy(features.silence(statistics))))
         lengths.append(len(frames))
     longest = max(lengths) + max(lengths) % 2
     inputs = torch.empty(len(rows), longest + 2 * context, features.MELS)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import soundfile
 import torch
@@ -118,7 +119,7 @@ def test_a_model_is_shown(cli: Any, tmp_path: Any) -> None:
 
 def test_what_only_models_of_ours_have_is_shown(cli: Any, tmp_path: Path) -> None:
     network = tiny_network()
-    mixtures = Mixtures(torch.full((TINY.states, 2), -math.log(2)), *torch.ones(2, TINY.states, 2, VALUES))
+    mixtures = Mixtures(np.full((TINY.states, 2), -math.log(2)), *np.ones((2, TINY.states, 2, VALUES)))
     description = ModelDescription("m", ("<blank>", *"abcde"), TINY, parts=3, token_kind="phones", language="mt")
 
     def own(weight: float) -> dict[str, str]:

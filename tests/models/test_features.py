@@ -46,7 +46,7 @@ from ctc_align.models.onnx_description import KaldiFbank, NemoMel, normalisation
 from ctc_align.types import Audio
 
 
-def normalised(samples: np.ndarray) -> torch.Tensor:
+def normalised(samples: np.ndarray) -> np.ndarray:
     frames = features.log_mel(samples, 0, features.frame_count(len(samples)))
     return features.normalise(frames, features.statistics_of(frames))
 
@@ -54,19 +54,19 @@ def normalised(samples: np.ndarray) -> torch.Tensor:
 @pytest.mark.parametrize("gain", [0.01, 0.3, 3.0, 30.0])
 def test_gain_does_not_matter(gain: float) -> None:
     sound = babble(3.0)
-    torch.testing.assert_close(normalised(sound * np.float32(gain)), normalised(sound), atol=1e-3, rtol=0)
+    np.testing.assert_allclose(normalised(sound * np.float32(gain)), normalised(sound), atol=1e-3)
 
 
 def test_sixteen_bits_and_a_spectrum_that_is_not_flat_do_not_matter() -> None:
     quiet = np.round(babble(3.0, level=0.02) * 32768).astype(np.float32) / 32768
-    far = (normalised(quiet) - normalised(babble(3.0, level=0.9))).abs()
+    far = np.abs(normalised(quiet) - normalised(babble(3.0, level=0.9)))
     assert far.mean() < 0.05
     # A wire that weakens each channel by its own constant leaves next to nothing behind.
     frames = features.log_mel(babble(3.0), 0, 300)
-    coloured = frames + torch.linspace(0.5, -0.5, MELS)
+    coloured = frames + np.linspace(0.5, -0.5, MELS, dtype=np.float32)
     one = features.normalise(frames, features.statistics_of(frames))
     two = features.normalise(coloured, features.statistics_of(coloured))
-    assert (one - two).abs().mean() < 0.02
+    assert np.abs(one - two).mean() < 0.02
 
 
 def test_silence_at_the_ends_leaves_the_speech_as_it_is() -> None:
@@ -75,8 +75,8 @@ def test_silence_at_the_ends_leaves_the_speech_as_it_is() -> None:
     alone, padded = normalised(sound), normalised(np.concatenate((pad, sound, pad)))
     inside = padded[25 : 25 + len(alone)]
     # The frames at the seam reach 5 ms into their neighbours, and the recording's statistics move a little.
-    assert (inside[1:-1] - alone[1:-1]).abs().mean() < 0.05
-    torch.testing.assert_close(padded[:24], padded[:1].expand(24, -1))
+    assert np.abs(inside[1:-1] - alone[1:-1]).mean() < 0.05
+    np.testing.assert_allclose(padded[:24], padded[:1].repeat(24, 0), rtol=1e-5)
     assert padded[:24].mean() < padded[25:-25].mean() - 3.0
 
 
@@ -85,19 +85,19 @@ def test_silence_is_the_floor_and_clicks_are_no_speech() -> None:
     frames = features.log_mel(sound, 0, 300)
     statistics = features.statistics_of(frames)
     silent = features.normalise(frames, statistics)[:99]
-    torch.testing.assert_close(silent, features.silence(statistics).expand(99, MELS))
+    np.testing.assert_allclose(silent, np.tile(features.silence(statistics), (99, 1)), rtol=1e-5, atol=1e-5)
     sound = np.concatenate((np.zeros(16000 * 60, np.float32), babble(2.0, level=0.03)))
     clicked = sound.copy()
     clicked[8000 : 16000 * 60 : 32000] = 1.0
     one, two = (features.statistics_of(features.log_mel(s, 0, 6200)).loud for s in (sound, clicked))
-    assert (two - one).abs() < 0.4
+    assert abs(two - one) < 0.4
 
 
 @pytest.mark.parametrize(("first", "last"), [(0, 1), (0, 7), (3, 50), (117, 118), (199, 201), (150, 201), (0, 201)])
 def test_a_cut_gives_the_same_frames(first: int, last: int) -> None:
     sound = babble(2.003)
     whole = features.log_mel(sound, 0, 201)
-    torch.testing.assert_close(features.log_mel(sound, first, last), whole[first:last], atol=1e-5, rtol=1e-6)
+    np.testing.assert_allclose(features.log_mel(sound, first, last), whole[first:last], atol=1e-5, rtol=1e-6)
 
 
 @pytest.mark.parametrize(("sample", "frames"), [(10 * HOP_SAMPLES + 70, [9, 10]), (10 * HOP_SAMPLES + 90, [10, 11])])
@@ -105,8 +105,8 @@ def test_a_frame_sees_half_a_hop_to_either_side(sample: int, frames: list[int]) 
     sound = babble(0.2)
     changed = sound.copy()
     changed[sample] += 0.1
-    differs = (features.log_mel(sound, 0, 20) - features.log_mel(changed, 0, 20)).abs().amax(1) > 0
-    assert differs.nonzero().flatten().tolist() == frames
+    differs = (features.log_mel(sound, 0, 20) != features.log_mel(changed, 0, 20)).any(1)
+    assert differs.nonzero()[0].tolist() == frames
 
 
 @pytest.mark.parametrize("samples", [1, 2, 159, 160, 161, 320, 399, 400])
@@ -114,22 +114,22 @@ def test_very_short_sounds_have_finite_frames(samples: int) -> None:
     sound = babble(0.1)[:samples] + np.float32(0.01)
     frames = normalised(sound)
     assert frames.shape == (-(-samples // HOP_SAMPLES), MELS)
-    assert torch.isfinite(frames).all()
-    assert torch.isfinite(normalised(np.zeros(samples, np.float32))).all(), "nothing but zeros"
+    assert np.isfinite(frames).all()
+    assert np.isfinite(normalised(np.zeros(samples, np.float32))).all(), "nothing but zeros"
 
 
 @pytest.mark.parametrize("size", [1, 7, 100, 1000])
 def test_statistics_in_pieces_are_those_of_the_whole(size: int) -> None:
     frames = features.log_mel(babble(5.0), 0, 500)
     whole = features.statistics_of(frames)
-    pieces = features.gather_statistics(lambda: iter(frames.split(size)))
-    torch.testing.assert_close(pieces.loud, whole.loud, atol=1e-6, rtol=0)
-    torch.testing.assert_close(pieces.mean, whole.mean, atol=1e-6, rtol=0)
+    pieces = features.gather_statistics(lambda: (frames[first : first + size] for first in range(0, len(frames), size)))
+    assert pieces.loud == whole.loud
+    np.testing.assert_allclose(pieces.mean, whole.mean, atol=1e-6)
 
 
 def test_the_loud_level_and_the_frequency_of_each_mel_channel() -> None:
-    frames = torch.log(torch.rand(200, MELS, generator=torch.Generator().manual_seed(1)) + 0.1)
-    ranked = features.level(frames).sort().values
+    frames = np.log(np.random.default_rng(1).uniform(0.1, 1.1, (200, MELS)).astype(np.float32))
+    ranked = np.sort(features.level(frames))
     assert features.statistics_of(frames).loud == ranked[189]
     t = np.arange(16000) / 16000
     channels = [
@@ -153,14 +153,14 @@ def test_rare_speech_looks_as_it_does_alone(seconds: float, level: float) -> Non
     rare = np.concatenate((hiss(60.0, level), sound, hiss(60.0, level)))
     inside = normalised(rare)[6000 : 6000 + round(seconds * 100)]
     apart = (inside - normalised(sound))[1:-1].mean()
-    assert apart.abs() < 0.9, apart
+    assert abs(apart) < 0.9, apart
 
 
 def test_a_frame_does_not_depend_on_how_many_are_made_with_it() -> None:
     sound = babble(3.0)
     frames = features.log_mel(sound, 0, 300)
     for count in (*range(1, 40), 100, 299):
-        assert torch.equal(features.log_mel(sound, 1, 1 + count), frames[1 : 1 + count])
+        assert np.array_equal(features.log_mel(sound, 1, 1 + count), frames[1 : 1 + count])
 
 
 # Features compared with independent code: torchaudio's, transformers' formulas and its port of NeMo's.

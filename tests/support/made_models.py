@@ -12,7 +12,8 @@ import torch
 from ctc_align.models import embedded_folder
 from ctc_align.models.convnet.convnet_model import ModelDescription, save_folder
 from ctc_align.models.convnet.features import MELS
-from ctc_align.models.convnet.network import AcousticNetwork, NetworkShape
+from ctc_align.models.convnet.inference import NetworkShape
+from ctc_align.models.convnet.network import AcousticNetwork
 from ctc_align.text.phone_sets import IPA_PHONES
 from ctc_align.types import Emissions
 
@@ -33,6 +34,11 @@ def tiny_network(shape: NetworkShape = TINY, seed: int = 0) -> AcousticNetwork:
             module.running_mean.copy_(torch.randn(module.num_features, generator=generator) * 0.3)
             module.running_var.copy_(torch.rand(module.num_features, generator=generator) + 0.5)
     return network.eval()
+
+
+def arrays_of(network: AcousticNetwork) -> dict[str, np.ndarray]:
+    """The weights of a network, as a file of the model has them."""
+    return {name: weight.numpy() for name, weight in network.state_dict().items() if "num_batches" not in name}
 
 
 def tiny_folder(folder: Path, vocab: Sequence[str], seed: int = 0, parts: int = 3) -> Path:

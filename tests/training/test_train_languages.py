@@ -28,7 +28,7 @@ from ctc_align.errors import UsageError
 from ctc_align.files import Alignment
 from ctc_align.models import load_model
 from ctc_align.models.catalogue import FolderSettings, folder_settings
-from ctc_align.models.convnet.network import NetworkShape
+from ctc_align.models.convnet.inference import NetworkShape
 from ctc_align.text import words_of
 from ctc_align.text.phone_sets import IPA_PHONES
 from ctc_align.training.acoustic_training import Training

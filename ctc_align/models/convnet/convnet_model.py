@@ -9,14 +9,13 @@ on both sides, so the result is that of one pass, in bounded memory.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from ctc_align.config import Settings, read_toml
 from ctc_align.errors import AudioError, ConfigError, UsageError, one_line
@@ -24,8 +23,8 @@ from ctc_align.models.acoustic_model import AcousticModel
 from ctc_align.models.calibration import calibration_in
 from ctc_align.models.confidence_network import load_confidence_network
 from ctc_align.models.convnet import features
-from ctc_align.models.convnet.gaussian_mixtures import MIXTURES, REACH, Mixtures, from_weights, share_of_weight
-from ctc_align.models.convnet.network import STRIDE, AcousticNetwork, InferenceNetwork, NetworkShape
+from ctc_align.models.convnet.gaussian_mixtures import MIXTURES, Mixtures, StateScoring, from_weights, share_of_weight
+from ctc_align.models.convnet.inference import STRIDE, InferenceNetwork, NetworkShape, folded_layers
 from ctc_align.models.edge_network import load_edge_network
 from ctc_align.reading import shown
 from ctc_align.reading.rows_on_disk import RowsOnDisk, TensorOnDisk
@@ -33,11 +32,15 @@ from ctc_align.threads import side_by_side
 from ctc_align.types import Audio, Emissions
 from ctc_align.units import samples_to_seconds
 
+if TYPE_CHECKING:
+    import torch
+
+    from ctc_align.models.convnet.network import AcousticNetwork, DeviceNetwork
+
 PIECE_FRAMES = 1024
-"""Frames of a piece that goes through the network, a multiple of its stride; a chunk is several pieces side by side."""
+"""Frames of a piece that goes through the network, a multiple of its stride."""
 STEP_FRAMES = 32
-"""A recording shorter than a piece is rounded up to these steps, so that torch can reuse its preparations for a
-length."""
+"""A recording shorter than a piece is rounded up to these steps, so that a device can batch similar lengths."""
 LAST_PIECES = 4
 """The last piece of several is rounded up to quarters of a piece."""
 CACHED_FRAMES = 12_000
@@ -46,8 +49,6 @@ STATES_BYTES = 2**28
 """Segmentation states that would take more memory (an hour and a half) lie on disk, if the device is the CPU."""
 PIECES_ON_DEVICE = 128
 """Pieces that a device other than the CPU computes at once: about 2 GB."""
-Job: TypeAlias = "tuple[_Recording, tuple[int, int], Emissions]"
-"""A piece of a recording (first frame and length), and the emissions that it belongs to."""
 
 
 @dataclass(frozen=True)
@@ -86,27 +87,35 @@ class ConvNet(AcousticModel):
     def __init__(
         self,
         description: ModelDescription,
-        weights: dict[str, torch.Tensor],
-        device: torch.device,
+        weights: Mapping[str, np.ndarray],
+        device: str | torch.device,
         settings: Settings | None = None,
     ) -> None:
         self.description = description
         self.name = description.name
         self.vocab = description.vocab
         self.token_kind = description.token_kind
-        self.device = device
         settings = settings or Settings()
         self.pieces_at_once = max(1, round(settings.chunk_s / self.frame_shift_s) // PIECE_FRAMES)
-        precision = torch.float32 if settings.precision == "auto" else getattr(torch, settings.precision)
-        self.network = InferenceNetwork(network_with(description.shape, weights), precision).to(device)
-        self.scoring = state_scoring(description, weights).to(device)
+        self.scoring = state_scoring(description, weights)
+        layers = folded_layers(description.shape, weights)
+        self.network = InferenceNetwork(description.shape, layers)
+        self.device_network: DeviceNetwork | None = None
+        """Computes the emissions with torch: on another device than the CPU, or in another precision than float32."""
+        precision = "float32" if settings.precision == "auto" else settings.precision
+        if str(device) != "cpu" or precision != "float32":
+            import torch
+
+            from ctc_align.models.convnet.network import DeviceNetwork
+
+            made = DeviceNetwork(description.shape, layers, self.scoring, getattr(torch, precision))
+            self.device_network = made.to(device)
         # a window around each of the frames that an output frame sees
         context_s = description.shape.context_frames * self.frame_shift_s
         self.receptive_field_s = 2 * context_s + samples_to_seconds(features.WINDOW_SAMPLES, self.sample_rate)
         mixtures = self.scoring.mixtures
         self.gaussians_per_state = 0 if mixtures is None else mixtures.weights.shape[1]
 
-    @torch.no_grad()
     def emissions(self, audio: Audio, progress: Callable[[float], None] | None = None) -> Emissions:
         """Return log-probs (T, C) float32, one frame for every begun 10 ms, and the segmentation states (T, K).
 
@@ -119,65 +128,122 @@ class ConvNet(AcousticModel):
         Raises:
             AudioError: there are no samples, or their rate is wrong.
         """
-        self._checked(audio)
-        if self.device.type == "cpu":
-            return self._on_processor([audio], progress)[0]
-        recording = _Recording(audio)
-        result = self._empty(recording)
-        for jobs in self._chunks(recording, result):
-            self._fill(jobs)
-            if progress:
-                progress(_share_done(jobs))
-        return result
+        if self.device_network is not None:
+            return self._on_device(self.device_network, [audio], self.pieces_at_once, progress)[0]
+        return self._on_processor([audio], progress)[0]
 
-    @torch.no_grad()
     def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
-        """Return the emissions of each audio; on the CPU with the same bits as `emissions`.
+        """Return the emissions of each audio; on the CPU, in float32, with the same bits as `emissions`.
 
-        On the CPU, each chunk of an audio is computed alone, and several at once: a piece is large enough to keep a
-        core busy, and convolutions of a different shape would round differently. On other devices, pieces of all
-        audios are batched together, the longest first.
+        On the CPU, each piece of an audio is computed alone, and several at once: a piece is large enough to keep a
+        core busy, and products of a different shape would round differently. On other devices, pieces of all audios are
+        batched together, the longest first.
 
         Raises:
             AudioError: an audio has no samples, or the wrong rate.
         """
-        if self.device.type == "cpu":
-            return self._on_processor([self._checked(audio) for audio in audios])
-        recordings = [_Recording(self._checked(audio)) for audio in audios]
-        results = [self._empty(recording) for recording in recordings]
-        jobs = [
-            (recording, piece, result) for recording, result in zip(recordings, results) for piece in recording.pieces()
-        ]
-        jobs.sort(key=lambda job: -job[1][1])
-        for first in range(0, len(jobs), PIECES_ON_DEVICE):
-            self._fill(jobs[first : first + PIECES_ON_DEVICE])
-        return results
+        if self.device_network is not None:
+            return self._on_device(self.device_network, audios, PIECES_ON_DEVICE)
+        return self._on_processor(audios)
 
     def _on_processor(
         self, audios: Sequence[Audio], progress: Callable[[float], None] | None = None
     ) -> list[Emissions]:
-        """Return the emissions of each audio, computed in threads of their own."""
-        recordings = list(side_by_side(partial(_Recording, audio) for audio in audios))
-        results = [self._empty(recording) for recording in recordings]
-        chunks = [jobs for pair in zip(recordings, results) for jobs in self._chunks(*pair)]
-        for jobs, rows in zip(chunks, side_by_side(partial(self._fill, jobs) for jobs in chunks)):
-            on_disk = jobs[0][2].states
-            if isinstance(on_disk, TensorOnDisk):
-                on_disk.rows.append(rows)
-            if progress:
-                progress(_share_done(jobs))
-        return results
+        """Return the emissions of each audio, whose pieces are computed in threads of their own."""
+        import torch
 
-    def _chunks(self, recording: _Recording, result: Emissions) -> Iterator[list[Job]]:
-        """Yield the pieces of a recording that go through the network at once."""
-        pieces = recording.pieces()
-        for first in range(0, len(pieces), self.pieces_at_once):
-            together = pieces[first : first + self.pieces_at_once]
-            # The last piece is shorter and goes alone: its result must not depend on how many go at once.
-            whole = [piece for piece in together if piece[1] == together[0][1]]
-            for same in (whole, together[len(whole) :]):
-                if same:
-                    yield [(recording, piece, result) for piece in same]
+        checked = [self._checked(audio) for audio in audios]
+        recordings = list(side_by_side(partial(_Recording, audio) for audio in checked))
+        pieces = [(recording, piece) for recording in recordings for piece in recording.pieces()]
+        results = side_by_side(partial(self._computed, *piece) for piece in pieces)
+        found = []
+        for recording in recordings:
+            log_probs = np.empty((recording.frames, self.description.shape.classes), np.float32)
+            states = self._empty_states(recording)
+            for first, length in recording.pieces():
+                log_probs[first : first + length], scores = next(results)
+                if isinstance(states, RowsOnDisk):
+                    states.append(scores)
+                elif states is not None:
+                    states[first : first + length] = scores
+                if progress:
+                    progress(min(1.0, (first + length) / recording.frames))
+            rows = torch.from_numpy(states) if isinstance(states, np.ndarray) else None
+            on_disk = TensorOnDisk(states) if isinstance(states, RowsOnDisk) else None
+            found.append(
+                self._emissions_of(recording, torch.from_numpy(log_probs), rows if on_disk is None else on_disk)
+            )
+        return found
+
+    def _computed(self, recording: _Recording, piece: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
+        """Return log-probs (t, C) and the states' scores (t, K) of a piece, up to the recording's end."""
+        first, length = piece
+        inputs = recording.inputs(first, length, self.description.shape.context_frames)
+        tokens, segments = self.network(inputs)
+        count = min(length, recording.frames - first)
+        if self.description.shape.states:
+            segments = self.scoring.scores(segments, inputs, recording.mixture_share)
+        return features.log_softmax(tokens)[:count], segments[:count]
+
+    def _empty_states(self, recording: _Recording) -> np.ndarray | RowsOnDisk | None:
+        count = self.description.shape.states
+        if 4 * recording.frames * count > STATES_BYTES:
+            return RowsOnDisk((count,), f"{recording.audio.name or 'audio'}: its segmentation states")
+        return np.empty((recording.frames, count), np.float32) if count else None
+
+    def _on_device(
+        self,
+        network: DeviceNetwork,
+        audios: Sequence[Audio],
+        at_once: int,
+        progress: Callable[[float], None] | None = None,
+    ) -> list[Emissions]:
+        """Return the emissions of each audio from a network of torch, for `at_once` pieces at once.
+
+        Each piece is computed as if it were as long as the longest at once.
+        """
+        import torch
+
+        shape = self.description.shape
+        recordings = [_Recording(self._checked(audio)) for audio in audios]
+        tensors = [
+            (
+                torch.empty(recording.frames, shape.classes, device=network.device),
+                torch.empty(recording.frames, shape.states, device=network.device) if shape.states else None,
+            )
+            for recording in recordings
+        ]
+        jobs = [(pair, piece) for pair in zip(recordings, tensors) for piece in pair[0].pieces()]
+        jobs.sort(key=lambda job: -job[1][1])
+        for begin in range(0, len(jobs), at_once):
+            batch = jobs[begin : begin + at_once]
+            length = batch[0][1][1]
+            inputs = [recording.inputs(first, length, shape.context_frames) for (recording, _), (first, _) in batch]
+            with torch.no_grad():
+                results = network(inputs, [recording.mixture_share for (recording, _), _ in batch])
+            for row, ((recording, outputs), (first, own)) in enumerate(batch):
+                last = min(first + own, recording.frames)
+                for output, result in zip(outputs, results):
+                    if output is not None:
+                        output[first:last] = result[row, : last - first]
+            if progress:
+                progress(min(1.0, sum(batch[-1][1]) / batch[-1][0][0].frames))
+        return [self._emissions_of(recording, *outputs) for recording, outputs in zip(recordings, tensors)]
+
+    def _emissions_of(
+        self, recording: _Recording, log_probs: torch.Tensor, states: torch.Tensor | TensorOnDisk | None
+    ) -> Emissions:
+        audio = recording.audio
+        return Emissions(
+            log_probs,
+            self.vocab,
+            self.frame_shift_s,
+            self.blank,
+            audio.offset_s,
+            states,
+            audio.duration_s,
+            audio.name,
+        )
 
     def _checked(self, audio: Audio) -> Audio:
         if audio.sample_rate != self.sample_rate or not len(audio.samples):
@@ -187,57 +253,6 @@ class ConvNet(AcousticModel):
             )
         return audio
 
-    def _empty(self, recording: _Recording) -> Emissions:
-        """Return emissions whose values are not set yet."""
-        audio, shape, frames = recording.audio, self.description.shape, recording.frames
-        return Emissions(
-            torch.empty(frames, shape.classes, device=self.device),
-            self.vocab,
-            self.frame_shift_s,
-            self.blank,
-            audio.offset_s,
-            self._empty_states(frames, audio.name),
-            audio.duration_s,
-            audio.name,
-        )
-
-    def _empty_states(self, frames: int, name: str) -> torch.Tensor | TensorOnDisk | None:
-        count = self.description.shape.states
-        if self.device.type == "cpu" and 4 * frames * count > STATES_BYTES:
-            return TensorOnDisk(RowsOnDisk((count,), f"{name or 'audio'}: its segmentation states"), 0, frames)
-        return torch.empty(frames, count, device=self.device) if count else None
-
-    @torch.no_grad()
-    def _fill(self, jobs: Sequence[Job]) -> np.ndarray:
-        """Run the network over pieces side by side, each as if it were as long as the first, and store the results.
-
-        Returns the states (T, K) of results that have them on disk.
-        """
-        context, length = self.description.shape.context_frames, jobs[0][1][1]
-        inputs = torch.cat([recording.inputs(piece[0], length, context) for recording, piece, _ in jobs])
-        inputs = inputs.to(self.device)
-        tokens, segments = self.network(inputs)
-        log_probs = tokens.log_softmax(-1)
-        shares = [recording.mixture_share for recording, _, _ in jobs]
-        scores = None if segments is None else self.scoring.scores(segments, inputs, shares)
-        on_disk = [np.empty((0, self.description.shape.states), np.float32)]
-        for row, (recording, (first, _), result) in enumerate(jobs):
-            count = min(length, recording.frames - first)
-            result.log_probs[first : first + count] = log_probs[row, :count]
-            if scores is None or result.states is None:
-                continue
-            if isinstance(result.states, torch.Tensor):
-                result.states[first : first + count] = scores[row, :count]
-            else:
-                on_disk.append(scores[row, :count].numpy())
-        return np.concatenate(on_disk)
-
-
-def _share_done(jobs: Sequence[Job]) -> float:
-    """Return the share of the last recording that is done with these pieces."""
-    recording, piece, _ = jobs[-1]
-    return min(1.0, sum(piece) / recording.frames)
-
 
 class _Recording:
     """Features of one audio: cached if they are few, otherwise computed again for each pass."""
@@ -245,18 +260,18 @@ class _Recording:
     def __init__(self, audio: Audio) -> None:
         self.audio = audio
         self.frames = features.frame_count(len(audio.samples))
-        self._cached: torch.Tensor | None = None
+        self._cached: np.ndarray | None = None
         if self.frames <= CACHED_FRAMES:
-            self._cached = torch.cat(list(self._blocks()))
+            self._cached = np.concatenate(list(self._blocks()))
         self._statistics = features.gather_statistics(self._blocks)
         self.mixture_share = share_of_weight(self._statistics)
 
-    def _log_mel(self, first: int, last: int) -> torch.Tensor:
+    def _log_mel(self, first: int, last: int) -> np.ndarray:
         if self._cached is not None:
             return self._cached[first:last]
         return features.log_mel(self.audio.samples, first, last)
 
-    def _blocks(self) -> Iterator[torch.Tensor]:
+    def _blocks(self) -> Iterator[np.ndarray]:
         for first in range(0, self.frames, PIECE_FRAMES):
             yield self._log_mel(first, min(self.frames, first + PIECE_FRAMES))
 
@@ -271,101 +286,43 @@ class _Recording:
             pieces.append((whole * PIECE_FRAMES, min(PIECE_FRAMES, -(-rest // step) * step)))
         return pieces
 
-    def inputs(self, first: int, length: int, context: int) -> torch.Tensor:
-        """Return features (1, t, MELS) of `length` frames from `first` on with their context, silence outside."""
+    def inputs(self, first: int, length: int, context: int) -> np.ndarray:
+        """Return features (t, MELS) of `length` frames from `first` on with their context, silence outside."""
         inside = max(0, first - context), min(self.frames, first + length + context)
         middle = features.normalise(self._log_mel(*inside), self._statistics)
-        inputs = features.silence(self._statistics).repeat(length + 2 * context, 1)
-        begin = inside[0] - (first - context)
-        inputs[begin : begin + len(middle)] = middle
-        return inputs[None]
+        before, after = inside[0] - (first - context), first + length + context - inside[1]
+        silence = features.silence(self._statistics)[None]
+        return np.concatenate((silence.repeat(before, 0), middle, silence.repeat(after, 0)))
 
 
-def network_with(shape: NetworkShape, weights: dict[str, torch.Tensor]) -> AcousticNetwork:
-    """Return the network in evaluation mode with all its weights, float32.
-
-    Raises:
-        RuntimeError: weights are missing, superfluous, or have the wrong shape.
-    """
-    network = AcousticNetwork(shape)
-    counters = {name: value for name, value in network.state_dict().items() if name.endswith("num_batches_tracked")}
-    others = {name for name in weights if name == "log_priors" or name.startswith(MIXTURES)}
-    network.load_state_dict(counters | {name: w.float() for name, w in weights.items() if name not in others})
-    return network.eval()
-
-
-def mixtures_of(description: ModelDescription, weights: dict[str, torch.Tensor]) -> Mixtures | None:
+def mixtures_of(description: ModelDescription, weights: Mapping[str, np.ndarray]) -> Mixtures | None:
     """Return the mixtures among a model's weights, None if it has none."""
     return from_weights(weights, description.shape.states) if description.mixture_weight else None
 
 
-def state_offset(log_priors: torch.Tensor, prior_scale: float, silence_bonus: float) -> torch.Tensor:
+def state_offset(log_priors: np.ndarray, prior_scale: float, silence_bonus: float) -> np.ndarray:
     """Return what is added to the states' log-posteriors (K,): minus the scaled log-priors, plus silence's bonus."""
-    offset = -log_priors.float() * prior_scale
+    offset = -log_priors.astype(np.float32) * np.float32(prior_scale)
     offset[-1:] += silence_bonus
     return offset
 
 
-@dataclass(frozen=True)
-class StateScoring:
-    """How the network's second output becomes the scores of the segmentation states.
-
-    The score of state k at frame t, for a recording whose share of the mixtures' weight is s, is
-
-        log p(k | t) − prior_scale · log p(k) + bonus(k) + s · mixture_weight · log p_mixtures(k | t)
-
-    where the bonus is silence_bonus − (1 − s) · noise_malus for silence and 0 for all other states.
-
-    Attributes:
-        offset: (K,) is added to the log-posteriors.
-        mixtures: score the states as well; None: only the network does.
-        description: the model's; uses `mixture_weight`, `noise_malus` and the context of its network's `shape`.
-    """
-
-    offset: torch.Tensor
-    mixtures: Mixtures | None
-    description: ModelDescription
-
-    def to(self, device: torch.device) -> StateScoring:
-        """Return a copy on another device."""
-        mixtures = None if self.mixtures is None else self.mixtures.to(device)
-        return replace(self, offset=self.offset.to(device), mixtures=mixtures)
-
-    def scores(self, segments: torch.Tensor, inputs: torch.Tensor, shares: Sequence[float]) -> torch.Tensor:
-        """Return the scores (B, T, K) of the states.
-
-        Args:
-            segments: (B, T, K), the network's second output.
-            inputs: (B, T + 2 * context, MELS), its inputs.
-            shares: of the mixtures' weight, for each recording: `gaussian_mixtures.share_of_weight`.
-        """
-        scores = segments.log_softmax(-1).add_(self.offset)
-        if self.description.noise_malus:
-            for row, share in zip(scores, shares):
-                row[:, -1] -= self.description.noise_malus * (1.0 - share)
-        if self.mixtures is not None:
-            context = self.description.shape.context_frames
-            for row, near, share in zip(scores, inputs, shares):
-                if share:
-                    frames = near[context - REACH : context + len(row) + REACH]
-                    row += self.description.mixture_weight * share * self.mixtures.log_posteriors(frames)
-        return scores
-
-
-def state_scoring(description: ModelDescription, weights: dict[str, torch.Tensor]) -> StateScoring:
+def state_scoring(description: ModelDescription, weights: Mapping[str, np.ndarray]) -> StateScoring:
     """Return how a model scores its segmentation states; without log-priors all are equally likely.
 
     Raises:
         ValueError: the log-priors or the mixtures have a different number of states.
     """
     states = description.shape.states
-    log_priors = weights.get("log_priors", torch.zeros(states))
+    log_priors = np.asarray(weights.get("log_priors", np.zeros(states)))
     if log_priors.shape != (states,):
-        raise ValueError(f"log_priors has shape {tuple(log_priors.shape)}, the network {states} states")
+        raise ValueError(f"log_priors has shape {log_priors.shape}, the network {states} states")
     return StateScoring(
         state_offset(log_priors, description.prior_scale, description.silence_bonus),
         mixtures_of(description, weights),
-        description,
+        description.mixture_weight,
+        description.noise_malus,
+        description.shape.context_frames,
     )
 
 
@@ -378,13 +335,13 @@ WIDEST, DEEPEST = 2**20, 1000
 """Limits of a network's sizes, and of the number of its layers."""
 
 
-def load_folder(folder: Path, device: torch.device, settings: Settings | None = None) -> ConvNet:
+def load_folder(folder: Path, device: str | torch.device, settings: Settings | None = None) -> ConvNet:
     """Load a model from its folder.
 
     Raises:
         UsageError: `model.toml` is not the description of a model, or the weights do not fit it.
     """
-    from safetensors.torch import load_file
+    from safetensors.numpy import load_file
 
     description = _read_description(folder / "model.toml")
     calibration = calibration_in(folder)
@@ -393,7 +350,7 @@ def load_folder(folder: Path, device: torch.device, settings: Settings | None = 
         weights = load_file(str(folder / "model.safetensors"))
         _check_sizes(description.shape, weights)
         model = ConvNet(description, weights, device, settings)
-    except Exception as error:  # safetensors and torch raise various kinds, and all mean the same here
+    except Exception as error:  # safetensors and numpy raise various kinds, and all mean the same here
         raise UsageError(
             f"model {folder}: the weights cannot be loaded as model.toml describes them: {one_line(error, 300)}"
         ) from error
@@ -422,15 +379,17 @@ def _read_description(path: Path) -> ModelDescription:
         raise UsageError(f"{path}: expected the description of a {FORMAT} model, got: {one_line(error)}") from error
 
 
-def _check_sizes(shape: NetworkShape, weights: dict[str, torch.Tensor]) -> None:
-    """Raise ValueError if a network's sizes do not match its weights, before any memory is allocated for it."""
-    with torch.device("meta"):
-        network = AcousticNetwork(shape)
-    for name, wanted in network.state_dict().items():
-        if name in weights and weights[name].shape != wanted.shape:
-            raise ValueError(f"{name}: expected the shape {tuple(wanted.shape)}, got {tuple(weights[name].shape)}")
-        if name not in weights and wanted.numel() > 1:
+def _check_sizes(shape: NetworkShape, weights: Mapping[str, np.ndarray]) -> None:
+    """Raise ValueError if a network's weights are not those of its sizes."""
+    wanted = shape.weight_shapes
+    for name, size in wanted.items():
+        if name not in weights:
             raise ValueError(f"{name} is missing")
+        if weights[name].shape != size:
+            raise ValueError(f"{name}: expected the shape {size}, got {weights[name].shape}")
+    for name in weights.keys() - wanted.keys() - {"log_priors"}:
+        if not name.startswith(MIXTURES):
+            raise ValueError(f"{name} is not a weight of this network")
 
 
 def _check(description: ModelDescription) -> None:
@@ -478,6 +437,7 @@ def save_folder(
     mixtures: Mixtures | None = None,
 ) -> None:
     """Write a model's folder: matrices of weights as `dtype`, vectors (biases, statistics of norms) as float32."""
+    import torch
     from safetensors.torch import save
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -490,7 +450,7 @@ def save_folder(
         weights["log_priors"] = log_priors.float()
     if mixtures is not None:
         for name in ("weights", "means", "variances"):
-            weights[MIXTURES + name] = getattr(mixtures, name).float().contiguous()
+            weights[MIXTURES + name] = torch.from_numpy(getattr(mixtures, name)).float().contiguous()
     # safetensors' own `save_file` makes files that only their owner can read
     (folder / "model.safetensors").write_bytes(save(weights, metadata={"format": FORMAT}))
     shape = asdict(description.shape)

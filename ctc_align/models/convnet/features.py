@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-import torch
 
 SAMPLE_RATE = 16000
 HOP_SAMPLES = 160
@@ -57,131 +56,153 @@ def frame_count(samples: int) -> int:
 
 
 @lru_cache(maxsize=1)
-def _filters() -> tuple[torch.Tensor, torch.Tensor]:
+def _filters() -> tuple[np.ndarray, np.ndarray]:
     """Return the Hann window (320,) and the mel filters (257, MELS)."""
     filters = mel_filters(MELS, FFT_SAMPLES, SAMPLE_RATE, LOW_HZ, HIGH_HZ)
-    return torch.hann_window(WINDOW_SAMPLES, periodic=False), torch.from_numpy(filters)
+    return np.hanning(WINDOW_SAMPLES).astype(np.float32), filters
 
 
-def log_mel(samples: np.ndarray, first: int, last: int) -> torch.Tensor:
+def log_mel(samples: np.ndarray, first: int, last: int) -> np.ndarray:
     """Return frames [first, last) of a recording's samples (N,): (last - first, MELS) float32, natural log of power."""
-    window, filters = _filters()
     reach = (WINDOW_SAMPLES - HOP_SAMPLES) // 2
     begin, end = first * HOP_SAMPLES - reach, last * HOP_SAMPLES + reach
-    piece = torch.from_numpy(np.ascontiguousarray(samples[max(0, begin) : max(0, end)], np.float32))
-    left, right = max(0, -begin), max(0, end - len(samples))
-    piece = torch.nn.functional.pad(piece, (left, right))
-    windows = piece.unfold(0, WINDOW_SAMPLES, HOP_SAMPLES) * window
-    spectrum = torch.fft.rfft(windows, FFT_SAMPLES)
-    power = spectrum.real.square().addcmul_(spectrum.imag, spectrum.imag)
+    piece = np.asarray(samples[max(0, begin) : max(0, end)], np.float32)
+    piece = np.pad(piece, (max(0, -begin), max(0, end - len(samples))))
+    return log_channels(piece, *_filters(), HOP_SAMPLES, SMALLEST_POWER)
+
+
+def log_channels(
+    samples: np.ndarray, window: np.ndarray, filters: np.ndarray, shift: int, smallest: float
+) -> np.ndarray:
+    """Return the log of the power (T, bins) float32 in each channel of each window of samples.
+
+    Args:
+        samples: (N,) float32; the windows begin `shift` samples apart, and none goes beyond the end.
+        window: its weights (W,).
+        filters: (fft // 2 + 1, bins) of the frequencies in each channel.
+        shift: in samples.
+        smallest: the least power.
+    """
+    windows = np.lib.stride_tricks.sliding_window_view(samples, len(window))[::shift] * window
+    spectrum = np.fft.rfft(windows, 2 * (len(filters) - 1))  # numpy 1 computes it in double precision
+    power = np.square(spectrum.real, dtype=np.float32, casting="same_kind")
+    power += np.square(spectrum.imag, dtype=np.float32, casting="same_kind")
     # Products of a few rows are summed in a different order: a frame must not depend on how many are computed with it.
     lacking = max(0, LEAST_ROWS - len(power))
-    channels = torch.nn.functional.pad(power, (0, 0, 0, lacking)) @ filters if lacking else power @ filters
-    return torch.log(channels[: len(power)].clamp_min_(SMALLEST_POWER))
+    channels = (np.pad(power, ((0, lacking), (0, 0))) if lacking else power) @ filters
+    return np.asarray(np.log(np.maximum(channels[: len(power)], np.float32(smallest))))
 
 
-def level(frames: torch.Tensor) -> torch.Tensor:
+def log_sum_exp(values: np.ndarray) -> np.ndarray:
+    """Return log Σ exp(x) (...,) over the last axis of values (..., C), the largest of which is finite."""
+    top = values.max(-1, keepdims=True)
+    return np.asarray(np.log(np.exp(values - top).sum(-1)) + top[..., 0])
+
+
+def log_softmax(values: np.ndarray) -> np.ndarray:
+    """Return log-probabilities (..., C) over the last axis."""
+    shifted = values - values.max(-1, keepdims=True)
+    shifted -= np.log(np.exp(shifted).sum(-1, keepdims=True))
+    return shifted
+
+
+def level(frames: np.ndarray) -> np.ndarray:
     """Return the total level (..., T) of each frame (..., T, MELS)."""
-    return torch.logsumexp(frames, -1)
+    return log_sum_exp(frames)
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """Statistics of a recording: `loud`, the level of the louder frames (scalar); `mean` (MELS,) over speech; `quiet`,
+    """Statistics of a recording: `loud`, the level of the louder frames; `mean` (MELS,) float32 over speech; `quiet`,
     the 5 % quantile of the levels of all frames that are not digital silence."""
 
-    loud: torch.Tensor
-    mean: torch.Tensor
-    quiet: torch.Tensor
+    loud: float
+    mean: np.ndarray
+    quiet: float
 
 
-def speech_weight(levels: torch.Tensor, loud: torch.Tensor) -> torch.Tensor:
-    """Return each frame's weight in the mean: near 1 within about 25 dB of the loud frames, near 0 below."""
-    return torch.sigmoid((levels - loud + SPEECH_BELOW_LOUD) / SPEECH_SOFTNESS)
+def speech_weight(levels: np.ndarray, loud: float) -> np.ndarray:
+    """Return each frame's weight (T,) float64: near 1 within about 25 dB of the loud frames, near 0 below."""
+    return 1.0 / (1.0 + np.exp((loud - SPEECH_BELOW_LOUD - levels.astype(np.float64)) / SPEECH_SOFTNESS))
 
 
-def floor_of(loud: torch.Tensor) -> torch.Tensor:
+def floor_of(loud: float) -> np.float32:
     """Return the lower limit of all channels; it hides digital silence and the quantisation noise of quiet files."""
-    return loud - math.log(MELS) - FLOOR_BELOW_LOUD
+    return np.float32(loud - math.log(MELS) - FLOOR_BELOW_LOUD)
 
 
-def normalise(frames: torch.Tensor, statistics: Statistics) -> torch.Tensor:
+def normalise(frames: np.ndarray, statistics: Statistics) -> np.ndarray:
     """Return the network's inputs (T, MELS): (max(x, floor) − mean) · SCALE, so that gain and a fixed filter cancel."""
-    return (torch.maximum(frames, floor_of(statistics.loud)) - statistics.mean) * SCALE
+    inputs = np.maximum(frames, floor_of(statistics.loud))
+    inputs -= statistics.mean
+    inputs *= np.float32(SCALE)
+    return inputs
 
 
-def silence(statistics: Statistics) -> torch.Tensor:
+def silence(statistics: Statistics) -> np.ndarray:
     """Return the frame (MELS,) that is used outside the recording: its floor."""
-    return (floor_of(statistics.loud) - statistics.mean) * SCALE
+    return np.asarray((floor_of(statistics.loud) - statistics.mean) * np.float32(SCALE))
 
 
-def statistics_of(frames: torch.Tensor) -> Statistics:
+def statistics_of(frames: np.ndarray) -> Statistics:
     """Return the statistics of a recording from all its frames (T, MELS)."""
     return gather_statistics(lambda: iter((frames,)))
 
 
-def _loud(levels: torch.Tensor) -> torch.Tensor:
+def _smallest(levels: np.ndarray, rank: int) -> float:
+    """Return the level with a rank, counted from 0; ranks below 0 count from the largest."""
+    rank %= len(levels)
+    return float(np.partition(levels, rank)[rank])
+
+
+def _loud(levels: np.ndarray) -> float:
     """Return the level of the louder frames: a quantile of all, but not far below the loudest second.
 
     The quantile alone would be the level of a pause if speech fills less than 1 − LOUD_QUANTILE of the recording.
     """
-    rank = max(0, math.ceil(LOUD_QUANTILE * len(levels)) - 1)
-    loud = torch.kthvalue(levels, rank + 1).values
+    loud = _smallest(levels, max(0, math.ceil(LOUD_QUANTILE * len(levels)) - 1))
     if len(levels) > LOUDEST_FRAMES:
-        loudest = torch.topk(levels, LOUDEST_FRAMES).values[-1]
-        held = torch.topk(_without_clicks(levels), LOUDEST_HELD_FRAMES).values[-1]
-        loud = torch.maximum(loud, loudest - LOUDEST_ABOVE_LOUD)
-        loud = torch.maximum(loud, held - LOUDEST_HELD_ABOVE_LOUD)
+        held = _smallest(_without_clicks(levels), -LOUDEST_HELD_FRAMES)
+        loudest = _smallest(levels, -LOUDEST_FRAMES)
+        loud = max(loud, loudest - LOUDEST_ABOVE_LOUD, held - LOUDEST_HELD_ABOVE_LOUD)
     return loud
 
 
-def _without_clicks(levels: torch.Tensor) -> torch.Tensor:
+def _without_clicks(levels: np.ndarray) -> np.ndarray:
     """Return the running median (T - 4,) of levels (T,): a click affects only two frames of five."""
-    return levels.unfold(0, CLICK_FILTER_FRAMES, 1).median(-1).values
+    near = np.lib.stride_tricks.sliding_window_view(levels, CLICK_FILTER_FRAMES)
+    return np.asarray(np.sort(near, axis=1)[:, CLICK_FILTER_FRAMES // 2])
 
 
-def _quiet_shares(levels: torch.Tensor, loud: torch.Tensor) -> list[torch.Tensor]:
-    """Return a factor for the weights of each tier's frames: 1, or less if there are too many of them to be speech.
+def _mean_weight(levels: np.ndarray, loud: float) -> np.ndarray:
+    """Return each frame's weight (T,) float64 in the mean of the recording.
 
-    Otherwise long pauses with a hum or a hiss would outweigh rare speech.
+    The weights of each tier's frames have a factor: 1, or less if there are too many of them to be speech. Otherwise
+    long pauses with a hum or a hiss would outweigh rare speech.
     """
-    weight = speech_weight(levels, loud).double()
+    weight = speech_weight(levels, loud)
     speech = weight[levels >= loud - QUIET_TIERS[0][0]].sum()
-    shares: list[torch.Tensor] = []
     for below, most, usual in reversed(QUIET_TIERS):
         quiet = levels < loud - below
         ratio = weight[quiet].sum() / speech
-        share = torch.where(ratio > most, (2 * most - ratio).clamp_min(usual) / ratio, torch.ones_like(ratio))
-        weight = torch.where(quiet, weight * share, weight)
-        shares.insert(0, share)
-    return shares
-
-
-def _mean_weight(levels: torch.Tensor, loud: torch.Tensor, shares: list[torch.Tensor]) -> torch.Tensor:
-    """Return each frame's weight (T,) float64 in the mean of the recording."""
-    weight = speech_weight(levels, loud).double()
-    for (below, _, _), share in zip(QUIET_TIERS, shares):
-        weight = torch.where(levels < loud - below, weight * share, weight)
+        if ratio > most:
+            weight[quiet] *= max(2 * most - ratio, usual) / ratio
     return weight
 
 
-def gather_statistics(pieces: Callable[[], Iterator[torch.Tensor]]) -> Statistics:
+def gather_statistics(pieces: Callable[[], Iterator[np.ndarray]]) -> Statistics:
     """Return the statistics of a recording in pieces (t, MELS); `pieces()` is called twice, sums are float64."""
-    levels = torch.cat([level(piece) for piece in pieces()])
+    levels = np.concatenate([level(piece) for piece in pieces()])
     loud = _loud(levels)
-    total, weights = torch.zeros(MELS, dtype=torch.float64), torch.zeros((), dtype=torch.float64)
-    floor, shares = floor_of(loud), _quiet_shares(levels, loud)
-    weight_of_frame = _mean_weight(levels, loud, shares)
-    first = 0
+    floor, weights = floor_of(loud), _mean_weight(levels, loud)
+    total, first = np.zeros(MELS), 0
     for piece in pieces():
-        weight = weight_of_frame[first : first + len(piece)]
+        total += weights[first : first + len(piece)] @ np.maximum(piece, floor).astype(np.float64)
         first += len(piece)
-        total += (torch.maximum(piece, floor).double() * weight[:, None]).sum(0)
-        weights += weight.sum()
     # digital silence, such as padding, is not the room's noise
     audible = levels[levels > loud - FLOOR_BELOW_LOUD]
-    quiet = torch.kthvalue(audible, 1 + int(QUIET_QUANTILE * (len(audible) - 1))).values if len(audible) else loud
-    return Statistics(loud, (total / weights).float(), quiet)
+    quiet = _smallest(audible, int(QUIET_QUANTILE * (len(audible) - 1))) if len(audible) else loud
+    return Statistics(loud, (total / weights.sum()).astype(np.float32), quiet)
 
 
 _SLANEY_STEP_HZ, _SLANEY_BREAK_HZ, _SLANEY_LOG_STEP = 200.0 / 3.0, 1000.0, math.log(6.4) / 27.0

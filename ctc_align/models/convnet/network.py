@@ -11,37 +11,15 @@ give the same as one pass, and a padded batch the same as its utterances alone. 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional as F
 
-STRIDE = 2
-
-
-@dataclass(frozen=True)
-class NetworkShape:
-    """Sizes of a network; all convolutions of the body have three taps.
-
-    `classes` includes the blank. Without `states` (0) there is no second output.
-    """
-
-    inputs: int
-    classes: int
-    states: int
-    stem: int = 128
-    body: int = 256
-    head: int = 128
-    dilations: tuple[int, ...] = (1, 2, 1, 4, 1, 8, 2, 4)
-
-    @property
-    def context_frames(self) -> int:
-        """Frames of 10 ms that an output frame sees on either side (a multiple of the stride)."""
-        body = STRIDE * sum(self.dilations)
-        # Stem (2) and the strided convolution (2) below the body, two taps of the head (1) above it.
-        reach = 2 + 2 + body + 1
-        return reach + reach % STRIDE
+from ctc_align.models.convnet.gaussian_mixtures import StateScoring
+from ctc_align.models.convnet.inference import STRIDE, Layer, NetworkShape
 
 
 class _ResidualBlock(nn.Module):
@@ -97,37 +75,58 @@ class AcousticNetwork(nn.Module):
         return tokens, None if self.states is None else self.states(head).transpose(1, 2)
 
 
-class InferenceNetwork(nn.Module):
-    """A trained network in evaluation mode: the numbers of `AcousticNetwork` up to rounding, in half the time.
+class DeviceNetwork(nn.Module):
+    """A trained network and the scores of its states on a device: the numbers of `InferenceNetwork`, up to rounding.
 
-    Call it like `AcousticNetwork`; it has no parameters. The normalisations, which are constant after training,
-    are folded into the convolutions before them. The channels of a frame are neighbours in memory: a convolution is a
-    product of matrices, one of a single tap a linear map, and the two phases of a pair are rows of two frames without a
-    copy.
+    It computes a batch of pieces in half the time of `AcousticNetwork`: convolutions have their normalisations folded
+    in, channels are last, one of a single tap is a linear map.
 
     Args:
-        trained: the network whose weights are copied; it may be trained further.
+        shape: its sizes.
+        layers: of `ctc_align.models.convnet.inference.folded_layers`.
+        scoring: of the segmentation states.
         precision: that of weights and intermediate values; input and output are float32.
     """
 
-    def __init__(self, trained: AcousticNetwork, precision: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self, shape: NetworkShape, layers: Mapping[str, Layer], scoring: StateScoring, precision: torch.dtype
+    ) -> None:
         super().__init__()
-        self.shape, self.precision = trained.shape, precision
-        with torch.no_grad():
-            self._add("stem", *_folded(trained.stem[0], *_affine(trained.stem[1])))
-            self._add("down", *_folded(trained.down[0], *_affine(trained.down[1])))
-            for i, block in enumerate(trained.body):
-                self._add(f"body{i}", *_folded(block.get_submodule("conv"), *_affine(block.get_submodule("norm"))))
-            # The head normalises the sum of two branches: each takes its factor, one of them its constant.
-            factor, constant = _affine(trained.mix[0])
-            self._add("up", *_folded(trained.up, factor.repeat(STRIDE), torch.zeros(())))
-            self._add("local", *_folded(trained.local, factor, constant))
-            self._add("mix", *_folded(trained.mix[2], torch.ones(()), torch.zeros(())))
-            outputs = [trained.tokens] if trained.states is None else [trained.tokens, trained.states]
-            maps = [_folded(output, torch.ones(()), torch.zeros(())) for output in outputs]
-            self._add("out", torch.cat([weight for weight, _ in maps]), torch.cat([bias for _, bias in maps]))
+        self.shape, self.scoring, self.precision = shape, scoring, precision
+        for name, (array, bias) in layers.items():
+            weight = torch.from_numpy(array).permute(2, 1, 0)
+            weight = weight[:, :, None] if weight.shape[2] > 1 else weight[:, :, 0]
+            layout = torch.channels_last if weight.dim() == 4 else torch.contiguous_format
+            self.register_buffer(f"{name}_weight", weight.to(precision).clone(memory_format=layout))
+            self.register_buffer(f"{name}_bias", torch.from_numpy(bias).to(precision))
+        if scoring.mixtures is not None:
+            for name, array in zip(("weight", "bias"), scoring.mixtures.product):
+                self.register_buffer(f"mixtures_{name}", torch.from_numpy(array))
 
-    def forward(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def forward(
+        self, inputs: Sequence[np.ndarray], shares: Sequence[float]
+    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+        """Return log-probs (B, T, C) and the scores (B, T, K) of the states, None without states.
+
+        Args:
+            inputs: of B pieces, all (T + 2 * context_frames, inputs); T is even.
+            shares: of the mixtures' weight, for each piece.
+        """
+        device = self.device
+        tokens, segments = self.logits(torch.from_numpy(np.stack(inputs)).to(device))
+        log_probs = tokens.log_softmax(-1)
+        if segments is None:
+            return log_probs, None
+        scores = segments.log_softmax(-1)
+        for row, frames, share in zip(scores, inputs, shares):
+            row += torch.from_numpy(self.scoring.offset_for(share)).to(device)
+            if weight := self.scoring.weight_for(share):
+                x = torch.from_numpy(self.scoring.values_of(frames)).to(device)
+                joint = torch.addmm(self._of("mixtures")[1], torch.cat((x * x, x), 1), self._of("mixtures")[0])
+                row += weight * joint.view(*x.shape[:1], -1, self.shape.states).logsumexp(1).log_softmax(-1)
+        return log_probs, scores
+
+    def logits(self, features: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Return logits (B, T, C) and (B, T, K) of features (B, T + 2 * context_frames, inputs); T is even."""
         batch, width, _ = features.shape
         stem = F.conv2d(_as_image(features.to(self.precision)), *self._of("stem")).relu_()
@@ -148,31 +147,13 @@ class InferenceNetwork(nn.Module):
         tokens, states = logits.float().split((self.shape.classes, self.shape.states), 2)
         return tokens, states if self.shape.states else None
 
-    def _add(self, name: str, weight: torch.Tensor, bias: torch.Tensor) -> None:
-        """Keep a convolution (out, in, taps); with a single tap it is a linear map."""
-        weight = weight[:, :, None] if weight.shape[2] > 1 else weight[:, :, 0]
-        layout = torch.channels_last if weight.dim() == 4 else torch.contiguous_format
-        self.register_buffer(f"{name}_weight", weight.to(self.precision).clone(memory_format=layout))
-        self.register_buffer(f"{name}_bias", bias.to(self.precision).clone())
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return self._of("out")[0].device
 
     def _of(self, name: str) -> tuple[torch.Tensor, torch.Tensor]:
         return self.get_buffer(f"{name}_weight"), self.get_buffer(f"{name}_bias")
-
-
-def _affine(norm: nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the factors (C,) and constants (C,) to which a normalisation reduces after training."""
-    assert isinstance(norm, nn.BatchNorm1d)
-    assert norm.running_mean is not None, "it has been trained"
-    assert norm.running_var is not None, "it has been trained"
-    factor = norm.weight * torch.rsqrt(norm.running_var + norm.eps)
-    return factor, norm.bias - norm.running_mean * factor
-
-
-def _folded(conv: nn.Module, factor: torch.Tensor, constant: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return weight (out, in, taps) and bias (out,) of `conv(x) * factor + constant`, which are (out,) or scalars."""
-    assert isinstance(conv, nn.Conv1d)
-    bias = torch.zeros(conv.out_channels) if conv.bias is None else conv.bias
-    return conv.weight * factor.view(-1, 1, 1), bias * factor + constant
 
 
 def _as_image(rows: torch.Tensor) -> torch.Tensor:
