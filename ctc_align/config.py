@@ -30,7 +30,7 @@ DEFAULT = "default"
 """The name of the default settings, without a file."""
 UNKNOWN_LANGUAGE = "und"
 """No language: letters stay letters, digits stay digits."""
-_TIER = "(words|tokens|phones|sentences|speakers)"
+_TIER = "(words|tokens|phones|syllables|sentences|speakers)"
 _MOST_BYTES = 2**20
 _LONGEST_NAME = 100
 _KINDS: dict[type, str] = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
@@ -187,12 +187,12 @@ class Settings:
     )
     tiers: str = setting(
         "",
-        "Tiers of TextGrid, ELAN, CSV and Label Studio files: any of words, phones (or tokens), sentences and "
-        "speakers.",
-        more='Comma-separated; "" means the default list of each format.',
+        "Tiers of TextGrid, ELAN, CSV and Label Studio files: any of words, phones (or tokens), syllables, sentences "
+        "and speakers.",
+        more='Comma-separated; "" means the default list of each format. With syllables, JSON has them, too.',
         pattern=(
             rf"(?i:\s*|\s*{_TIER}\s*(,\s*{_TIER}\s*)*)",
-            "a list of words, tokens (or phones), sentences and speakers",
+            "a list of words, tokens (or phones), syllables, sentences and speakers",
         ),
         metavar="LIST",
         shown="words,phones",

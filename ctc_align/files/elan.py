@@ -21,6 +21,7 @@ from xml.sax.saxutils import escape, quoteattr
 from ctc_align.errors import InputError, TranscriptError
 from ctc_align.files.tiers import (
     SPEAKERS,
+    SYLLABLES,
     TOKENS,
     WORDS,
     SpokenTier,
@@ -294,7 +295,7 @@ class ElanWriter(Writer):
 def _parents(tiers: Sequence[SpokenTier]) -> list[int | None]:
     """Return the index of the tier that each tier depends on; None for tokens that are not all within words."""
     of_words = {tier.speaker: index for index, tier in enumerate(tiers) if tier.kind == WORDS}
-    indices = [of_words.get(tier.speaker) if tier.kind == TOKENS else None for tier in tiers]
+    indices = [of_words.get(tier.speaker) if tier.kind in (SYLLABLES, TOKENS) else None for tier in tiers]
     return [
         index if index is not None and _are_within(tiers[index].rows, tier.rows) else None
         for index, tier in zip(indices, tiers)

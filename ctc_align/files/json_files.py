@@ -19,6 +19,7 @@ from ctc_align.config import known_settings
 from ctc_align.errors import ConfigError, InputError, one_line
 from ctc_align.files.elan import read_elan
 from ctc_align.files.textgrid import textgrid_layout
+from ctc_align.files.tiers import SYLLABLES, syllabified, wanted_tiers
 from ctc_align.files.writer import RECORDING, UNITS_PER_S, Style, Writer, end_units, finite, time_units
 from ctc_align.reading import (
     JSON_BYTES,
@@ -96,6 +97,10 @@ def _object(alignment: AlignmentData, style: Style) -> dict[str, Any]:
     config = alignment.config if style.times != RECORDING else {**alignment.config, "times": RECORDING}
     time_s = partial(_written_s, style.shift_s(alignment), end_units(alignment, style))
     doubt = float(alignment.config.get("min_confidence", 0.0))
+    words = (_word_object(word, time_s, doubt) for word in alignment.words)
+    if SYLLABLES in wanted_tiers(style):
+        pairs = zip(words, syllabified(alignment).words)
+        words = ({**data, SYLLABLES: _tokens(word, "syllable", time_s)} for data, word in pairs)
     return {
         "format": FORMAT,
         "version": __version__,
@@ -117,7 +122,7 @@ def _object(alignment: AlignmentData, style: Style) -> dict[str, Any]:
         "token_kind": alignment.token_kind,
         "text": alignment.text,
         **({} if alignment.text_offset is None else {"text_offset": alignment.text_offset}),
-        "words": (_word_object(word, time_s, doubt) for word in alignment.words),
+        "words": words,
         "unexplained": [
             {"start_s": time_s(start_s), "end_s": time_s(end_s)} for start_s, end_s in alignment.unexplained
         ],
@@ -145,29 +150,27 @@ def _word_object(word: AlignedWord, time_s: _TimeWriter, doubt: float) -> dict[s
         **({"kind": word.kind} if word.kind else {}),
         **({"speaker": word.speaker} if word.speaker else {}),
         **({"by": word.by} if word.by else {}),
-        "tokens": [
-            {
-                "token": token.token,
-                "start_s": time_s(token.start_s),
-                "end_s": time_s(token.end_s),
-                "confidence": _number(token.confidence),
-                **_spread(token),
-                **({"by": token.by} if token.by else {}),
-            }
-            for token in word.tokens
-        ],
+        "tokens": _tokens(word, "token", time_s),
     }
+
+
+def _tokens(word: AlignedWord, name: str, time_s: _TimeWriter) -> list[dict[str, Any]]:
+    """Return the objects of tokens or syllables, whose label is called `name`."""
+    return [
+        {
+            name: token.token,
+            "start_s": time_s(token.start_s),
+            "end_s": time_s(token.end_s),
+            "confidence": _number(token.confidence),
+            **_spread(token),
+            **({"by": token.by} if token.by else {}),
+        }
+        for token in word.tokens
+    ]
 
 
 def _region_object(region: Region, time_s: _TimeWriter) -> dict[str, Any]:
-    return {
-        "kind": region.kind,
-        "start_s": time_s(region.start_s),
-        "end_s": time_s(region.end_s),
-        "char_start": region.char_start,
-        "char_end": region.char_end,
-        "reason": region.reason,
-    }
+    return {**vars(region), "start_s": time_s(region.start_s), "end_s": time_s(region.end_s)}
 
 
 def _book_place_object(place: BookPlace) -> dict[str, Any]:

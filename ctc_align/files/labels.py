@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any, TextIO
 
 from ctc_align.files.sentences import sentences
-from ctc_align.files.tiers import SENTENCES, SPEAKERS, TOKENS, WORDS, speaker_rows, wanted_tiers
+from ctc_align.files.tiers import SENTENCES, SPEAKERS, SYLLABLES, TOKENS, WORDS, speaker_rows, syllabified, wanted_tiers
 from ctc_align.files.writer import (
     UNITS_PER_S,
     Style,
@@ -148,9 +148,10 @@ class CsvWriter(Writer):
         utterance = _cell(alignment.utterance)
         style = self.style(alignment)
         words = _Words(alignment, style)
+        rows = {WORDS: words.rows, TOKENS: words.tokens, SENTENCES: words.sentences, SPEAKERS: words.turns}
         for kind in wanted_tiers(style):
-            rows = {WORDS: words.rows, TOKENS: words.tokens, SENTENCES: words.sentences, SPEAKERS: words.turns}[kind]
-            for row in rows():
+            of_kind = _Words(syllabified(alignment), style).tokens if kind == SYLLABLES else rows[kind]
+            for row in of_kind():
                 table.writerow([utterance, *(row.get(name, "") for name in COLUMNS[1:])])
 
 

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, ClassVar, TextIO
 import numpy as np
 
 from ctc_align.audio.audio_kinds import MissingAudioError
-from ctc_align.audio.loading import load_segment
+from ctc_align.audio.loading import as_audio, load_segment
 from ctc_align.errors import AudioError, CtcAlignError, UsageError
 from ctc_align.files.json_files import to_dict
 from ctc_align.files.writer import NO_CONTEXT, Style, Writer, WritingContext
@@ -138,16 +138,18 @@ def linked_recording(
             "and its sound is put into the page"
         )
     if peaks is None:
-        stretch = load_segment(
-            recording,
-            _PEAKS_RATE,
-            offset_s=alignment.offset_s,
-            duration_s=alignment.duration_s,
-            choice=choice_of(alignment),
-            on_disk=True,
-        )
-        peaks = peaks_of(stretch)
+        peaks = peaks_of(aligned_stretch(alignment, recording))
     return PageSound.link(relative_href(recording, folder), mime=mime, start_s=alignment.offset_s, peaks=peaks)
+
+
+def aligned_stretch(alignment: AlignmentData, recording: str | PathLike[str], sample_rate: int = _PEAKS_RATE) -> Audio:
+    """Return the aligned stretch of a recording, as float32 at a sample rate; by default enough for its outline.
+
+    Raises:
+        AudioError: there is no such recording, or the stretch is not in it.
+    """
+    start_s, length_s, choice = alignment.offset_s, alignment.duration_s, choice_of(alignment)
+    return load_segment(recording, sample_rate, offset_s=start_s, duration_s=length_s, choice=choice, on_disk=True)
 
 
 def choice_of(alignment: AlignmentData) -> SoundChoice:
@@ -203,8 +205,6 @@ def picture_sound(alignment: AlignmentData, audio: AudioLike | None = None) -> A
         AudioError: the recording cannot be read or is too short, or the alignment names none.
         UsageError: `audio` is log-probs, which have no sound.
     """
-    from ctc_align.audio.loading import as_audio, load_segment
-
     if isinstance(audio, Emissions):
         raise UsageError("audio: expected a recording or samples, got log-probs, which have no sound")
     if isinstance(audio, (tuple, list, Audio)):
@@ -214,9 +214,7 @@ def picture_sound(alignment: AlignmentData, audio: AudioLike | None = None) -> A
         raise AudioError(
             f"{alignment.utterance}: it was aligned from samples or standard input, and names no recording"
         )
-    start_s, length_s = alignment.offset_s, alignment.duration_s
-    choice = choice_of(alignment)
-    return load_segment(path, SAMPLE_RATE, offset_s=start_s, duration_s=length_s, choice=choice, on_disk=True)
+    return aligned_stretch(alignment, path, SAMPLE_RATE)
 
 
 def notebook_html(alignment: AlignmentData) -> str:

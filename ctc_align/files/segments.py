@@ -13,7 +13,7 @@ from typing import Any, TextIO
 from ctc_align._version import __version__
 from ctc_align.errors import TranscriptError
 from ctc_align.files.sentences import Sentence, sentences
-from ctc_align.files.tiers import SENTENCES, SPEAKERS, TOKENS, WORDS, tiers_by_speaker
+from ctc_align.files.tiers import SENTENCES, SPEAKERS, SYLLABLES, TOKENS, WORDS, tiers_by_speaker
 from ctc_align.files.writer import (
     TimedLabel,
     Writer,
@@ -41,7 +41,7 @@ _PAIRS = (("timestamp", (0, 1), 1.0), ("offsets", ("from", "to"), 1000.0))
 _SOUNDS = ("audio_filepath", "audio")
 _MS_PER_S = 1000
 _UNITS_PER_MS = 100
-_LABELS = {WORDS: "Word", TOKENS: "Phone", SENTENCES: "Sentence", SPEAKERS: "Speaker"}
+_LABELS = {WORDS: "Word", TOKENS: "Phone", SYLLABLES: "Syllable", SENTENCES: "Sentence", SPEAKERS: "Speaker"}
 
 
 def parse_json_transcript(text: str, source: str) -> Transcript | None:
@@ -222,8 +222,8 @@ def _whisper_word(text: str, word: Any, row_of: dict[int, TimedLabel]) -> dict[s
 class LabelStudioWriter(Writer):
     """A list of one task of Label Studio, whose prediction has a region of the recording for each row of the tiers.
 
-    The style's `tiers` select the rows, by default words. A region has a label ("Word", "Phone", "Sentence" or
-    "Speaker", from the control `tier`) and its text (`transcription`), the confidence as `score`, and the speaker in
+    The style's `tiers` select the rows, by default words. A region has a label ("Word", "Phone", "Syllable", "Sentence"
+    or "Speaker", from the control `tier`) and its text (`transcription`), the confidence as `score`, and the speaker in
     `meta`. `data` has the recording as `audio`, to be replaced by the address at which Label Studio can reach it, and
     the transcript as `text`. The controls that a project needs are in docs/formats.md.
     """
@@ -236,7 +236,7 @@ class LabelStudioWriter(Writer):
         length_s = end_units(alignment, style) / _UNITS_PER_MS / _MS_PER_S
         results: list[dict[str, Any]] = []
         for tier in tiers_by_speaker(alignment, style, _MS_PER_S, (WORDS,)):
-            is_sure = tier.kind in (WORDS, TOKENS)
+            is_sure = tier.kind in (WORDS, TOKENS, SYLLABLES)
             for row in tier.rows:
                 id = f"{tier.kind}-{len(results) // 2 + 1}"
                 results += _region(id, row, _LABELS[tier.kind], (tier.speaker, length_s, is_sure))

@@ -10,14 +10,17 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from itertools import groupby
+from dataclasses import replace
+from itertools import groupby, pairwise
 from typing import NamedTuple, TypeGuard
 
-from ctc_align.errors import TranscriptError
+from ctc_align.errors import TranscriptError, UsageError
 from ctc_align.files.sentences import sentences
 from ctc_align.files.writer import Style, TimedLabel, token_rows, word_rows, words_by_time
+from ctc_align.text.languages import base_code
+from ctc_align.text.phone_sets import broad_phones, syllable_starts
 from ctc_align.text.transcript import has_spaceless
-from ctc_align.types import AlignedWord, AlignmentData, SourceCue, Subtitles, Tier, Transcript
+from ctc_align.types import AlignedToken, AlignedWord, AlignmentData, SourceCue, Subtitles, Tier, Transcript
 
 _LEAST_WORDS = 2.0
 """The least average number of words in labels of sentences; in scripts without spaces, two characters count as a
@@ -38,7 +41,8 @@ _NO_NAMES = re.compile(
 """Names of tiers that do not name a speaker."""
 UNNAMED = "unnamed"
 """The speaker, in names of tiers, before the first name in a transcript with several speakers."""
-WORDS, TOKENS, PHONES, SENTENCES, SPEAKERS = TIERS = ("words", "tokens", "phones", "sentences", "speakers")
+WORDS, TOKENS, PHONES, SYLLABLES = "words", "tokens", "phones", "syllables"
+SENTENCES, SPEAKERS = "sentences", "speakers"
 """Kinds of tiers by their names in the setting `tiers`; "phones" means the tokens, even if they are not phones."""
 
 
@@ -132,7 +136,7 @@ def _is_of_sentences(tier: Tier) -> bool:
 
 
 class SpokenTier(NamedTuple):
-    """A tier: its name, its rows by time in whole units, its kind out of `TIERS`, and its owner ("" for none)."""
+    """A tier: its name, its rows by time in whole units, its kind, and its owner ("" for none)."""
 
     name: str
     rows: list[TimedLabel]
@@ -200,10 +204,15 @@ def _tiers(
     """Return the tiers of some kinds, for each owner; `owners` has the owner of each word by time ("" for none)."""
     words = words_by_time(alignment)
     rows = word_rows(alignment, style, units_per_s)
-    of_tokens = [owner for word, owner in zip(words, owners) for _ in word.tokens]
+
+    def inner_rows(of: AlignmentData) -> list[tuple[TimedLabel, str]]:
+        own = [owner for word, owner in zip(words_by_time(of), owners) for _ in word.tokens]
+        return list(zip(token_rows(of, style, units_per_s), own))
+
     everything = {
         WORDS: list(zip(rows, owners)),
-        TOKENS: list(zip(token_rows(alignment, style, units_per_s), of_tokens)) if TOKENS in kinds else [],
+        TOKENS: inner_rows(alignment) if TOKENS in kinds else [],
+        SYLLABLES: inner_rows(syllabified(alignment)) if SYLLABLES in kinds else [],
         SENTENCES: sentence_rows(alignment, rows, owners) if SENTENCES in kinds else [],
     }
     per_owner = [kind for kind in kinds if kind != SPEAKERS]
@@ -217,6 +226,46 @@ def _tiers(
         turns = SpokenTier(SPEAKERS, speaker_rows(words, rows), SPEAKERS)
         tiers.insert(0 if kinds[0] == SPEAKERS else len(tiers), turns)
     return tiers
+
+
+def syllabified(alignment: AlignmentData) -> AlignmentData:
+    """Return the alignment with the syllables of each word, by maximal onsets, in place of its phones.
+
+    A label has the phones of the syllable, parted by spaces; stress in IPA is before them. Its confidence is that of
+    its least certain phone.
+
+    Raises:
+        UsageError: the tokens are not phones.
+    """
+    if alignment.token_kind != PHONES:
+        raise UsageError(
+            f"--tiers syllables: expected a model of phones, got {alignment.model}, whose tokens are letters; "
+            "use --model english or universal, or leave out syllables"
+        )
+    code = base_code(str(alignment.config.get("language") or ""))
+    labels = {phone.token for word in alignment.words for phone in word.tokens}
+    has_diphthongs = any(len(broad_phones(label)) > 1 for label in labels)
+    words = []
+    for word in alignment.words:
+        phones = [phone.token for phone in word.tokens]
+        starts = syllable_starts(phones, code, has_diphthongs=has_diphthongs) if phones else []
+        parts = [word.tokens[first:end] for first, end in pairwise([*starts, len(phones)])]
+        words.append(replace(word, tokens=tuple(map(_syllable, parts))))
+    return replace(alignment, words=tuple(words), token_kind=SYLLABLES)
+
+
+def _syllable(phones: Sequence[AlignedToken]) -> AlignedToken:
+    """Return a syllable of these phones."""
+    first, last, label = phones[0], phones[-1], " ".join(phone.token for phone in phones)
+    stress = "".join(mark for mark in "ˈˌ" if mark in label)
+    return AlignedToken(
+        stress + label.replace(stress, ""),
+        first.start_s,
+        last.end_s,
+        min(phone.confidence for phone in phones),
+        first.start_sd_ms,
+        last.end_sd_ms,
+    )
 
 
 def sentence_rows(

@@ -256,7 +256,6 @@ MOST_CODED = 8
 SOUNDS = 8
 """How many recordings are read or recoded at the same time; nothing else waits for them."""
 CODED = "coded"
-PEAKS_RATE = 8000
 
 
 class AlignRoutes:
@@ -490,15 +489,10 @@ def _rendered(alignment: Alignment, format: str, recording: Path | None) -> byte
         return rendered(alignment, format)
     if recording is None:
         raise RefusedError(404, f"format: {format} needs the recording, which is not in the folder of this server")
-    from ctc_align.files.pages import choice_of, page_object
-    from ctc_align.view.page import MOST_EMBEDDED_BYTES, PageSound, page
+    from ctc_align.files.pages import embedded_stretch, page_object
+    from ctc_align.view.page import MOST_EMBEDDED_BYTES, page
 
-    sound = PageSound.file(
-        recording,
-        offset_s=alignment.offset_s,
-        duration_s=alignment.duration_s if alignment.offset_s else None,
-        choice=choice_of(alignment),
-    )
+    sound = embedded_stretch(alignment, recording)
     if len(sound.encoded or b"") > MOST_EMBEDDED_BYTES:
         raise RefusedError(413, f"format: the recording is too long for {format}, which contains it")
     return page(page_object(alignment), name=alignment.utterance, sound=sound).encode("utf-8")
@@ -711,21 +705,13 @@ def _page(alignment: Alignment, name: str, audio: tuple[Path, str] | None, hrefs
 
     `hrefs` are the addresses for the sound, for saving, and for realignment, which needs sound.
     """
-    from ctc_align.audio.loading import load_segment
-    from ctc_align.files.pages import choice_of, page_object
+    from ctc_align.files.pages import aligned_stretch, page_object
     from ctc_align.view.page import PageSound, page, peaks_of
 
     sound = None
     if audio is not None:
-        heard = load_segment(
-            audio[0],
-            PEAKS_RATE,
-            offset_s=alignment.offset_s,
-            duration_s=alignment.duration_s if alignment.offset_s else None,
-            choice=choice_of(alignment),
-            on_disk=True,
-        )
-        sound = PageSound.link(hrefs[0], mime=_mime(audio[1]), start_s=alignment.offset_s, peaks=peaks_of(heard))
+        peaks = peaks_of(aligned_stretch(alignment, audio[0]))
+        sound = PageSound.link(hrefs[0], mime=_mime(audio[1]), start_s=alignment.offset_s, peaks=peaks)
     return page(
         page_object(alignment),
         name=name,

@@ -8,7 +8,9 @@ them, or because a small acoustic model hardly hears them. Diphthongs are two vo
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from ctc_align.text.tables import EVERY, sections, text_table
 
 ARPABET_CLASSES: dict[str, tuple[str, ...]] = {
     "stop": ("B", "D", "G", "K", "P", "T"),
@@ -192,6 +194,55 @@ def is_ipa(vocab: Iterable[str]) -> bool:
     (True, False)
     """
     return frozenset(vocab).issuperset(IPA_PHONES)
+
+
+_CLOSE = frozenset("iuyɨɪʊ")
+_ANY_R = str.maketrans("ɹʁ", "rr")
+_SYLLABIC = "\u0329"
+
+
+def syllable_starts(labels: Sequence[str], code: str, *, has_diphthongs: bool = False) -> list[int]:
+    """Return the index of the first phone of each syllable of a word, by maximal onsets.
+
+    Each vowel, diphthong and syllabic consonant (n̩, EN) is a syllable. It begins with as many of the consonants before
+    it as can begin a syllable in the language (sounds/onsets.txt). A word without any of them is one syllable. Labels
+    that are not phones (closures of stops) stay with the next phone.
+
+    Args:
+        labels: ARPAbet, with or without stress, or IPA.
+        code: of the language, as `base_code` returns it; ARPAbet is English.
+        has_diphthongs: whether the phones include diphthongs; otherwise two vowels can be one.
+
+    >>> syllable_starts("EH1 K S T R AH0".split(), "en"), syllable_starts("f a ɪ ə ɹ".split(), "en")
+    ([0, 2], [0, 3])
+    """
+    table, more = sections("sounds/onsets"), text_table("sounds/onsets", "arpabet")
+    bare = [strip_stress(label.upper()) for label in labels]
+    sounds = [broad_phones(label) for label in labels]
+    if is_arpabet := not ARPABET_VOWELS.isdisjoint(bare):
+        sounds = [IPA_OF_ARPABET.get(label, tuple(more.get(label, ""))) for label in bare]
+    section = table.get("en" if is_arpabet else code, table[EVERY])
+    onsets, glides = set(section.entries.split()), section.options.get("glides", "")
+    diphthongs = section.options.get("diphthongs", "").split(",")
+
+    def can_begin(first: int, vowel: int) -> bool:
+        onset = [phone for sound in sounds[first:vowel] for phone in sound]
+        onset = onset[: -1 if len(onset) > 1 and onset[-1] in glides else None]
+        is_consonant = len(onset) < 2 and IPA_VOWELS.isdisjoint(onset) and onset != ["ŋ"]
+        return is_consonant or "".join(onset).translate(_ANY_R) in onsets
+
+    starts: list[int] = []
+    vowel, before, is_joined = -1, "", False
+    for index, (label, sound) in enumerate(zip(labels, sounds)):
+        first = "".join(sound[:1])
+        closes = first in ("ɪ", "ʊ") and before not in _CLOSE
+        closes |= not is_joined and before + first in diphthongs
+        is_joined = closes and before in IPA_VOWELS and not (is_arpabet or has_diphthongs)
+        if not is_joined and (first in IPA_VOWELS or _SYLLABIC in label):
+            starts.append(next(at for at in range(vowel + 1, index + 1) if can_begin(at, index)) if starts else 0)
+            vowel = index
+        before = first
+    return starts or [0]
 
 
 def ipa_class(phone: str) -> str | None:

@@ -19,10 +19,10 @@ import pytest
 from hypothesis import given
 from jsonschema import Draft202012Validator
 from rows import over_rows
-from sample_alignments import aligned, make_alignment, random_alignments, talk_alignment
+from sample_alignments import aligned, make_alignment, random_alignments, talk_alignment, write_all
 from schema_checks import faults_of, files_against_schema, strict
 
-from ctc_align.errors import CtcAlignError, InputError, OutputError
+from ctc_align.errors import CtcAlignError, InputError
 from ctc_align.files import (
     FORMATS,
     Alignment,
@@ -47,8 +47,8 @@ def every_field() -> Alignment:
     """An alignment in which each field that there is has a value."""
     talk = talk_alignment()
     first, dash, *others = talk.words
-    token = replace(first.tokens[0], start_sd_ms=3.0, end_sd_ms=4.0, by="hand")
-    tokens = (token, *first.tokens[1:])
+    tokens = tuple(replace(token, start_sd_ms=3.0, end_sd_ms=4.0) for token in first.tokens)
+    tokens = (replace(tokens[0], by="hand"), *tokens[1:])
     first = replace(first, tokens=tokens, start_sd_ms=3.0, end_sd_ms=4.0, speaker="JOHN", by="hand")
     return replace(
         talk,
@@ -94,15 +94,6 @@ def with_value(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
     return data
 
 
-def write_all(alignment: Alignment) -> None:
-    for name, format in FORMATS.items():
-        for writer in format.writers if name not in PICTURES else ():
-            file = io.StringIO()
-            with suppress(OutputError):  # what a format cannot hold: SMIL is of books alone
-                writer().write(alignment, file)
-            file.getvalue().encode("utf-8", writer.encoding_errors)
-
-
 def read(reader: Callable[[], Alignment], name: str) -> Alignment | None:
     """Return what was read, None where it is refused by its name in one line."""
     refused = pytest.raises(CtcAlignError, match=rf"\A{re.escape(name)}[^\n]{{,300}}\Z")
@@ -124,8 +115,6 @@ def test_every_field_may_be_anything(path: tuple[Any, ...]):
     assert from_dict(to_dict(alignment)) == alignment
 
 
-PICTURES = ("png", "svg")
-"""Formats that are drawn, which takes long: they have tests of their own."""
 DEEP = "[" * 100_000
 
 
@@ -241,12 +230,14 @@ def test_it_is_a_schema_that_describes_each_field() -> None:
 
 
 def test_it_has_the_fields_that_are_written_and_no_others() -> None:
-    data, schema = to_dict(every_field()), json_schema()
+    style = Style(times="recording", tiers="syllables")
+    data, schema = to_dict(replace(every_field(), token_kind="phones"), style), json_schema()
     assert faults_of(data) == []
     for name, objects in {
         "": [data],
         "word": data["words"],
         "token": [token for word in data["words"] for token in word["tokens"]],
+        "syllable": [syllable for word in data["words"] for syllable in word["syllables"]],
         "stretch": data["unexplained"],
         "region": data["regions"],
         "cue": data["subtitles"]["cues"],

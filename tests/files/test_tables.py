@@ -19,6 +19,7 @@ from sample_alignments import aligned, conversation, make_alignment, random_alig
 from spoken_documents import timed
 
 from ctc_align.config import Settings
+from ctc_align.errors import UsageError
 from ctc_align.files import FORMATS, Alignment, CtmWriter, OutputFiles, Style, TokenCtmWriter, output_paths, rendered
 from ctc_align.files.textgrid import read_textgrid
 from ctc_align.files.transcripts import parse_transcript
@@ -194,6 +195,22 @@ def test_a_long_table_of_words_and_phones():
     ann = table_of(alignment, ALL_TIERS)
     assert [*ann[ann.tier == "sentences"].label] == ["It is Dr. Brown.", "Is it?", "Yes, yes is!", "And so"]
     assert [*ann[ann.tier == "speakers"].label] == ["Ann", "Bob"]
+
+
+def test_syllables_are_in_tables_tiers_and_json(tmp_path):
+    style = Style(tiers="words,syllables")
+    words = (aligned("Extra", 0.0, 0.6, 0, ["ɛ", "k", "s", "t", "ɹ", "ˈə"]), aligned("boy", 0.6, 0.8, 6, ["b", "ɔɪ"]))
+    alignment = make_alignment(words, token_kind="phones", config={"language": "en", "tiers": "words,syllables"})
+    labels = ["ɛ k", "ˈs t ɹ ə", "b ɔɪ"]
+    assert [*table_of(alignment, style).query("tier == 'syllables'").label] == labels
+    alignment.save(tmp_path / "a.TextGrid")
+    _, tier = read_textgrid(tmp_path / "a.TextGrid").tiers
+    assert [row.label for row in tier.intervals if row.label] == labels
+    found = [each for word in alignment.to_dict()["words"] for each in word["syllables"]]
+    assert [each["syllable"] for each in found] == labels
+    assert [(each["start_s"], each["end_s"]) for each in found] == [(0.0, 0.2), (0.2, 0.6), (0.6, 0.8)]
+    with pytest.raises(UsageError, match="--tiers syllables: expected a model of phones, got english"):
+        rendered(replace(alignment, token_kind="tokens"), "textgrid", style)
 
 
 def test_whispers_words_add_up_to_its_text():

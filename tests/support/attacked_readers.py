@@ -7,7 +7,6 @@ file of it; anything else is a fault.
 from __future__ import annotations
 
 import dataclasses
-import io
 import json
 import os
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from pathlib import Path
 import attack_samples as samples
 import torch
 from hostile_inputs import Case
+from sample_alignments import PICTURES, write_all
 
 from ctc_align.audio.loading import estimated_duration_s, load_segment
 from ctc_align.config import Settings, load_config, load_settings
@@ -41,9 +41,6 @@ from ctc_align.text import with_cues, words_of
 from ctc_align.text.lexicon import read_lexicon
 from ctc_align.training.recipe import Recipe
 from ctc_align.types import ALIGNED, AlignedWord, SoundChoice
-
-PICTURES = ("png", "svg")
-"""Formats that are drawn, which takes long: what is drawn of hostile labels is tested with them."""
 
 
 @dataclass(frozen=True)
@@ -84,12 +81,7 @@ def _table(name: str, folder: Path) -> object:
 
 def _alignment(folder: Path) -> object:
     alignment = read_alignment(folder / "a.json")
-    for name, format in FORMATS.items():
-        for writer in format.writers if name not in PICTURES else ():
-            file = io.StringIO()
-            with suppress(OutputError):  # what a format cannot hold: SMIL is of books alone
-                writer().write(alignment, file)
-            file.getvalue().encode("utf-8", writer.encoding_errors)
+    write_all(alignment)
     again = json.loads(json.dumps(to_dict(alignment), allow_nan=False))
     assert to_dict(from_dict(again)) == to_dict(from_dict(json.loads(json.dumps(to_dict(from_dict(again))))))
     return alignment

@@ -27,13 +27,18 @@ def tiny_network(shape: NetworkShape = TINY, seed: int = 0) -> AcousticNetwork:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         network = AcousticNetwork(shape)
+    randomise_norms(network, generator)
+    return network.eval()
+
+
+def randomise_norms(network: torch.nn.Module, generator: torch.Generator) -> None:
+    """Set the running means and variances of normalisation to random values."""
     for module in network.modules():
         if isinstance(module, torch.nn.BatchNorm1d):
             assert module.running_mean is not None
             assert module.running_var is not None
             module.running_mean.copy_(torch.randn(module.num_features, generator=generator) * 0.3)
             module.running_var.copy_(torch.rand(module.num_features, generator=generator) + 0.5)
-    return network.eval()
 
 
 def arrays_of(network: AcousticNetwork) -> dict[str, np.ndarray]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from made_models import randomise_norms
 
 pytest.importorskip("transformers", reason="needs the extra [hf]")
 
@@ -75,12 +76,7 @@ def network(kind: str, *, classes: int = len(LETTERS), seed: int = 0, **more: An
             if weights.dim() > 1 and "original0" not in name:
                 fan_in = weights[0].numel()
                 weights.copy_(torch.randn(weights.shape, generator=generator) * (1.2 / fan_in**0.5))
-    for module in model.modules():
-        if isinstance(module, torch.nn.BatchNorm1d):
-            assert module.running_mean is not None
-            assert module.running_var is not None
-            module.running_mean.copy_(torch.randn(module.num_features, generator=generator) * 0.3)
-            module.running_var.copy_(torch.rand(module.num_features, generator=generator) + 0.5)
+    randomise_norms(model, generator)
     return model
 
 

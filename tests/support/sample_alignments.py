@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from ctc_align.files import Alignment
+from ctc_align.errors import OutputError
+from ctc_align.files import FORMATS, Alignment
 from ctc_align.text import split
 from ctc_align.types import AlignedToken, AlignedWord
+
+PICTURES = ("png", "svg")
+"""Formats that are drawn, which takes long: what is drawn of hostile labels is tested with them."""
+
+
+def write_all(alignment: Alignment) -> None:
+    """Write the text of each format."""
+    for name, format in FORMATS.items():
+        for writer in format.writers if name not in PICTURES else ():
+            file = io.StringIO()
+            with suppress(OutputError):  # what a format cannot hold: SMIL is of books alone
+                writer().write(alignment, file)
+            file.getvalue().encode("utf-8", writer.encoding_errors)
 
 
 def aligned(text: str, start_s: float, end_s: float, char_start: int = 0, tokens: str = "") -> AlignedWord:

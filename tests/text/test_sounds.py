@@ -15,7 +15,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from rows import first_row_of
 
-from ctc_align.text.phone_sets import IPA_PHONES
+from ctc_align.text.phone_sets import IPA_PHONES, syllable_starts
 from ctc_align.text.sounds import pronounced
 from ctc_align.text.sounds.pieces import SCRIPTS, pieces
 from ctc_align.text.sounds.spelling_rules import spelling_rules, split_phones, table
@@ -30,6 +30,7 @@ def by_language(file: str) -> dict[str, str]:
 
 
 SAID, LETTERS, TEXTS = by_language("words_said.txt"), by_language("letters.txt"), by_language("romanised_texts.txt")
+SYLLABLES = by_language("syllables.txt")
 ASCII = "abcdefghijklmnopqrstuvwxyz"
 
 
@@ -39,6 +40,15 @@ def phones_of(word: str, language: str) -> tuple[str, ...]:
 
 def said(text: str, language: str) -> list[str | None]:
     return [word.phones for word in pronounced(split(text, language=language), language).words]
+
+
+@pytest.mark.parametrize("language", SYLLABLES)
+def test_a_syllable_begins_with_what_begins_words(language: str) -> None:
+    for word in SYLLABLES[language].split("|"):
+        parts = [part.split() for part in word.split(" . ")]
+        labels = [label for part in parts for label in part]
+        starts = [sum(map(len, parts[:index])) for index in range(len(parts))]
+        assert syllable_starts(labels, language) == starts, word
 
 
 @pytest.mark.parametrize("language", SAID)
