@@ -1,28 +1,31 @@
-"""Work in which torch has one thread: networks and the tensors around them, side by side where there are several.
+"""Work in which torch and BLAS have one thread: networks and what is computed around them, several at once.
 
 The threads that torch starts for an operation wait for each other after it, spinning: on a busy machine they take ten
 times as long as the work, and sums round differently for each number of threads. So work that is given to this module
 runs in threads of its own, where torch has one thread each; as many work at once as torch has threads for the caller.
+Where torch has not been imported it is not imported here.
 
 OpenMP counts threads separately for every thread that calls it. `torch.set_num_threads` sets the count of the calling
 thread, and the count of threads that use torch for the first time later (ATen/ParallelOpenMP.cpp). So each thread of
-this module sets its own count to one when it starts, and then gives later threads what it had itself. The counts of the
-caller's threads never change.
+this module sets its own count to one when it first has work beside torch, and then gives later threads what it had
+itself. The counts of the caller's threads never change. NumPy's BLAS has one count for the process: it is one while
+such work is done, and then again what it was.
 """
 
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar, copy_context
 from functools import lru_cache
 from itertools import islice
 from queue import Empty, SimpleQueue
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 Result = TypeVar("Result")
 Calls: TypeAlias = "SimpleQueue[Callable[[], object] | None]"
@@ -33,13 +36,41 @@ WAIT_S = 0.1
 """Windows sees Ctrl-C only between two waits."""
 _CALLS: ContextVar[Calls | None] = ContextVar("_CALLS", default=None)
 """Set in the threads of this module: what the caller, which waits, is asked to call."""
+_COUNT = "OMP_NUM_THREADS"
+"""torch reads its number of threads from it when it is imported."""
+
+
+def imported_torch() -> Any:
+    """Return torch if this process has imported it, otherwise None."""
+    torch = sys.modules.get("torch")
+    return torch if hasattr(torch, "get_num_threads") else None  # another thread may still be importing it
+
+
+def thread_count() -> int:
+    """Return torch's number of threads for the calling thread, or what it would be if torch were imported."""
+    if (torch := imported_torch()) is not None:
+        return int(torch.get_num_threads())
+    given = os.environ.get(_COUNT, "")
+    return max(1, int(given)) if given.isascii() and given.isdigit() else cpu_count()
+
+
+def set_thread_count(count: int) -> None:
+    """Set torch's number of threads for the calling thread and later ones, whether torch has been imported or not."""
+    os.environ[_COUNT] = str(count)
+    if (torch := imported_torch()) is not None:
+        torch.set_num_threads(count)
+
+
+def cpu_count() -> int:
+    """Return the number of processors that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def on_one_thread(work: Callable[[], Result]) -> Result:
     """Return what `work` returns; torch has one thread for it, and the caller's number of threads does not change.
 
     >>> import torch
-    >>> on_one_thread(torch.get_num_threads)
+    >>> on_one_thread(thread_count)
     1
     """
     [result] = side_by_side([work])
@@ -54,12 +85,12 @@ def side_by_side(tasks: Iterable[Callable[[], Result]]) -> Iterator[Result]:
 
     Raises the error of the first task that fails; tasks that have not begun are then dropped.
     """
-    import torch
-
-    at_once = min(torch.get_num_threads(), MOST_AT_ONCE)
-    if at_once == 1 or _CALLS.get() is not None or torch.cuda.is_initialized():
+    torch, at_once = imported_torch(), min(thread_count(), MOST_AT_ONCE)
+    if at_once == 1 or _CALLS.get() is not None or (torch is not None and torch.cuda.is_initialized()):
         for task in tasks:
-            yield task()
+            with _one_blas_thread():
+                result = task()
+            yield result
         return
     pool = _pool(os.getpid())
     calls: Calls = SimpleQueue()
@@ -100,31 +131,76 @@ def _result_of(future: Future[Result], calls: Calls) -> Result:
 
 def _carried(task: Callable[[], Result], calls: Calls) -> Callable[[], Result]:
     """Return the task with what torch and Python keep for each thread, as they are in this one."""
-    import torch
-
-    context, grad, inference = copy_context(), torch.is_grad_enabled(), torch.is_inference_mode_enabled()
+    context, torch = copy_context(), imported_torch()
     context.run(_CALLS.set, calls)
+    if torch is None:
+
+        def alone() -> Result:
+            with _one_blas_thread():
+                return context.run(task)
+
+        return alone
+    grad, inference = torch.is_grad_enabled(), torch.is_inference_mode_enabled()
 
     def carried() -> Result:
-        with torch.inference_mode(inference), torch.set_grad_enabled(grad):
+        _pool(os.getpid()).settle(torch)
+        with torch.inference_mode(inference), torch.set_grad_enabled(grad), _one_blas_thread():
             return context.run(task)
 
     return carried
 
 
+class _Pool(ThreadPoolExecutor):
+    """The threads of this module in one process, and what BLAS is set to."""
+
+    def __init__(self) -> None:
+        super().__init__(MOST_AT_ONCE, "ctc-align")
+        self.lock = threading.Lock()
+        self.settled = threading.local()
+        self.users = 0
+        self.limits: Any = None
+
+    def settle(self, torch: Any) -> None:
+        """Set torch's number of threads to one in this thread, and leave that of later ones as it is."""
+        if hasattr(self.settled, "done"):
+            return
+        with self.lock:
+            usual = torch.get_num_threads()
+            torch.set_num_threads(1)
+            restore = threading.Thread(target=torch.set_num_threads, args=(usual,))
+            restore.start()
+            restore.join()
+        self.settled.done = True
+
+    @contextmanager
+    def one_blas_thread(self) -> Iterator[None]:
+        """Set BLAS to one thread until the last of those who ask for it at the same time has ended."""
+        with self.lock:
+            self.users += 1
+            if self.users == 1:
+                self.limits = _blas().limit(limits=1, user_api="blas")
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.users -= 1
+                if not self.users:
+                    self.limits.restore_original_limits()
+
+
 @lru_cache
-def _pool(process: int) -> ThreadPoolExecutor:
+def _pool(process: int) -> _Pool:
     """Return the threads of this process; after a fork there are none, so that the child starts its own."""
-    return ThreadPoolExecutor(MOST_AT_ONCE, "ctc-align", initializer=_start, initargs=(threading.Lock(),))
+    return _Pool()
 
 
-def _start(lock: threading.Lock) -> None:
-    """Set torch's number of threads to one in this new thread, and leave that of later ones as it is."""
-    import torch
+def _one_blas_thread() -> AbstractContextManager[None]:
+    # read when NumPy is imported, before which the command line sets it
+    return nullcontext() if os.environ.get("OPENBLAS_NUM_THREADS") == "1" else _pool(os.getpid()).one_blas_thread()
 
-    with lock:
-        usual = torch.get_num_threads()
-        torch.set_num_threads(1)
-        restore = threading.Thread(target=torch.set_num_threads, args=(usual,))
-        restore.start()
-        restore.join()
+
+@lru_cache
+def _blas() -> Any:
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

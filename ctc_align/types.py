@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
-if TYPE_CHECKING:
-    import numpy as np
-    import torch
+import numpy as np
 
-    from ctc_align.reading.rows_on_disk import TensorOnDisk
+from ctc_align.reading.rows_on_disk import ArrayOnDisk, TensorOnDisk
+
+if TYPE_CHECKING:
+    import torch
 
 FORMAT = "ctc-align/1"
 
@@ -279,6 +281,7 @@ class Emissions:
     `states` is the optional second output, (T, K) float: scores of the segmentation states, which show *where* sounds
     begin and end (see `ctc_align.alignment.segmentation`). The loss and the score never use it. For long recordings
     it is a `TensorOnDisk`, which supports only `len` and slices of frames.
+    Both may be given as NumPy arrays or tensors, and are read as tensors; `array` and `state_array` are NumPy arrays.
     """
 
     log_probs: torch.Tensor
@@ -296,15 +299,45 @@ class Emissions:
     sound: Audio | None = field(default=None, repr=False)
     """The whole audio, if a network refines the edges with it."""
 
+    def __len__(self) -> int:
+        """The number of frames."""
+        return len(self.__dict__["log_probs"])
+
+    @property
+    def given(self) -> np.ndarray | torch.Tensor:
+        """The log-probs as they were given, on their device."""
+        return self.__dict__["log_probs"]
+
+    @cached_property
+    def array(self) -> np.ndarray:
+        """The log-probs in main memory: (T, C) float32, or float64 if they were given so."""
+        return _in_numpy(self.__dict__["log_probs"])
+
+    @cached_property
+    def state_array(self) -> np.ndarray | ArrayOnDisk | None:
+        """The scores of the segmentation states in main memory or on disk: (T, K)."""
+        states = self.__dict__["states"]
+        if isinstance(states, ArrayOnDisk):
+            return ArrayOnDisk(states.rows, states.first, states.last)
+        return None if states is None else _in_numpy(states)
+
+    def altered(self, **changes: Any) -> Emissions:
+        """Return emissions with other values of some fields, as `dataclasses.replace` does, without making tensors."""
+        return Emissions(**self.__getstate__() | changes)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields: what is made of them is made again."""
+        return {each.name: self.__dict__[each.name] for each in fields(self)}
+
     def part(self, first: int, last: int) -> Emissions:
         """Return the frames from `first` to `last`, exclusive, without a copy, as if the audio ended with them.
 
         Times still count from the start of the whole audio: frame 0 of the part begins at the start of frame `first`.
         """
-        frames = len(self.log_probs)
+        frames = len(self)
         if (first, last) == (0, frames):
             return self
-        states = self.states
+        states = self.__dict__["states"]
         if states is not None:
             states = states.part(first, last) if hasattr(states, "part") else states[first:last]
         end_s = round(self.first_frame_s + last * self.frame_shift_s, 6)
@@ -312,13 +345,44 @@ class Emissions:
             end_s = self.duration_s
         elif self.duration_s is not None:
             end_s = min(end_s, self.duration_s)
-        return replace(
-            self,
-            log_probs=self.log_probs[first:last],
+        return self.altered(
+            log_probs=self.__dict__["log_probs"][first:last],
             states=states,
             duration_s=end_s,
             first_frame_s=round(self.first_frame_s + first * self.frame_shift_s, 6),
         )
+
+
+class _ReadAsTensor:
+    """A field of `Emissions` that holds what was given, and is read as a tensor."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, emissions: Emissions | None, kind: type | None = None) -> Any:
+        if emissions is None:
+            return self
+        value = emissions.__dict__[self.name]
+        if isinstance(value, np.ndarray):
+            import torch
+
+            return emissions.__dict__.setdefault(f"_{self.name}", torch.from_numpy(value))
+        return value.as_tensor() if isinstance(value, ArrayOnDisk) else value
+
+    def __set__(self, emissions: Emissions, value: object) -> None:
+        emissions.__dict__[self.name] = value
+
+
+for _name in ("log_probs", "states"):  # after the dataclass has been made: it would take them for defaults
+    setattr(Emissions, _name, _ReadAsTensor(_name))
+
+
+def _in_numpy(values: np.ndarray | torch.Tensor) -> np.ndarray:
+    """Return floating-point values as float32 or float64, without a copy where they are that in main memory."""
+    if not isinstance(values, np.ndarray):
+        values = values.detach().cpu()
+        values = (values if values.dtype.itemsize >= 4 else values.float()).numpy()
+    return values if values.dtype.itemsize >= 4 else values.astype(np.float32)
 
 
 def utterance_name(audio: str) -> str:

@@ -151,7 +151,7 @@ def choose_tokens(inputs: UtteranceInputs, word_tokens: list[WordTokens] | None 
         )
     tokenized = yield from choose_pronounced_tokens(inputs, words, word_tokens)
     ids, blank = tokenized.tokens.ids, emissions.blank
-    loss = yield from ctc_loss(emissions.log_probs, ids, blank, tokenized.score, inputs.backend)
+    loss = yield from ctc_loss(emissions.array, ids, blank, tokenized.score, inputs.backend)
     return replace(tokenized, loss=loss)
 
 
@@ -399,15 +399,15 @@ def losses(
     """
     emissions, blank = inputs.emissions, inputs.emissions.blank
     try:
-        spikes, score = yield from best_ctc_path(emissions.log_probs, ids, blank, backend=inputs.backend)
+        spikes, score = yield from best_ctc_path(emissions.array, ids, blank, backend=inputs.backend)
     except InputError:
         return float("inf"), float("-inf"), None, ids
-    loss = yield from ctc_loss(emissions.log_probs, ids, blank, score, inputs.backend)
+    loss = yield from ctc_loss(emissions.array, ids, blank, score, inputs.backend)
     if not any(word.status == SKIPPED for word in words):
         return loss, score, local_loss(emissions, ids, spikes), ids
     said = [own if word.status != UNSPOKEN else WordTokens(()) for own, word in zip(word_tokens, words)]
     states = 2 * sum(len(own.pronunciations[0].ids) for own in said if own.pronunciations)
-    if states * len(emissions.log_probs) > MOST_CELLS:
+    if states * len(emissions) > MOST_CELLS:
         return loss, score, None, ids
     try:
         tokens, spikes, _ = yield from choose_pronunciations(

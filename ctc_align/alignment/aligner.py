@@ -10,7 +10,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, overload
 
-import torch
+import numpy as np
 
 from ctc_align.alignment.align_utterance import align_utterance, choose_tokens
 from ctc_align.alignment.edges import may_refine
@@ -369,7 +369,7 @@ class Aligner:
         words = self.split(text, name)
         aligner = self.choice.aligner(self, words.language)
         model = aligner._loaded_model()
-        nothing = Emissions(torch.zeros(1, len(model.vocab)), model.vocab, model.frame_shift_s, model.blank)
+        nothing = Emissions(np.zeros((1, len(model.vocab)), np.float32), model.vocab, model.frame_shift_s, model.blank)
         named, tokenizer = aligner._named(nothing)
         words, tokenizer = read_words(words, named, tokenizer, aligner.settings.in_language(words.language).language)
         tokens = tokenize(words, tokenizer)
@@ -424,7 +424,7 @@ class Aligner:
             return loaded
         emissions = yield ModelEmissions(self._loaded_model(), loaded, progress)
         keep_sound = keep_sound or may_refine(self.settings.edges, self._edge_network)
-        return replace(emissions, sound=loaded) if keep_sound else emissions
+        return emissions.altered(sound=loaded) if keep_sound else emissions
 
     def _groups(
         self, pairs: Sequence[tuple[AudioLike, str | Transcript, str]]
@@ -502,7 +502,7 @@ class Aligner:
             tokenizer,
             calibration.at(emissions.frame_shift_s, emissions.vocab),
             settings,
-            backend_of(emissions.log_probs) if self.backend == "auto" else self.backend,
+            backend_of(emissions.given) if self.backend == "auto" else self.backend,
             self.model.confidence_network if self.model and has_model_vocab else None,
             self._edge_network if has_model_vocab else None,
             report or StepProgress(),

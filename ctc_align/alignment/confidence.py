@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import torch
 
 from ctc_align.alignment.ctc_path import PIECE_FRAMES, Spans, spoken_indices
 from ctc_align.alignment.fit import is_sound
@@ -24,9 +23,10 @@ from ctc_align.alignment.segmentation import parts_of
 from ctc_align.errors import ConfigError
 from ctc_align.kernels.batching import CtcTargets, Forward, KernelSteps
 from ctc_align.lattice import WILDCARD
+from ctc_align.log_space import log_softmax
 from ctc_align.models.calibration import probability
 from ctc_align.models.confidence_network import FitLimits, network_of_any_model
-from ctc_align.reading.rows_on_disk import TensorOnDisk
+from ctc_align.reading.rows_on_disk import ArrayOnDisk
 from ctc_align.types import Emissions, Tokens
 
 SHORT_WORDS, SHORT_TEXT, SHORT_FACTOR = 5, 40, 2.0
@@ -77,7 +77,7 @@ def confidences(
     spoken, begins = word_begins(tokens)
     lacking = np.asarray(tokens.ids) == WILDCARD
     ids = np.where(lacking, 0, np.asarray(tokens.ids))
-    of_token = spike_confidence(emissions.log_probs, ids, spikes)
+    of_token = spike_confidence(emissions.array, ids, spikes)
     at_spikes = of_token[spoken]
     # A wildcard takes any speech and proves nothing; a word counts by the share of its tokens that the model knows.
     of_token[lacking] = 0.0
@@ -87,8 +87,8 @@ def confidences(
     if fits is None or (network is None and not calibration.word_confidence):
         if (
             network is not None
-            and emissions.states is not None
-            and len(spoken) * parts_of(emissions) > len(emissions.states)
+            and emissions.state_array is not None
+            and len(spoken) * parts_of(emissions) > len(emissions.state_array)
         ):
             of_token, known = of_token * TOO_DENSE, known * TOO_DENSE
         network = network_of_any_model()
@@ -159,16 +159,16 @@ def sound_fits(emissions: Emissions, tokens: Tokens, edges: Spans, spread: float
         edges: of all tokens, with their standard deviations.
         spread: the calibration's factor that these include.
     """
-    if emissions.states is None or edges.start_sd is None or edges.end_sd is None:
+    if emissions.state_array is None or edges.start_sd is None or edges.end_sd is None:
         return None
     spoken = spoken_indices(tokens)
     ids, placed = np.asarray(tokens.ids)[spoken], edges.of(spoken)
     lacking = ids == WILDCARD
     sounds = np.where(lacking, 0, ids - (ids > emissions.blank))
-    frames = len(emissions.states)
+    frames = len(emissions.state_array)
     first = np.minimum(np.floor(placed.start + 0.5).astype(np.int64), frames - 1)
     last = np.clip(np.floor(placed.end + 0.5).astype(np.int64), first + 1, frames)
-    fits = fit_of_sounds(emissions.states, sounds, first, last, parts_of(emissions))
+    fits = fit_of_sounds(emissions.state_array, sounds, first, last, parts_of(emissions))
     fits[lacking] = 0.0
     return SoundFits(
         Spans(placed.start, placed.end, edges.start_sd[spoken] / spread, edges.end_sd[spoken] / spread), fits
@@ -176,7 +176,7 @@ def sound_fits(emissions: Emissions, tokens: Tokens, edges: Spans, spread: float
 
 
 def fit_of_sounds(
-    states: torch.Tensor | TensorOnDisk, sounds: np.ndarray, first: np.ndarray, last: np.ndarray, parts: int
+    states: np.ndarray | ArrayOnDisk, sounds: np.ndarray, first: np.ndarray, last: np.ndarray, parts: int
 ) -> np.ndarray:
     """Return (L,) the nats by which each sound's best part scores below the best state, averaged over its frames.
 
@@ -195,14 +195,14 @@ def fit_of_sounds(
         begin, end = int(first[low:high].min()), int(last[low:high].max())
         _, frame = _frames_in(first[low:high] - begin, last[low:high] - begin)
         own = np.repeat(sounds[low:high] * parts, (last - first)[low:high])[:, None] + np.arange(parts)
-        rows = states[begin:end][torch.from_numpy(frame).to(states.device)]
-        best = rows.gather(1, torch.from_numpy(own).to(states.device)).amax(1)
-        short.append((best.double() - rows.amax(1)).cpu().numpy())
+        rows = states[begin:end][frame]
+        best = np.take_along_axis(rows, own, 1).max(1)
+        short.append(best.astype(np.float64) - rows.max(1))
     begins, _ = _frames_in(first, last)
     return np.add.reduceat(np.concatenate(short), begins) / (last - first)
 
 
-def spike_confidence(log_probs: torch.Tensor, ids: Sequence[int] | np.ndarray, spikes: Spans) -> np.ndarray:
+def spike_confidence(log_probs: np.ndarray, ids: Sequence[int] | np.ndarray, spikes: Spans) -> np.ndarray:
     """Return the highest posterior of each token over the frames of its spike: (L,) in [0, 1].
 
     Log-probs (T, C) that are not normalised are normalised first.
@@ -214,10 +214,8 @@ def spike_confidence(log_probs: torch.Tensor, ids: Sequence[int] | np.ndarray, s
     best = np.full(len(ids), -np.inf)
     for low in range(0, len(frame), PIECE_FRAMES):
         piece = slice(low, low + PIECE_FRAMES)
-        rows = log_probs[torch.from_numpy(frame[piece]).to(log_probs.device)].float()
-        classes = torch.from_numpy(np.asarray(ids)[owner[piece]]).to(log_probs.device)
-        score = rows.gather(1, classes[:, None])[:, 0] - rows.logsumexp(1)
-        np.maximum.at(best, owner[piece], score.cpu().numpy().astype(np.float64))
+        rows = _normalised(log_probs[frame[piece]])
+        np.maximum.at(best, owner[piece], rows[np.arange(len(rows)), np.asarray(ids)[owner[piece]]])
     return np.exp(np.minimum(best, 0.0))
 
 
@@ -248,7 +246,7 @@ def word_features(
     ids = np.where(np.asarray(tokens.ids) == WILDCARD, 0, np.asarray(tokens.ids))
     spike = np.log(np.maximum(at_spikes, 1e-6))
     shortfall, labels_for_blank, labels, entropy, speech, silence = _sums_before(emissions, ids, spikes)
-    frames = len(emissions.log_probs)
+    frames = len(emissions)
     start = np.clip(np.floor(fits.edges.start[begin] + 0.5).astype(np.int64), 0, frames - 1)
     end = np.clip(np.floor(fits.edges.end[final] + 0.5).astype(np.int64), start + 1, frames)
     before = np.minimum(np.append(0, end[:-1]), start)
@@ -291,38 +289,38 @@ def _sums_before(emissions: Emissions, ids: np.ndarray, spikes: Spans) -> np.nda
     is likelier than a blank; the entropy of the classes in nats; frames that are surely speech; frames that are surely
     silent.
     """
-    assert emissions.states is not None
-    classes = torch.full((len(emissions.log_probs),), emissions.blank, dtype=torch.int64)
+    log_probs, states = emissions.array, emissions.state_array
+    assert states is not None
+    classes = np.full(len(log_probs), emissions.blank)
     lengths = spikes.end - spikes.start
     first = np.repeat(spikes.start - np.append(0, np.cumsum(lengths)[:-1]), lengths)
-    classes[torch.from_numpy(first + np.arange(len(first)))] = torch.from_numpy(np.repeat(ids, lengths))
-    log_probs, states, device = emissions.log_probs, emissions.states, emissions.log_probs.device
+    classes[first + np.arange(len(first))] = np.repeat(ids, lengths)
     sums = np.zeros((6, len(log_probs) + 1))
     for low in range(0, len(log_probs), SUMMED_FRAMES):
         piece = slice(low, low + SUMMED_FRAMES)
-        columns = _columns(log_probs[piece], states[piece], classes[piece].to(device), emissions.blank)
+        columns = _columns(log_probs[piece], states[piece], classes[piece], emissions.blank)
         # To the bit the sum over all frames at once: each piece continues where the one before it ended.
-        both = np.concatenate((sums[:, low : low + 1], columns.cpu().numpy()), axis=1)
+        both = np.concatenate((sums[:, low : low + 1], columns), axis=1)
         sums[:, low : low + both.shape[1]] = np.cumsum(both, axis=1)
     return sums
 
 
-def _columns(log_probs: torch.Tensor, states: torch.Tensor, classes: torch.Tensor, blank: int) -> torch.Tensor:
+def _columns(log_probs: np.ndarray, states: np.ndarray, classes: np.ndarray, blank: int) -> np.ndarray:
     """Return (6, T) float64, what `_sums_before` sums, of the frames of a piece."""
-    log_probs = log_probs.float().log_softmax(1)
-    best = log_probs.amax(1)
+    log_probs = _normalised(log_probs)
+    best = log_probs.max(1)
     blanks = log_probs[:, blank]
-    on_path = log_probs.gather(1, classes[:, None])[:, 0]
-    spoken = states[:, :-1].amax(1) - states[:, -1]
+    on_path = log_probs[np.arange(len(log_probs)), classes]
+    spoken = states[:, :-1].max(1) - states[:, -1]
     columns = (
-        (best - on_path).clamp(max=MOST_NATS),
-        (best - blanks).clamp(max=MOST_NATS),
+        np.minimum(best - on_path, MOST_NATS),
+        np.minimum(best - blanks, MOST_NATS),
         best > blanks,
-        -(log_probs.exp() * log_probs.clamp(min=-1e4)).sum(1),
+        -(np.exp(log_probs) * np.maximum(log_probs, -1e4)).sum(1),
         spoken > SPEECH_NATS,
         spoken < SILENCE_NATS,
     )
-    return torch.stack([column.double() for column in columns])
+    return np.stack(columns).astype(np.float64)
 
 
 def _between(sums: np.ndarray, first: np.ndarray, last: np.ndarray) -> np.ndarray:
@@ -388,7 +386,7 @@ def emission_features(emissions: Emissions, tokens: Tokens, spikes: Spans, backe
     """
     spoken, begins = word_begins(tokens)
     first, last = spoken[begins[:-1]], spoken[begins[1:] - 1]
-    frames = len(emissions.log_probs)
+    frames = len(emissions)
     before, after = np.append(0, spikes.end)[first], np.append(spikes.start, frames)[last + 1]
     context = max(1, round(CONTEXT_S / emissions.frame_shift_s))
     low = np.maximum(spikes.start[first] - context, before)
@@ -466,7 +464,7 @@ def _scores(
     for first in range(0, len(low), WORDS_AT_ONCE):
         places, requests = [], []
         for word in range(first, min(first + WORDS_AT_ONCE, len(low))):
-            frames = _normalised(emissions.log_probs[int(low[word]) : int(high[word])])
+            frames = _normalised(emissions.array[int(low[word]) : int(high[word])])
             for row, ids in enumerate(rows):
                 own = ids[begins[word] : begins[word + 1]]
                 own = own[own != WILDCARD]
@@ -478,17 +476,17 @@ def _scores(
     return scores
 
 
-def _normalised(log_probs: torch.Tensor) -> torch.Tensor:
-    return log_probs.float().log_softmax(1)
+def _normalised(log_probs: np.ndarray) -> np.ndarray:
+    return log_softmax(log_probs.astype(np.float32, copy=False))
 
 
 def _heard(emissions: Emissions) -> _Heard:
     """Return what is best in each frame."""
     best, labels = [], []
-    for first in range(0, len(emissions.log_probs), PIECE_FRAMES):
-        values, indices = _normalised(emissions.log_probs[first : first + PIECE_FRAMES]).max(1)
-        best.append(values.double().cpu().numpy())
-        labels.append(indices.cpu().numpy())
+    for first in range(0, len(emissions), PIECE_FRAMES):
+        piece = _normalised(emissions.array[first : first + PIECE_FRAMES])
+        best.append(piece.max(1).astype(np.float64))
+        labels.append(piece.argmax(1))
     label = np.concatenate(labels)
     begins = (np.diff(label, prepend=-1) != 0) & (label != emissions.blank)
     distances = np.diff(np.flatnonzero(begins))
@@ -508,10 +506,10 @@ def _spikes(emissions: Emissions, ids: np.ndarray, spikes: Spans) -> tuple[np.nd
     below, rank = np.full(len(ids), np.inf), np.full(len(ids), np.inf)
     for low in range(0, len(frame), PIECE_FRAMES):
         piece = slice(low, low + PIECE_FRAMES)
-        rows = _normalised(emissions.log_probs[torch.from_numpy(frame[piece])]).cpu()
-        rows[:, emissions.blank] = float("-inf")
-        own = rows.gather(1, torch.from_numpy(np.maximum(ids[owner[piece]], 0))[:, None])
-        np.minimum.at(below, owner[piece], (rows.amax(1) - own[:, 0]).double().numpy())
-        np.minimum.at(rank, owner[piece], (rows > own).sum(1).numpy())
+        rows = _normalised(emissions.array[frame[piece]])
+        rows[:, emissions.blank] = -np.inf
+        own = rows[np.arange(len(rows)), np.maximum(ids[owner[piece]], 0)]
+        np.minimum.at(below, owner[piece], rows.max(1) - own)
+        np.minimum.at(rank, owner[piece], (rows > own[:, None]).sum(1))
     lacking = ids == WILDCARD
     return np.where(lacking, 0.0, np.minimum(below, WORST_NATS)), np.where(lacking, 0.0, rank)

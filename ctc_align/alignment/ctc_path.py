@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import torch
 
 from ctc_align import lattice, units
 from ctc_align.errors import EmissionsError, TooShortError
@@ -72,11 +71,11 @@ def runs_of(flags: np.ndarray) -> list[tuple[int, int]]:
 
 
 def best_ctc_path(
-    log_probs: torch.Tensor,
+    log_probs: np.ndarray,
     ids: Sequence[int],
     blank: int,
     *,
-    wildcard: torch.Tensor | None = None,
+    wildcard: np.ndarray | None = None,
     backend: str = "auto",
 ) -> KernelSteps[tuple[Spans, float]]:
     """Find the best CTC path; return the frames of its tokens, its spikes, and its log-probability.
@@ -111,7 +110,7 @@ def best_ctc_path(
 
 
 def best_word_path(
-    emissions: Emissions, tokens: Tokens, *, wildcard: torch.Tensor | None = None, backend: str = "auto"
+    emissions: Emissions, tokens: Tokens, *, wildcard: np.ndarray | None = None, backend: str = "auto"
 ) -> KernelSteps[tuple[Spans, float]]:
     """Find the best CTC path; for a model with segmentation states, one that does not tear words apart.
 
@@ -127,17 +126,17 @@ def best_word_path(
 
     Returns and raises: as `best_ctc_path`.
     """
-    log_probs, blank = emissions.log_probs, emissions.blank
+    log_probs, blank = emissions.array, emissions.blank
     spikes, score = yield from best_ctc_path(log_probs, tokens.ids, blank, wildcard=wildcard, backend=backend)
     ids, owner = np.asarray(tokens.ids, np.int64), np.asarray(tokens.words)
     inside = (owner[1:] == owner[:-1]) & (owner[1:] >= 0)
     torn = (inside & (spikes.start[1:] - spikes.end[:-1] > GAP_FRAMES)).any()
-    if emissions.states is None or not torn:
+    if emissions.state_array is None or not torn:
         return spikes, score
     # Blanks inside words emit a class of their own: the wildcard's scores, where no token needs these, else a new one.
-    costly, inner_blank = log_probs[:, blank] - GAP_COST, lattice.WILDCARD
+    costly, inner_blank = log_probs[:, blank] - log_probs.dtype.type(GAP_COST), lattice.WILDCARD
     if lattice.WILDCARD in tokens.ids:
-        log_probs, inner_blank = torch.cat((log_probs, costly[:, None]), 1), log_probs.shape[1]
+        log_probs, inner_blank = np.concatenate((log_probs, costly[:, None]), 1), log_probs.shape[1]
     else:
         wildcard = costly
 
@@ -237,7 +236,7 @@ def token_spans(states: np.ndarray, token_of_state: np.ndarray, tokens: int) -> 
 
 
 def ctc_loss(
-    log_probs: torch.Tensor, ids: Sequence[int], blank: int, best_score: float, backend: str
+    log_probs: np.ndarray, ids: Sequence[int], blank: int, best_score: float, backend: str
 ) -> KernelSteps[float]:
     """Return the exact CTC loss -log p(ids | audio), natural log, over all paths; `best_score` is the best path's."""
     score = yield Forward(log_probs, CtcTargets(ids, blank), backend=backend)
@@ -256,12 +255,11 @@ def local_loss(emissions: Emissions, ids: Sequence[int], spikes: Spans) -> float
         ids: (L,) the tokens of the path.
         spikes: (L,) their frames on it; all other frames are the blank's.
     """
-    log_probs = emissions.log_probs
+    log_probs = emissions.array
     emitted = np.full(len(log_probs), emissions.blank)
     for token, first, last in zip(ids, spikes.start.tolist(), spikes.end.tolist()):
         emitted[first:last] = token
-    on_path = log_probs.gather(1, torch.from_numpy(emitted).to(log_probs.device)[:, None])[:, 0]
-    below = (log_probs.amax(1).double() - on_path).cpu().numpy()
+    below = log_probs.max(1).astype(np.float64) - log_probs[np.arange(len(log_probs)), emitted]
     window = max(1, min(units.seconds_to_frames(LOCAL_S, emissions.frame_shift_s), len(below)))
     sums = np.concatenate(([0.0], np.cumsum(below)))
     return float((sums[window:] - sums[:-window]).max(initial=0.0))

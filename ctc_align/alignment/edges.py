@@ -60,7 +60,7 @@ def edges_warning(
 
     `whose` names the model or calibration that lacks something.
     """
-    segmented = emissions.states is not None
+    segmented = emissions.state_array is not None
     if method == "refined" and not refines_edges(method, network, emissions):
         lacking = f"{whose}: no network for edges" if network is None else "there is no audio"
         drawn = "medians over all paths"
@@ -97,7 +97,7 @@ def place_edges(
         settings: the caller's; uses `edges`, `band_s` and `shortest_pause_s`.
         backend: see `ctc_align.kernels`.
     """
-    segmented = emissions.states is not None
+    segmented = emissions.state_array is not None
     method = edge_method(settings.edges, calibration, segmented=segmented)
     segments = None
     if segmented and method != "spikes":
@@ -122,13 +122,13 @@ def place_edges(
 
 def _medians(emissions: Emissions, tokens: Tokens, spans: Spans, scale: float, backend: str) -> KernelSteps[Spans]:
     """Return medians over all paths for the tokens that belong to words; `scale` multiplies the states' scores."""
-    if emissions.states is not None:
+    if emissions.state_array is not None:
         _, sounds = segmented_sounds(emissions, tokens, spans)
         return (yield from soft_edges(sounds, scale, backend))
     # Scores of CTC are used as they are: its peaks leave no edge to draw more softly.
     words, wildcard = np.asarray(tokens.words), scores_of(emissions) if WILDCARD in tokens.ids else None
     sounds = SpokenTokens(
-        emissions.log_probs, np.asarray(tokens.ids), words, spans, blank=emissions.blank, wildcard=wildcard
+        emissions.array, np.asarray(tokens.ids), words, spans, blank=emissions.blank, wildcard=wildcard
     )
     medians = yield from soft_edges(sounds, 1.0, backend)
     return medians.of(spoken_indices(tokens))
@@ -138,7 +138,7 @@ def _spikes_with_costly_blanks(
     emissions: Emissions, tokens: Tokens, spikes: Spans, blank_cost: float, backend: str
 ) -> KernelSteps[Spans]:
     """Return CTC's best path where each frame of blank costs `blank_cost` nats; `spikes` if none fits."""
-    log_probs = emissions.log_probs.clone()
+    log_probs = emissions.array.copy()
     log_probs[:, emissions.blank] -= blank_cost
     wildcard = scores_of(emissions) if WILDCARD in tokens.ids else None
     try:
@@ -352,7 +352,7 @@ def share_out_wildcards(edges: Spans, tokens: Tokens) -> Spans:
 def frames_in(emissions: Emissions) -> float:
     """Return the length of the audio in frames, from where frame 0 begins."""
     if emissions.duration_s is None:
-        return float(len(emissions.log_probs))
+        return float(len(emissions))
     return (emissions.duration_s - emissions.first_frame_s) / emissions.frame_shift_s
 
 
@@ -360,7 +360,7 @@ def duration_of(emissions: Emissions) -> float:
     """Return the length of the audio in seconds; if it is not known, the end of the last frame."""
     if emissions.duration_s is not None:
         return emissions.duration_s
-    return seconds_at(float(len(emissions.log_probs)), emissions.frame_shift_s, emissions.first_frame_s)
+    return seconds_at(float(len(emissions)), emissions.frame_shift_s, emissions.first_frame_s)
 
 
 @lru_cache(maxsize=2**16)

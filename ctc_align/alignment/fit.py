@@ -17,12 +17,12 @@ from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
 import numpy as np
-import torch
 
 from ctc_align.alignment.ctc_path import PIECE_FRAMES, runs_of
 from ctc_align.alignment.edges import duration_of
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.files import Alignment
+from ctc_align.log_space import log_softmax
 from ctc_align.models.confidence_network import FitLimits
 from ctc_align.types import (
     ALIGNED,
@@ -278,7 +278,7 @@ def unexplained_sounds(emissions: Emissions, words: Sequence[AlignedWord]) -> tu
     Words of `SURE` or more confidence are the samples of this recording's speech. If the model is not sure enough of
     these to distinguish speech from music, only the segmentation states find speech, which may then include music.
     """
-    shift_s, origin_s, frames = emissions.frame_shift_s, emissions.first_frame_s, len(emissions.log_probs)
+    shift_s, origin_s, frames = emissions.frame_shift_s, emissions.first_frame_s, len(emissions)
 
     def frame(seconds: float) -> int:
         return min(max(round((seconds - origin_s) / shift_s), 0), frames)
@@ -294,7 +294,7 @@ def unexplained_sounds(emissions: Emissions, words: Sequence[AlignedWord]) -> tu
     found: list[tuple[int, int, str]] = []
     kinds: SoundKinds | None = None
     for first, last in _gaps(words, origin_s, shift_s, frames):
-        if emissions.states is not None and (last - first) * shift_s < SHORT_GAP_S:
+        if emissions.state_array is not None and (last - first) * shift_s < SHORT_GAP_S:
             found += [(a, b, SPEECH) for a, b in _speech_by_states(emissions, first, last)]
             continue
         kinds = kinds or sound_kinds(emissions, sure)
@@ -321,10 +321,10 @@ def _gaps(words: Sequence[AlignedWord], origin_s: float, shift_s: float, frames:
 def _speech_by_states(emissions: Emissions, first: int, last: int) -> list[tuple[int, int]]:
     """Return the speech within frames [first, last) by the segmentation states, ascending."""
     window = max(1, round(STATES_WINDOW_S / emissions.frame_shift_s))
-    if emissions.states is None or last - first < window:
+    if emissions.state_array is None or last - first < window:
         return []
-    scores = emissions.states[first:last]
-    speech = (scores[:, :-1].amax(1) - scores[:, -1] > CLEARLY).cpu().numpy()
+    scores = emissions.state_array[first:last]
+    speech = scores[:, :-1].max(1) - scores[:, -1] > CLEARLY
     return [(first + a, first + b) for a, b in _unions_of_windows(speech, window)]
 
 
@@ -503,15 +503,13 @@ def sound_kinds(emissions: Emissions, spoken: Sequence[Stretch] = ()) -> SoundKi
 def _heard(emissions: Emissions) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the frames (H,) and peaks (H,) of greedily decoded tokens, and whether each frame (T,) is quiet."""
     silent = np.array([index == emissions.blank or not is_sound(token) for index, token in enumerate(emissions.vocab)])
-    soundless = torch.from_numpy(np.flatnonzero(silent)).to(emissions.log_probs.device)
     best, peak, quiet = [], [], []
-    for first in range(0, len(emissions.log_probs), PIECE_FRAMES):
-        piece = emissions.log_probs[first : first + PIECE_FRAMES].float()
-        total = piece.logsumexp(1)
-        highest, labels = piece.max(1)
-        best.append(labels.int().cpu().numpy())
-        peak.append((highest - total).exp().cpu().numpy())
-        quiet.append(((piece[:, soundless].logsumexp(1) - total).exp() > QUIET).cpu().numpy())
+    for first in range(0, len(emissions), PIECE_FRAMES):
+        piece = emissions.array[first : first + PIECE_FRAMES].astype(np.float32, copy=False)
+        posteriors = np.exp(log_softmax(piece))
+        best.append(piece.argmax(1))
+        peak.append(posteriors.max(1))
+        quiet.append(posteriors[:, silent].sum(1) > QUIET)
     if not best:
         return np.zeros(0, np.int64), np.zeros(0), np.zeros(0, np.bool_)
     heard, peaks = np.concatenate(best), np.concatenate(peak)

@@ -10,7 +10,7 @@ from functools import partial
 from os import PathLike, fspath
 from typing import Any, ClassVar, NoReturn, TypedDict, TypeVar
 
-import torch
+import numpy as np
 
 from ctc_align import units
 from ctc_align.alignment.edges import duration_of, edges_warning, refines_edges
@@ -261,8 +261,8 @@ def checked_emissions(emissions: Emissions) -> Emissions:
 
     checked = check_emissions(emissions)
     if isinstance(emissions.blank, DefaultBlank):
-        warn_of_default_blank(checked.log_probs, checked.vocab)
-    name, frames, classes = checked.name or "log-probs", *checked.log_probs.shape
+        warn_of_default_blank(checked.array, checked.vocab)
+    name, frames, classes = checked.name or "log-probs", *checked.array.shape
     last_s = units.frames_to_seconds(frames - 1, checked.frame_shift_s) + checked.first_frame_s
     if checked.duration_s is not None and checked.duration_s <= last_s:
         raise EmissionsError(
@@ -270,16 +270,16 @@ def checked_emissions(emissions: Emissions) -> Emissions:
             f"{checked.frame_shift_s} s do not fit into duration_s {checked.duration_s}"
         )
     check_coverage(checked, name, _UNHEARD_S)
-    if checked.states is None:
+    if checked.state_array is None:
         return checked
-    states = torch.as_tensor(checked.states).detach().to(checked.log_probs.device, torch.float32)
-    if states.dim() != 2 or len(states) != frames or not _whole_parts(states.shape[1] - 1, classes - 1):
+    states = np.asarray(checked.state_array, np.float32)
+    if states.ndim != 2 or len(states) != frames or not _whole_parts(states.shape[1] - 1, classes - 1):
         raise EmissionsError(
             f"{name}: expected states of shape ({frames}, parts * {classes - 1} + 1), got {tuple(states.shape)}"
         )
-    if bool((states.isnan() | (states == float("inf"))).any()):
+    if not (states < np.inf).all():
         raise EmissionsError(f"{name}: states hold NaN or +inf; expected log-scores")
-    return replace(checked, states=states)
+    return checked.altered(states=states)
 
 
 def _whole_parts(sounding: int, tokens: int) -> bool:
@@ -361,14 +361,14 @@ def read_words(
         return words, tokenizer
     if as_written:
         return runs_as_written(words), SpellingOrder(tokenizer)
-    heard = greedy_labels(emissions.log_probs).frames.nonzero()[0]
+    heard = greedy_labels(emissions.array).frames.nonzero()[0]
     return words, SpellingOrder(tokenizer, frozenset(heard.tolist()))
 
 
 def seconds_of(loaded: Audio | Emissions) -> float:
     """Return the length of an audio, or of emissions."""
     if isinstance(loaded, Emissions):
-        return units.frames_to_seconds(len(loaded.log_probs), loaded.frame_shift_s)
+        return units.frames_to_seconds(len(loaded), loaded.frame_shift_s)
     return loaded.duration_s
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-import torch
 
 from ctc_align import units
 from ctc_align.alignment.found_words import (
@@ -52,15 +51,15 @@ class Island:
 def find_islands(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens]) -> KernelSteps[list[Island] | None]:
     """Return the islands of a recording by time; None if exactly the transcript is spoken, or if no word is found."""
     emissions = inputs.emissions
-    heard = greedy_decode(emissions.log_probs, emissions.blank, soundless(emissions))
+    heard = greedy_decode(emissions.array, emissions.blank, soundless(emissions))
     found = find_words(text_tokens(inputs.words, word_tokens), word_tokens, heard, emissions.frame_shift_s)
     in_time = found.in_time()
     if not len(in_time):
         return None
-    blank = emissions.log_probs[:, emissions.blank]
+    blank = emissions.array[:, emissions.blank]
     speech = HeardSpeech(
-        emissions.log_probs,
-        torch.maximum(blank, scores_of(emissions) - (OTHER_SPEECH_NATS - PENALTY)),
+        emissions.array,
+        np.maximum(blank, scores_of(emissions) - (OTHER_SPEECH_NATS - PENALTY)),
         emissions.blank,
         inputs.tokenizer.separator,
         [word_tokens[word] for word in found.words.tolist()],

@@ -80,7 +80,7 @@ def check_word_tokens(word_tokens: Sequence[WordTokens], emissions: Emissions, s
             f"{name}: token {emissions.blank} of the vocabulary, {token!r}, is given as the blank, and the transcript "
             "needs it: which token is the blank (--blank)?"
         )
-    if emissions.states is None:  # what the classes of this project's models are is known
+    if emissions.state_array is None:  # what the classes of this project's models are is known
         usual = [said.ids for word in word_tokens for said in word.pronunciations[:1]]
         spoken = {index for word in word_tokens for said in word.pronunciations for index in said.ids}
         used = {emissions.blank, *soundless(emissions), *spoken}
@@ -120,9 +120,9 @@ def choose_pronunciations(
             raise
         choice = shortest
         tokens, spikes, score = yield from path_of(choice)
-    windows = list(_windows(len(emissions.log_probs), word_tokens, tokens, spikes))
+    windows = list(_windows(len(emissions), word_tokens, tokens, spikes))
     scores = yield [
-        Forward(emissions.log_probs[low:high], CtcTargets(said.ids, emissions.blank), backend=backend)
+        Forward(emissions.array[low:high], CtcTargets(said.ids, emissions.blank), backend=backend)
         for word, low, high in windows
         for said in word_tokens[word].pronunciations
     ]
@@ -211,10 +211,10 @@ def passage_gains(
     for _, first, last in passages:
         before, after = _neighbours(tokens, found, first, last)
         low = int(spans.start[before[0]]) if len(before) else 0
-        high = int(spans.end[after[-1]]) if len(after) else len(emissions.log_probs)
+        high = int(spans.end[after[-1]]) if len(after) else len(emissions)
         for tried in (np.concatenate((before, np.arange(first, last), after)), np.concatenate((before, after))):
             ids = [tokens.ids[index] for index in tried.tolist()]
-            requests.append(Forward(emissions.log_probs[low:high], CtcTargets(ids, emissions.blank), backend=backend))
+            requests.append(Forward(emissions.array[low:high], CtcTargets(ids, emissions.blank), backend=backend))
     scores = yield requests
     gains = [with_it - without_it for with_it, without_it in zip(scores[::2], scores[1::2])]
     return [(passage, gain / (last - first)) for (passage, first, last), gain in zip(passages, gains)]
@@ -239,7 +239,7 @@ def _path_with_passages(
     emissions: Emissions, tokens: Tokens, passages: Sequence[Passage], backend: str
 ) -> KernelSteps[Spans]:
     """Return the frames of the tokens on the best path that uses or leaves out whole passages; -1 if left out."""
-    log_probs, blank = emissions.log_probs, emissions.blank
+    log_probs, blank = emissions.array, emissions.blank
     topology = lattice.ctc_passages(tokens.ids, [(first, last) for _, first, last in passages], blank)
     bands = None
     if len(log_probs) * len(topology.emit[0]) > MOST_CELLS:

@@ -203,7 +203,7 @@ class _Realignment:
 
     def _frames(self, stretch: Stretch) -> tuple[int, int]:
         """Return the frames that lie mostly in a stretch."""
-        emissions, frames = self.inputs.emissions, len(self.inputs.emissions.log_probs)
+        emissions, frames = self.inputs.emissions, len(self.inputs.emissions)
         first, last = (min(max(round(frames_of(edge_s, emissions)), 0), frames) for edge_s in stretch.room_s)
         is_last = stretch.room_s[1] >= duration_of(emissions) - SLACK_S
         return first if stretch.room_s[0] else 0, frames if is_last else last
@@ -228,13 +228,11 @@ class _Realignment:
         tokens = Tokens(tuple(ids), tuple(token.token for token in word.tokens), (stretch.first,) * len(ids))
         wildcard = scores_of(part) if WILDCARD in ids else None
         try:
-            spikes, _ = yield from best_ctc_path(
-                part.log_probs, ids, part.blank, wildcard=wildcard, backend=inputs.backend
-            )
+            spikes, _ = yield from best_ctc_path(part.array, ids, part.blank, wildcard=wildcard, backend=inputs.backend)
             spikes = spikes.shifted(first)
         except InputError:  # shorter than CTC needs: a person has seen that it is there
             middle = np.floor((edges.start + edges.end) / 2).astype(np.int64)
-            middle = np.clip(middle, 0, len(inputs.emissions.log_probs) - 1)
+            middle = np.clip(middle, 0, len(inputs.emissions) - 1)
             spikes = Spans(middle, middle + 1)
         self.pieces[stretch.first] = PlacedTokens(tokens, spikes, edges, self._room(stretch), fixed=True)
         self.ids[stretch.first] = self._spelled_ids(self.word_tokens[stretch.first], ids)
@@ -310,7 +308,7 @@ class _Realignment:
             words.insert(0, Word("", before[1], 0, 0))
             tokens.insert(0, WordTokens((Pronunciation((before[0],), (before[1],)),)))
         if after is not None:
-            high = min(max(round(after[2]), high + 1), len(self.inputs.emissions.log_probs))
+            high = min(max(round(after[2]), high + 1), len(self.inputs.emissions))
             words.append(Word("", after[1], 0, 0))
             tokens.append(WordTokens((Pronunciation((after[0],), (after[1],)),)))
         part = self._part(words, low, high)
@@ -395,7 +393,7 @@ class _Realignment:
     def _with_fine_edges(self, words: Sequence[AlignedWord]) -> KernelSteps[list[AlignedWord]]:
         """Return the words, those of the pieces with their times and confidences."""
         inputs, emissions, calibration = self.inputs, self.inputs.emissions, self.inputs.calibration
-        method, segmented = inputs.settings.edges, emissions.states is not None
+        method, segmented = inputs.settings.edges, emissions.state_array is not None
         pieces = [self.pieces[first] for first in sorted(self.pieces)]
         tokens, spikes, edges = in_a_row(pieces, has_spreads=segmented or method == "occupancy")
         if segmented:

@@ -18,6 +18,7 @@ from ctc_align.alignment.ctc_path import Spans, spoken_indices
 from ctc_align.alignment.edges import among_all_tokens, frames_in, in_order
 from ctc_align.kernels.batching import KernelSteps
 from ctc_align.lattice import WILDCARD, states_per_sound
+from ctc_align.log_space import log_softmax
 from ctc_align.models.edge_network import (
     BLOCK,
     CHANNELS,
@@ -35,7 +36,7 @@ from ctc_align.models.edge_network import (
     EdgeWindows,
     fine_features,
 )
-from ctc_align.reading.rows_on_disk import TensorOnDisk
+from ctc_align.reading.rows_on_disk import ArrayOnDisk
 from ctc_align.threads import on_one_thread, side_by_side
 from ctc_align.types import Audio, Emissions, Tokens
 
@@ -127,7 +128,7 @@ class EdgeChances:
 
     @property
     def key(self) -> Hashable:
-        return EdgeChances, id(self.scene.network), self.scene.emissions.log_probs.device
+        return EdgeChances, id(self.scene.network)
 
     @staticmethod
     def run(requests: Sequence[EdgeChances]) -> list[np.ndarray]:
@@ -263,7 +264,7 @@ class EdgeScene:
 
     def windows(self, first: int, last: int, margin: int = 0) -> EdgeWindows:
         """Return the windows of edges [first, last), `margin` fine frames wider on either side."""
-        edges, device = self.edges, self.emissions.log_probs.device
+        edges = self.edges
         reach = REACH + margin
         centres = self.centres()[first:last]
         fine = centres[:, None] + np.arange(-reach, reach + 1)
@@ -273,7 +274,7 @@ class EdgeScene:
         sounds = [self._indices(side[first:last]) for side in (edges.left, edges.right)]
         role = torch.from_numpy(edges.role[first:last])
         left, right = (torch.from_numpy(side) for side in sounds)
-        return EdgeWindows(torch.from_numpy(values).to(device), left.to(device), right.to(device), role.to(device))
+        return EdgeWindows(torch.from_numpy(values), left, right, role)
 
     def _indices(self, sounds: np.ndarray) -> np.ndarray:
         """Return the network's indices of sounds (E,)."""
@@ -334,17 +335,17 @@ def sound_scores(
         left, right: (E,) sounds beside the edges.
         frame: (E, W) frames, fractional: scores are interpolated.
     """
-    scores = emissions.log_probs if emissions.states is None else emissions.states
+    scores = emissions.array if emissions.state_array is None else emissions.state_array
     low = np.floor(frame).astype(np.int64)
     first = low[:, :1]
     count = int((low - first).max()) + 2
     # (E, t): the frames of the emissions that each window needs, as indices into those that any needs
     needed, near = np.unique(np.minimum(first + np.arange(count), len(scores) - 1), return_inverse=True)
     near = near.reshape(-1, count)
-    posteriors = _rows(scores, needed).log_softmax(1).numpy()
+    posteriors = log_softmax(_rows(scores, needed))
     before, before_end, _ = _side_scores(posteriors, near, emissions, ids[left], left == SILENT)
     after, _, after_begin = _side_scores(posteriors, near, emissions, ids[right], right == SILENT)
-    silence = posteriors[:, emissions.blank if emissions.states is None else -1][near]
+    silence = posteriors[:, emissions.blank if emissions.state_array is None else -1][near]
     # (E, 4, t): of the sound before, of the one after, of silence, and of either side of the edge
     tracks = np.stack((before, after, silence, np.maximum(before_end, after_begin)), 1)
     np.clip(tracks, LEAST_SCORE, 0.0, out=tracks)
@@ -354,10 +355,12 @@ def sound_scores(
     return np.take_along_axis(tracks, lower, 2) * (1 - share) + np.take_along_axis(tracks, lower + 1, 2) * share
 
 
-def _rows(scores: torch.Tensor | TensorOnDisk, frames: np.ndarray) -> torch.Tensor:
-    """Return the rows of scores (T, K) at ascending frames, which may be hours apart: float32, on the CPU."""
+def _rows(scores: np.ndarray | ArrayOnDisk, frames: np.ndarray) -> np.ndarray:
+    """Return the rows of scores (T, K) at ascending frames, which may be hours apart: float32."""
     stretches = np.split(frames, np.flatnonzero(np.diff(frames) > FAR_ROWS) + 1)
-    return torch.cat([scores[int(part[0]) : int(part[-1]) + 1].float().cpu()[part - part[0]] for part in stretches])
+    return np.concatenate(
+        [scores[int(part[0]) : int(part[-1]) + 1][part - part[0]] for part in stretches], dtype=np.float32
+    )
 
 
 def _side_scores(
@@ -373,7 +376,7 @@ def _side_scores(
         silent: (E,) where there is silence; a wildcard counts as silence, too.
     """
     silent = silent | (tokens == WILDCARD)
-    if emissions.states is None:
+    if emissions.state_array is None:
         scores = posteriors[near, np.where(silent, emissions.blank, tokens)[:, None]]
         return scores, scores, scores
     parts = states_per_sound(posteriors.shape[1], len(emissions.vocab))

@@ -80,7 +80,7 @@ def score_transcript(
     """
     if not isinstance(text, str):
         raise UsageError(f"text {index}: expected the transcript as a str, got {type(text).__name__}")
-    scored = Scored(text, index, frames=len(emissions.log_probs))
+    scored = Scored(text, index, frames=len(emissions))
     try:
         words = words_of(text, settings)
         require_words(words, "transcript")
@@ -97,7 +97,7 @@ def score_transcript(
     if emissions.duration_s is None:  # they are another program's
         spoken = [word.spoken for word in words.words if word.spoken]
         warn_of_frame_shift(emissions, spoken, len(tokens.ids), seconds_of(emissions))
-    loss = yield from ctc_loss(emissions.log_probs, tokens.ids, emissions.blank, score, backend)
+    loss = yield from ctc_loss(emissions.array, tokens.ids, emissions.blank, score, backend)
     return replace(scored, tokens=len(tokens.ids), loss=loss, local_loss=local_loss(emissions, tokens.ids, spikes))
 
 

@@ -17,14 +17,12 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
-import torch
 
 from ctc_align import kernels, lattice
 from ctc_align.alignment.ctc_path import Spans, spoken_indices, token_spans, window_from
 from ctc_align.alignment.wildcard import speech_scores
 from ctc_align.kernels.batching import BestPath, KernelSteps
-from ctc_align.reading.rows_on_disk import TensorOnDisk
-from ctc_align.threads import on_one_thread
+from ctc_align.reading.rows_on_disk import ArrayOnDisk
 from ctc_align.types import Emissions, Tokens
 
 WHOLE_FRAMES = 120_000
@@ -55,13 +53,13 @@ class SpokenTokens:
         wildcard: (T,) scores of `lattice.WILDCARD` among the sounds.
     """
 
-    states: torch.Tensor | TensorOnDisk
+    states: np.ndarray | ArrayOnDisk
     sounds: np.ndarray
     words: np.ndarray
     spans: Spans
     parts: int = 1
     blank: int | None = None
-    wildcard: torch.Tensor | None = None
+    wildcard: np.ndarray | None = None
 
     def topology(self, low: int, high: int) -> lattice.Topology:
         """Return the paths through the sounds [low, high)."""
@@ -73,8 +71,8 @@ class SpokenTokens:
 
 def parts_of(emissions: Emissions) -> int:
     """Return how many states each token has in the model's second output."""
-    assert emissions.states is not None
-    return lattice.states_per_sound(emissions.states.shape[1], len(emissions.vocab))
+    assert emissions.state_array is not None
+    return lattice.states_per_sound(emissions.state_array.shape[1], len(emissions.vocab))
 
 
 def segmented_sounds(emissions: Emissions, tokens: Tokens, spans: Spans) -> tuple[np.ndarray, SpokenTokens]:
@@ -82,14 +80,13 @@ def segmented_sounds(emissions: Emissions, tokens: Tokens, spans: Spans) -> tupl
 
     The sound of the k-th token that is not the blank (from 0) is k; a wildcard keeps its id. `spans` are of all tokens.
     """
-    assert emissions.states is not None
+    states = emissions.state_array
+    assert states is not None
     spoken = spoken_indices(tokens)
     ids = np.asarray(tokens.ids)[spoken]
     sounds, words = ids - (ids > emissions.blank), np.asarray(tokens.words)[spoken]
-    wildcard = speech_scores(emissions.states) if (ids == lattice.WILDCARD).any() else None
-    return spoken, SpokenTokens(
-        emissions.states, sounds, words, spans.of(spoken), parts_of(emissions), wildcard=wildcard
-    )
+    wildcard = speech_scores(states) if (ids == lattice.WILDCARD).any() else None
+    return spoken, SpokenTokens(states, sounds, words, spans.of(spoken), parts_of(emissions), wildcard=wildcard)
 
 
 def segment(
@@ -164,7 +161,7 @@ def _path_in_windows(
             part_bands = np.maximum(part_bands, (1, 2))
             part_bands[0] = 1, 2
         states = given.states
-        states = states[first:last] if isinstance(states, torch.Tensor) else states.part(first, last)
+        states = states.part(first, last) if isinstance(states, ArrayOnDisk) else states[first:last]
         wildcard = given.wildcard[first:last] if given.wildcard is not None and part.has_wildcard else None
         found, score, _ = yield BestPath(states, part, wildcard, backend, part_bands)
         if score == float("-inf"):
@@ -277,7 +274,7 @@ class EdgeWindow:
 
     @property
     def key(self) -> Hashable:
-        return EdgeWindow, self.sounds.states.device, self.backend
+        return EdgeWindow, self.backend
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -285,35 +282,33 @@ class EdgeWindow:
         # At most this many states: silence or blanks between all sounds.
         return end - begin, (self.high - self.low) * (self.sounds.parts + 1) + 1
 
-    def scores(self) -> tuple[torch.Tensor, lattice.Topology]:
+    def scores(self) -> tuple[np.ndarray, lattice.Topology]:
         """Return (T, S) float32 scores of each state of the window's topology, and the topology."""
         given = self.sounds
         begin, end = self.frames
         topology = given.topology(self.low, self.high)
         emit = topology.emit[0]
-        device = given.states.device
-        columns = torch.from_numpy(np.maximum(emit, 0).astype(np.int64)).to(device)
-        scores = given.states[begin:end].float().index_select(1, columns).mul_(self.scale)
+        states = given.states[begin:end].astype(np.float32, copy=False)
+        scores = states[:, np.maximum(emit, 0)] * np.float32(self.scale)
         if given.wildcard is not None:
-            unknown = torch.from_numpy(emit == lattice.WILDCARD).to(device)
-            scores[:, unknown] = given.wildcard[begin:end, None].float() * self.scale
+            scores[:, emit == lattice.WILDCARD] = given.wildcard[begin:end, None] * self.scale
         if given.blank is None:
             first, last = given.spans.start[self.low : self.high], given.spans.end[self.low : self.high]
             near = _near(topology.token[0], first - begin, last - begin, end - begin)
-            scores.masked_fill_(torch.from_numpy(~near).to(device), float("-inf"))
+            scores[~near] = -np.inf
         # Each state now has a column of its own: windows of all utterances share one padded batch.
         return scores, replace(topology, emit=np.arange(len(emit), dtype=np.int32)[None])
 
     @staticmethod
     def run(requests: Sequence[EdgeWindow]) -> list[Spans | None]:
-        scores, topologies = zip(*on_one_thread(lambda: [request.scores() for request in requests]))
+        scores, topologies = zip(*[request.scores() for request in requests])
         sizes = [row.shape for row in scores]
-        batch = scores[0].new_zeros((len(scores), *(max(size[axis] for size in sizes) for axis in (0, 1))))
+        batch = np.zeros((len(scores), *(max(size[axis] for size in sizes) for axis in (0, 1))), np.float32)
         for padded, row in zip(batch, scores):
             padded[: row.shape[0], : row.shape[1]] = row
         lengths = [frames for frames, _ in sizes]
         result = kernels.occupancy(batch, lattice.stack(topologies), lengths, backend=requests[0].backend)
-        posteriors, totals = result.posteriors.cpu().numpy(), result.scores.tolist()
+        posteriors, totals = result.posteriors, result.scores.tolist()
         return [
             request._edges(row[:frames, :states].astype(np.float64), topology.token[0])
             if total > float("-inf")

@@ -16,7 +16,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-import torch
 
 from ctc_align import lattice, units
 from ctc_align.alignment.ctc_path import token_spans
@@ -112,8 +111,8 @@ class HeardSpeech:
         backend: of the kernels.
     """
 
-    log_probs: torch.Tensor
-    other: torch.Tensor
+    log_probs: np.ndarray
+    other: np.ndarray
     blank: int
     separator: int | None
     word_tokens: Sequence[WordTokens]

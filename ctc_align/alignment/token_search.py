@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-import torch
 
 from ctc_align.alignment.ctc_path import PIECE_FRAMES
+from ctc_align.log_space import log_softmax
 
 # The labels of greedy decoding, and how well each token of a text would fit where they are.
 #
@@ -44,7 +44,7 @@ class HeardTokens:
 
     ids: np.ndarray
     frames: np.ndarray
-    log_probs: torch.Tensor
+    log_probs: np.ndarray
     background: np.ndarray
 
     def __len__(self) -> int:
@@ -57,8 +57,7 @@ class HeardTokens:
         `BEST_NATS`.
         """
         best = _best_of_three(self.log_probs, self.frames[first:last])
-        own = best[:, torch.from_numpy(classes).to(best.device)].T.cpu().numpy()
-        return np.clip(own - self.background[classes][:, None], WORST_NATS, BEST_NATS)
+        return np.clip(best[:, classes].T - self.background[classes][:, None], WORST_NATS, BEST_NATS)
 
     def odds_at(self, classes: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Return (N,) float32: log-odds of N classes, each at the label with the same index."""
@@ -66,8 +65,7 @@ class HeardTokens:
         for low in range(0, len(classes), PIECE_FRAMES):
             own, at = classes[low : low + PIECE_FRAMES], labels[low : low + PIECE_FRAMES]
             best = _best_of_three(self.log_probs, self.frames[at])
-            rows = torch.from_numpy(own).to(best.device)[:, None]
-            found.append(best.gather(1, rows)[:, 0].cpu().numpy() - self.background[own])
+            found.append(best[np.arange(len(own)), own] - self.background[own])
         return np.clip(np.concatenate(found), WORST_NATS, BEST_NATS)
 
     def only(self, places: np.ndarray) -> HeardTokens:
@@ -75,7 +73,7 @@ class HeardTokens:
         return HeardTokens(self.ids[places], self.frames[places], self.log_probs, self.background)
 
 
-def greedy_decode(log_probs: torch.Tensor, blank: int, without: Sequence[int] = ()) -> HeardTokens:
+def greedy_decode(log_probs: np.ndarray, blank: int, without: Sequence[int] = ()) -> HeardTokens:
     """Return the labels that a model hears, runs of equal ones as one.
 
     Args:
@@ -90,36 +88,36 @@ def greedy_decode(log_probs: torch.Tensor, blank: int, without: Sequence[int] = 
     at_peak = np.flatnonzero(best == peaks[owner])
     _, firsts = np.unique(owner[at_peak], return_index=True)
     centres = frames[at_peak[firsts]]
-    total = torch.zeros(log_probs.shape[1], dtype=torch.float64)
+    total = np.zeros(log_probs.shape[1])
     for low in range(0, len(centres), PIECE_FRAMES):
-        total += _best_of_three(log_probs, centres[low : low + PIECE_FRAMES]).exp().double().sum(0).cpu()
-    mean = total.numpy() / max(len(centres), 1)
+        total += np.exp(_best_of_three(log_probs, centres[low : low + PIECE_FRAMES])).sum(0, dtype=np.float64)
+    mean = total / max(len(centres), 1)
     return HeardTokens(ids[begins], centres, log_probs, np.log(np.maximum(mean, LEAST_SHARE)).astype(np.float32))
 
 
 def _labelled_frames(
-    log_probs: torch.Tensor, blank: int, without: list[int]
+    log_probs: np.ndarray, blank: int, without: list[int]
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the classes, frames and log-probs of the frames where a label is heard."""
     ids, frames, best = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
     for low in range(0, len(log_probs), PIECE_FRAMES):
-        piece = log_probs[low : low + PIECE_FRAMES].float()
-        silent = piece[:, [blank, *without]].amax(1)
-        labels = piece.index_fill(1, torch.tensor([blank, *without], device=piece.device), float("-inf"))
-        top, label = labels.max(1)
-        heard = (top >= silent - FAINT_NATS).cpu().numpy()
-        ids.append(label.cpu().numpy()[heard])
+        piece = log_probs[low : low + PIECE_FRAMES].astype(np.float32)
+        silent = piece[:, [blank, *without]].max(1)
+        piece[:, [blank, *without]] = -np.inf
+        label = piece.argmax(1)
+        top = piece[np.arange(len(piece)), label]
+        heard = top >= silent - np.float32(FAINT_NATS)
+        ids.append(label[heard])
         frames.append(low + np.flatnonzero(heard))
-        best.append(top.cpu().numpy()[heard])
+        best.append(top[heard])
     return np.concatenate(ids), np.concatenate(frames), np.concatenate(best)
 
 
-def _best_of_three(log_probs: torch.Tensor, centres: np.ndarray) -> torch.Tensor:
+def _best_of_three(log_probs: np.ndarray, centres: np.ndarray) -> np.ndarray:
     """Return (N, C) the highest log-probs of each class in the three frames around each of N."""
     last = len(log_probs) - 1
     near = np.clip(centres + np.array([[-1], [0], [1]]), 0, last)
-    rows = log_probs[torch.from_numpy(near).to(log_probs.device)].float()
-    return (rows - rows.logsumexp(2, keepdim=True)).amax(0)
+    return log_softmax(log_probs[near].astype(np.float32, copy=False)).max(0)
 
 
 # The best match of a text with what was heard, token by token, with jumps over either side.

@@ -15,14 +15,14 @@ from collections.abc import Collection, Sequence
 from itertools import pairwise
 
 import numpy as np
-import torch
 
 from ctc_align import units
 from ctc_align.alignment.ctc_path import PIECE_FRAMES, Spans, best_word_path
 from ctc_align.errors import InputError, KernelError
+from ctc_align.kernels import Array, is_floating
 from ctc_align.kernels.batching import KernelSteps
 from ctc_align.lattice import WILDCARD
-from ctc_align.reading.rows_on_disk import TensorOnDisk
+from ctc_align.reading.rows_on_disk import ArrayOnDisk
 from ctc_align.tokens.alphabet import SEPARATORS, SILENCES, STAR
 from ctc_align.types import Emissions, Tokens, WordTokens
 
@@ -35,32 +35,32 @@ LETTER_S = 0.15
 
 
 def wildcard_scores(
-    log_probs: torch.Tensor, blank: int = 0, penalty: float = PENALTY, *, without: Collection[int] = ()
-) -> torch.Tensor:
+    log_probs: Array, blank: int = 0, penalty: float = PENALTY, *, without: Collection[int] = ()
+) -> Array:
     """Return the wildcard's score at each frame: the best class but the blank minus `penalty`, or the blank's.
 
     Without the blank a wildcard would be as short as one label: CTC's blanks between labels are so much likelier than
     any label that the neighbours would take the rest of the unknown speech.
 
     Args:
-        log_probs: (..., T, C) floating point, natural log; no copy of it is made.
+        log_probs: (..., T, C) floating point, natural log, an array or a tensor; no copy of it is made.
         blank: the class of the blank, or of silence in a model without a blank.
         penalty: in nats, 0 or more. The higher, the more of what fits badly goes to the words of the transcript.
         without: classes that do not count: a star, which is as likely as anything at every frame.
 
     Returns:
-        (..., T), of the same dtype and device.
+        (..., T), of the same kind, dtype and device.
 
     Raises:
         KernelError: another array, class or penalty than expected.
 
-    >>> x = torch.tensor([[-0.1, -3.0, -5.0], [-4.0, -6.0, -0.5]])
+    >>> x = np.array([[-0.1, -3.0, -5.0], [-4.0, -6.0, -0.5]])
     >>> wildcard_scores(x, blank=0, penalty=1.0).tolist()
-    [-0.10000000149011612, -1.5]
+    [-0.1, -1.5]
     """
-    if not isinstance(log_probs, torch.Tensor) or not log_probs.is_floating_point() or log_probs.dim() < 2:
-        got = f"{log_probs.dtype} of shape {tuple(log_probs.shape)}" if isinstance(log_probs, torch.Tensor) else "none"
-        raise KernelError(f"log_probs: expected a floating-point tensor (..., T, C), got {got}")
+    if not is_floating(log_probs) or log_probs.ndim < 2:
+        got = f"{log_probs.dtype} of shape {tuple(log_probs.shape)}" if hasattr(log_probs, "shape") else "none"
+        raise KernelError(f"log_probs: expected floating-point numbers (..., T, C), got {got}")
     if not 0 <= blank < log_probs.shape[-1]:
         raise KernelError(f"blank: expected a class below {log_probs.shape[-1]}, got {blank}")
     if not 0 <= penalty < math.inf:
@@ -71,13 +71,16 @@ def wildcard_scores(
     for before, after in pairwise(bounds):
         others = log_probs[..., before + 1 : after]
         if others.shape[-1]:
-            scores = torch.maximum(scores, others.amax(-1) - penalty)
+            if isinstance(scores, np.ndarray):
+                scores = np.maximum(scores, others.max(-1) - scores.dtype.type(penalty))
+            else:
+                scores = scores.maximum(others.amax(-1) - penalty)
     return scores
 
 
-def scores_of(emissions: Emissions) -> torch.Tensor:
+def scores_of(emissions: Emissions) -> np.ndarray:
     """Return (T,) the wildcard's scores on log-probs; stars (MMS_FA has one) and word separators do not count."""
-    return wildcard_scores(emissions.log_probs, emissions.blank, without=soundless(emissions))
+    return wildcard_scores(emissions.array, emissions.blank, without=soundless(emissions))
 
 
 def soundless(emissions: Emissions) -> list[int]:
@@ -85,13 +88,13 @@ def soundless(emissions: Emissions) -> list[int]:
     return [index for index, token in enumerate(emissions.vocab) if token in (STAR, *SEPARATORS, *SILENCES)]
 
 
-def speech_scores(states: torch.Tensor | TensorOnDisk) -> torch.Tensor:
+def speech_scores(states: np.ndarray | ArrayOnDisk) -> np.ndarray:
     """Return (T,) the wildcard's scores on segmentation states (T, K): the best sound's minus the penalty.
 
     The last state is silence. The topology has it beside the wildcard, which therefore need not score silence.
     """
     pieces = [states[low : low + PIECE_FRAMES] for low in range(0, len(states), PIECE_FRAMES)]
-    return torch.cat([piece[:, :-1].amax(-1) - PENALTY for piece in pieces])
+    return np.concatenate([piece[:, :-1].max(-1) - np.float32(PENALTY) for piece in pieces])
 
 
 def with_wildcards(tokens: Tokens, word_tokens: Sequence[WordTokens], separator: int | None) -> Tokens | None:
@@ -150,7 +153,7 @@ def place_wildcards(
     return row, widened(on_path, row, emissions, scores)
 
 
-def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: torch.Tensor) -> Spans:
+def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: np.ndarray) -> Spans:
     """Return the spikes with each wildcard from the first to the last label that the model finds there.
 
     A blank scores as well in a wildcard as beside it: on the best path a wildcard may have a single frame of the speech
@@ -162,7 +165,7 @@ def widened(spikes: Spans, tokens: Tokens, emissions: Emissions, scores: torch.T
         scores: (T,) as `scores_of` the emissions.
     """
     lacking = np.asarray(tokens.ids) == WILDCARD
-    labelled = (scores > emissions.log_probs[:, emissions.blank]).cpu().numpy()
+    labelled = scores > emissions.array[:, emissions.blank]
     first, last = spikes.start.copy(), spikes.end.copy()
     weights = np.where(lacking, [len(label) for label in tokens.labels], 0)
     words = np.asarray(tokens.words)

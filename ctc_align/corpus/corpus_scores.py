@@ -25,11 +25,12 @@ from ctc_align.corpus.engine.batches import (
 from ctc_align.corpus.engine.dispatch import length_of
 from ctc_align.corpus.engine.stages import JobState, Stages, WorkerOptions, new_aligner, source_of
 from ctc_align.corpus.engine.suspects import Suspects
-from ctc_align.corpus.engine.worker_pools import ProcessPool, cpu_count
+from ctc_align.corpus.engine.worker_pools import ProcessPool
 from ctc_align.corpus.sources import with_channel
 from ctc_align.corpus.state.journal import DONE, FAILED
 from ctc_align.corpus.utterance import Refused, Source, Utterance, UtteranceResult
 from ctc_align.errors import CtcAlignError, UsageError
+from ctc_align.threads import cpu_count
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
@@ -266,4 +267,4 @@ class _ThreadPool:
 def _duration_s(source: Audio | Emissions) -> float:
     if source.duration_s is not None:
         return source.duration_s
-    return units.frames_to_seconds(len(source.log_probs), source.frame_shift_s)
+    return units.frames_to_seconds(len(source), source.frame_shift_s)

@@ -1,10 +1,10 @@
 """The door to the kernels: four functions over a topology, whichever backend runs them.
 
     best_path(log_probs, topology, lengths) -> Path         states (B, T) int32, -1 padded; scores (B,) natural log
-    forward(log_probs, topology, lengths)   -> Tensor       (B,) total log-likelihood of all paths
+    forward(log_probs, topology, lengths)   -> (B,)         total log-likelihood of all paths
     occupancy(log_probs, topology, lengths) -> Occupancy    posterior of every class at every frame, and the scores
     tangent(log_probs, topology, lengths, direction)        derivatives (B, T, C) of the posteriors along a direction,
-        -> (Tensor, Occupancy)                              and the posteriors
+        -> ((B, T, C), Occupancy)                           and the posteriors
 
 `log_probs` is (B, T, C), natural log, normalised or not; `lengths` (B,) is the number of frames that count of each
 utterance. Frames beyond it are never read. If a topology has a wildcard, `wildcard` (B, T) is its score at each frame.
@@ -12,25 +12,33 @@ Scores are float64. An utterance without any path has score -inf, states -1 and 
 +inf, which are no log-probs, has score NaN, states -1 and occupancy NaN. Every backend decides ties alike: stay, then
 step, then skip, then the detours in their order (so always the highest previous state); at the end the highest state.
 `backend` is "auto", "reference", "cpu" or "gpu"; a `Path` and an `Occupancy` name the one that ran, and `backend_of`
-the one that "auto" takes. Results of `gpu` are on the device of `log_probs`, those of the others on the CPU.
+the one that "auto" takes.
+
+Arguments are NumPy arrays or tensors, and results are of the kind of `log_probs`. Results of `gpu` are on the device of
+`log_probs`, those of the others on the CPU.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import torch
 
 from ctc_align.config import BACKENDS
 from ctc_align.errors import BackendError, BackendWarning, KernelError, UsageError
 from ctc_align.lattice import Topology
+from ctc_align.threads import imported_torch
+
+if TYPE_CHECKING:
+    import torch
+
+Array: TypeAlias = "np.ndarray | torch.Tensor"
 
 _MODULES = {
     "reference": "ctc_align.kernels.reference",
@@ -43,8 +51,8 @@ _MODULES = {
 class Path:
     """Best paths: `states` (B, T) int32, `scores` (B,) float64."""
 
-    states: torch.Tensor
-    scores: torch.Tensor
+    states: Array
+    scores: Array
     backend: str
 
 
@@ -53,18 +61,18 @@ class Occupancy:
     """Posteriors: `posteriors` (B, T, C) of the classes and, if the topology has one, `wildcard` (B, T), float32, or
     float64 for float64 log-probs; `scores` (B,) float64."""
 
-    posteriors: torch.Tensor
-    scores: torch.Tensor
+    posteriors: Array
+    scores: Array
     backend: str
-    wildcard: torch.Tensor | None = None
+    wildcard: Array | None = None
 
 
 def best_path(
-    log_probs: torch.Tensor,
+    log_probs: Array,
     topology: Topology,
-    lengths: torch.Tensor | Sequence[int] | None = None,
+    lengths: Array | Sequence[int] | None = None,
     *,
-    wildcard: torch.Tensor | None = None,
+    wildcard: Array | None = None,
     bands: np.ndarray | None = None,
     backend: str = "auto",
 ) -> Path:
@@ -88,14 +96,14 @@ def best_path(
     extra = _check_wildcard(wildcard, topology, log_probs)
     name, module = _open(backend, log_probs)
     limits = None if bands is None else _check_bands(bands, log_probs, frames)
-    states, scores = module.best_path(log_probs.detach(), topology, frames, extra, limits)
+    states, scores = _call(name, module.best_path, log_probs, topology, frames, extra, limits=(limits,))
     return Path(states, scores, name)
 
 
 def best_labels(
     log_probs: torch.Tensor,
     topology: Topology,
-    lengths: torch.Tensor | Sequence[int] | None,
+    lengths: Array | Sequence[int] | None,
     blank: int,
     *,
     backend: str = "auto",
@@ -103,20 +111,23 @@ def best_labels(
     """Find the best paths of a topology without wildcards, as the classes that their states emit.
 
     Args:
-        log_probs, topology, lengths, backend: as for `best_path`.
+        log_probs: (B, T, C) floating point, a tensor.
+        topology, lengths, backend: as for `best_path`.
         blank: the class written where there is no state: beyond the lengths, and for utterances without a path.
 
     Returns:
         (B, T) classes, int64; (B, T) their log-probs in the dtype of log_probs, 0 where there is no state; and the
         paths' scores (B,) float64.
     """
+    import torch
+
     frames = _check(log_probs, topology, lengths)
     name, module = _open(backend, log_probs)
     x = log_probs.detach()
     in_place = x.is_cpu and x.dtype in (torch.float32, torch.float64)
     if name == "gpu" or (name == "cpu" and in_place and topology.detours is None):
-        return module.best_labels(x, topology, frames, blank)
-    states, scores = module.best_path(x, topology, frames, None, None)
+        return _call(name, module.best_labels, x, topology, frames, limits=(blank,))
+    states, scores = _call(name, module.best_path, x, topology, frames, None, limits=(None,))
     states = states.to(x.device, torch.int64)
     labels = torch.as_tensor(topology.emit, device=x.device).long().gather(1, states.clamp(min=0))
     values = x.gather(2, labels.unsqueeze(2)).squeeze(2)
@@ -124,29 +135,29 @@ def best_labels(
 
 
 def forward(
-    log_probs: torch.Tensor,
+    log_probs: Array,
     topology: Topology,
-    lengths: torch.Tensor | Sequence[int] | None = None,
+    lengths: Array | Sequence[int] | None = None,
     *,
-    wildcard: torch.Tensor | None = None,
+    wildcard: Array | None = None,
     backend: str = "auto",
-) -> torch.Tensor:
+) -> Array:
     """Return the log-likelihood (B,) float64 of each utterance over all its paths (Graves et al. 2006, eq. 8).
 
     Arguments as `best_path`.
     """
     frames = _check(log_probs, topology, lengths)
     extra = _check_wildcard(wildcard, topology, log_probs)
-    _, module = _open(backend, log_probs)
-    return module.forward(log_probs.detach(), topology, frames, extra)
+    name, module = _open(backend, log_probs)
+    return _call(name, module.forward, log_probs, topology, frames, extra)
 
 
 def occupancy(
-    log_probs: torch.Tensor,
+    log_probs: Array,
     topology: Topology,
-    lengths: torch.Tensor | Sequence[int] | None = None,
+    lengths: Array | Sequence[int] | None = None,
     *,
-    wildcard: torch.Tensor | None = None,
+    wildcard: Array | None = None,
     backend: str = "auto",
 ) -> Occupancy:
     """Return the posterior of each class at each frame given the transcript; with the wildcard's, a frame sums to 1.
@@ -156,21 +167,20 @@ def occupancy(
     frames = _check(log_probs, topology, lengths)
     extra = _check_wildcard(wildcard, topology, log_probs)
     name, module = _open(backend, log_probs)
-    posteriors, scores, own = module.occupancy(log_probs.detach(), topology, frames, extra)
-    dtype = torch.float64 if log_probs.dtype == torch.float64 else torch.float32
-    return Occupancy(posteriors.to(dtype), scores, name, None if own is None else own.to(dtype))
+    posteriors, scores, own = _call(name, module.occupancy, log_probs, topology, frames, extra)
+    return Occupancy(_real(posteriors, log_probs), scores, name, None if own is None else _real(own, log_probs))
 
 
 def tangent(
-    log_probs: torch.Tensor,
+    log_probs: Array,
     topology: Topology,
-    lengths: torch.Tensor | Sequence[int] | None,
-    direction: torch.Tensor,
+    lengths: Array | Sequence[int] | None,
+    direction: Array,
     *,
-    wildcard: torch.Tensor | None = None,
-    posteriors: torch.Tensor | None = None,
+    wildcard: Array | None = None,
+    posteriors: Array | None = None,
     backend: str = "auto",
-) -> tuple[torch.Tensor, Occupancy]:
+) -> tuple[Array, Occupancy]:
     """Return the derivatives of the posteriors along a direction of the log-probs: the product of the score's Hessian,
     which is the posteriors' covariance, with the direction; and the `Occupancy`, without the wildcard's posteriors.
 
@@ -191,36 +201,121 @@ def tangent(
     """
     frames = _check(log_probs, topology, lengths)
     extra = _check_wildcard(wildcard, topology, log_probs)
-    dtype = torch.float64 if log_probs.dtype == torch.float64 else torch.float32
-    along = _check_like(direction, "direction", log_probs, dtype)
-    known = None if posteriors is None else _check_like(posteriors, "posteriors", log_probs, dtype)
+    along = _check_like(direction, "direction", log_probs)
+    known = None if posteriors is None else _check_like(posteriors, "posteriors", log_probs)
     name, module = _open(backend, log_probs)
     if not hasattr(module, "tangent"):
         if backend != "auto":
             raise BackendError(f"backend {name!r} has no tangents, which second derivatives need; use 'cpu', or 'auto'")
         name, module = _open("cpu", log_probs)
-    made, tangents, scores = module.tangent(log_probs.detach(), topology, frames, extra, along, known)
-    return tangents.to(dtype), Occupancy(made.to(dtype), scores, name)
+    made, tangents, scores = _call(name, module.tangent, log_probs, topology, frames, extra, along, known)
+    return _real(tangents, log_probs), Occupancy(_real(made, log_probs), scores, name)
 
 
-def _check_like(values: torch.Tensor, name: str, log_probs: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def _call(
+    name: str,
+    function: Callable[..., Any],
+    log_probs: Array,
+    topology: Topology,
+    frames: np.ndarray,
+    *values: Array | None,
+    limits: tuple[Any, ...] = (),
+) -> Any:
+    """Return the results of a backend's function, of the kind of `log_probs`.
+
+    Args:
+        name: of the backend; "cpu" takes and returns NumPy arrays, the others tensors.
+        function: gets the log-probs, topology, frames, values and limits.
+        frames: (B,) int64.
+        values: like the log-probs; None stays None.
+        limits: what all backends take as it is.
+    """
+    given, lengths = [log_probs, *values], frames
+    if name == "cpu":
+        arrays = [None if each is None else _in_numpy(each) for each in given]
+        results = function(arrays[0], topology, lengths, *arrays[1:], *limits)
+    else:
+        import torch
+
+        tensors = [torch.from_numpy(each) if isinstance(each, np.ndarray) else each for each in given]
+        results = function(tensors[0], topology, torch.from_numpy(lengths), *tensors[1:], *limits)
+    if not isinstance(results, tuple):
+        return _like(results, log_probs)
+    return tuple(None if each is None else _like(each, log_probs) for each in results)
+
+
+def _in_numpy(values: Array) -> np.ndarray:
+    """Return values as the CPU's kernels take them: float32, float64, or the bits of half precision, without a copy."""
+    if not isinstance(values, np.ndarray):
+        values = values.detach().cpu()
+        import torch
+
+        if values.dtype is torch.bfloat16:
+            return values.view(torch.int16).numpy()
+        values = (values if values.dtype in (torch.float32, torch.float64, torch.float16) else values.float()).numpy()
+    if values.dtype == np.float16:
+        return values.view(np.uint16)
+    return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+
+
+def _like(result: Array, log_probs: Array) -> Array:
+    """Return a result as a tensor if the log-probs are one, otherwise as an array."""
+    if isinstance(log_probs, np.ndarray):
+        return result if isinstance(result, np.ndarray) else result.cpu().numpy()
+    import torch
+
+    return torch.from_numpy(result) if isinstance(result, np.ndarray) else result
+
+
+def _real(values: Array, log_probs: Array) -> Array:
+    """Return values as float64 for float64 log-probs, otherwise as float32, and a tensor on the log-probs' device."""
+    double = log_probs.dtype.itemsize >= 8
+    if isinstance(values, np.ndarray):
+        return values.astype(np.float64 if double else np.float32, copy=False)
+    import torch
+
+    dtype = torch.float64 if double else torch.float32
+    return values.detach().to(dtype)
+
+
+def _companion(values: Array, log_probs: Array) -> Array:
+    """Return values that are given beside the log-probs: of their kind, on their device, not below float32."""
+    if isinstance(log_probs, np.ndarray) and not isinstance(values, np.ndarray):
+        values = values.detach().cpu().float().numpy()
+    if not isinstance(log_probs, np.ndarray):
+        import torch
+
+        values = torch.as_tensor(values).to(log_probs.device)
+    return _real(values, log_probs)
+
+
+def _check_like(values: Array, name: str, log_probs: Array) -> Array:
     """Return values of the shape of the log-probs on their device, or raise KernelError."""
     _check_floating(values, name, "(B, T, C)")
     if values.shape != log_probs.shape:
         raise KernelError(f"{name}: expected shape {tuple(log_probs.shape)} as log_probs, got {tuple(values.shape)}")
-    return values.detach().to(log_probs.device, dtype)
+    return _companion(values, log_probs)
+
+
+def is_floating(values: object) -> bool:
+    """Return whether values are an array or a tensor of floating-point numbers."""
+    if isinstance(values, np.ndarray):
+        return values.dtype.kind == "f"
+    torch = imported_torch()
+    return torch is not None and isinstance(values, torch.Tensor) and values.is_floating_point()
 
 
 def _check_floating(values: object, name: str, shape: str) -> None:
-    if not isinstance(values, torch.Tensor) or not values.is_floating_point():
-        got = values.dtype if isinstance(values, torch.Tensor) else type(values).__name__
-        raise KernelError(f"{name}: expected a floating-point tensor {shape}, got {got}")
+    if is_floating(values):
+        return
+    got = getattr(values, "dtype", type(values).__name__)
+    raise KernelError(f"{name}: expected floating-point numbers {shape}, an array or a tensor, got {got}")
 
 
-def _check(log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor | Sequence[int] | None) -> torch.Tensor:
-    """Check the arguments of all functions; return the lengths as int64 on the CPU."""
+def _check(log_probs: Array, topology: Topology, lengths: Array | Sequence[int] | None) -> np.ndarray:
+    """Check the arguments of all functions; return the lengths as int64."""
     _check_floating(log_probs, "log_probs", "(B, T, C)")
-    if log_probs.dim() != 3:
+    if log_probs.ndim != 3:
         raise KernelError(f"log_probs: expected shape (B, T, C), got {tuple(log_probs.shape)}")
     batch, frames, classes = log_probs.shape
     if topology.batch != batch:
@@ -228,20 +323,20 @@ def _check(log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor | 
     if topology.max_class >= classes:
         raise KernelError(f"topology: a state emits class {topology.max_class}, log_probs has only {classes} classes")
     if lengths is None:
-        return torch.full((batch,), frames, dtype=torch.int64, device="cpu")
-    numbers = torch.as_tensor(lengths).detach()
-    if numbers.numel() and (numbers.is_floating_point() or numbers.is_complex() or numbers.dtype == torch.bool):
+        return np.full(batch, frames, np.int64)
+    numbers = np.asarray(lengths.detach().cpu() if hasattr(lengths, "detach") else lengths)
+    if numbers.size and numbers.dtype.kind not in "iu":
         raise KernelError(f"lengths: expected whole numbers, got {numbers.dtype}")
-    result = numbers.to("cpu", torch.int64)
+    result = numbers.astype(np.int64)
     if result.shape != (batch,):
-        raise KernelError(f"lengths: expected shape ({batch},), got {tuple(result.shape)}")
+        raise KernelError(f"lengths: expected shape ({batch},), got {result.shape}")
     counts = result.tolist() or [0]
     if min(counts) < 0 or max(counts) > frames:
         raise KernelError(f"lengths: expected 0 to {frames} (frames of log_probs), got {counts[:8]}")
     return result
 
 
-def _check_wildcard(wildcard: torch.Tensor | None, topology: Topology, log_probs: torch.Tensor) -> torch.Tensor | None:
+def _check_wildcard(wildcard: Array | None, topology: Topology, log_probs: Array) -> Array | None:
     """Return the wildcard's scores in the dtype of the computation; None if the topology has no wildcard."""
     if not topology.has_wildcard:
         return None
@@ -255,18 +350,17 @@ def _check_wildcard(wildcard: torch.Tensor | None, topology: Topology, log_probs
         raise KernelError(
             f"wildcard: expected shape {tuple(log_probs.shape[:2])} as log_probs, got {tuple(wildcard.shape)}"
         )
-    dtype = torch.float64 if log_probs.dtype == torch.float64 else torch.float32
-    return wildcard.detach().to(log_probs.device, dtype)
+    return _companion(wildcard, log_probs)
 
 
-def _check_bands(bands: np.ndarray, log_probs: torch.Tensor, lengths: torch.Tensor) -> np.ndarray:
+def _check_bands(bands: np.ndarray, log_probs: Array, lengths: np.ndarray) -> np.ndarray:
     """Return the bands as int64; those beyond the lengths are never read."""
     array = np.asarray(bands)
     expected = (*log_probs.shape[:2], 2)
     if array.shape != expected or array.dtype.kind not in "iu":
         raise KernelError(f"bands: expected whole numbers {expected}, got {array.dtype} of shape {array.shape}")
     limits = np.ascontiguousarray(array, np.int64)
-    inside = np.arange(1, expected[1])[None, :] < lengths.numpy()[:, None]
+    inside = np.arange(1, expected[1])[None, :] < lengths[:, None]
     back = (np.diff(limits, axis=1) < 0).any(2) & inside
     if back.any():
         b, t = np.argwhere(back)[0].tolist()
@@ -285,13 +379,13 @@ def check_backend(backend: str) -> None:
         raise BackendError(f"backend 'gpu' cannot run here: {reason}; use 'cpu', or 'auto'")
 
 
-def backend_of(log_probs: torch.Tensor) -> str:
+def backend_of(log_probs: Array) -> str:
     """Return the backend that "auto" takes for log-probs on this device: "gpu" or "cpu".
 
     It is "gpu" for CUDA tensors where the kernels can run there. Where they cannot, the work is done on the CPU, and a
     `BackendWarning` says so, once for each reason.
     """
-    if not log_probs.is_cuda:
+    if isinstance(log_probs, np.ndarray) or not log_probs.is_cuda:
         return "cpu"
     if reason := _gpu_is_missing():
         say_that_cuda_is_idle(str(log_probs.device), reason)
@@ -318,7 +412,7 @@ def _gpu_is_missing() -> str | None:
         return str(error)
 
 
-def _open(backend: str, log_probs: torch.Tensor) -> tuple[str, Any]:
+def _open(backend: str, log_probs: Array) -> tuple[str, Any]:
     """Return the backend's name and module, imported late: importing a compiled one takes long."""
     check_backend(backend)
     if backend == "auto":

@@ -18,12 +18,11 @@ from itertools import islice
 from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, overload
 
 import numpy as np
-import torch
 
 from ctc_align import kernels, lattice
 from ctc_align.errors import CtcAlignError
 from ctc_align.lattice import Topology
-from ctc_align.reading.rows_on_disk import TensorOnDisk
+from ctc_align.reading.rows_on_disk import ArrayOnDisk
 
 Result = TypeVar("Result")
 
@@ -68,16 +67,16 @@ class _OnEmissions:
     """The common part of requests on the emissions of one utterance.
 
     Attributes:
-        scores: (T, C) floating point, log-probs or scores of segmentation states, on the device of the kernel; what
-            lies on disk is read when the request is run.
+        scores: (T, C) floating point, log-probs or scores of segmentation states; what lies on disk is read when the
+            request is run.
         paths: CTC targets, or a topology of one utterance.
         wildcard: (T,) its score at each frame, where `paths` have a wildcard.
         backend: see `ctc_align.kernels`.
     """
 
-    scores: torch.Tensor | TensorOnDisk
+    scores: np.ndarray | ArrayOnDisk
     paths: CtcTargets | Topology
-    wildcard: torch.Tensor | None = None
+    wildcard: np.ndarray | None = None
     backend: str = "auto"
 
     stage: ClassVar[str] = "kernels"
@@ -87,7 +86,7 @@ class _OnEmissions:
         x, paths = self.scores, self.paths
         # Topologies with optional tokens go through other kernels, whose rounding others must not get.
         kind = paths.blank if isinstance(paths, CtcTargets) else paths.detours is not None
-        return type(self), x.device, x.dtype, x.shape[1], type(paths), kind, self.wildcard is None, self.backend
+        return type(self), x.dtype, x.shape[1], type(paths), kind, self.wildcard is None, self.backend
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -119,8 +118,7 @@ class BestPath(_OnEmissions):
         path = kernels.best_path(
             log_probs, topology, lengths, wildcard=wildcard, bands=bands, backend=requests[0].backend
         )
-        states = path.states.cpu().numpy()
-        rows = zip(states, lengths, path.scores.tolist())
+        rows = zip(path.states, lengths, path.scores.tolist())
         return [(row[:length], score, path.backend) for row, length, score in rows]
 
 
@@ -135,10 +133,10 @@ class Forward(_OnEmissions):
 
 
 class Posteriors(_OnEmissions):
-    """Ask for the posterior of each class at each frame; the answer is a tensor (T, C), None where there is no path."""
+    """Ask for the posterior of each class at each frame; the answer is an array (T, C), None where there is no path."""
 
     @staticmethod
-    def run(requests: Sequence[Posteriors]) -> list[torch.Tensor | None]:
+    def run(requests: Sequence[Posteriors]) -> list[np.ndarray | None]:
         log_probs, topology, lengths, wildcard = _side_by_side(requests)
         result = kernels.occupancy(log_probs, topology, lengths, wildcard=wildcard, backend=requests[0].backend)
         rows = zip(result.posteriors, lengths, result.scores.tolist())
@@ -147,10 +145,10 @@ class Posteriors(_OnEmissions):
 
 def _side_by_side(
     requests: Sequence[_OnEmissions],
-) -> tuple[torch.Tensor, Topology, list[int], torch.Tensor | None]:
+) -> tuple[np.ndarray, Topology, list[int], np.ndarray | None]:
     """Return scores (B, T, C), the topology of all, lengths (B,), and the wildcards' scores (B, T) if there are any."""
     given = [request.scores for request in requests]
-    scores, lengths = pad([each[:] if isinstance(each, TensorOnDisk) else each for each in given])
+    scores, lengths = pad([each[:] if isinstance(each, ArrayOnDisk) else each for each in given])
     targets = [request.paths for request in requests if isinstance(request.paths, CtcTargets)]
     if targets:
         topology = lattice.ctc([np.asarray(target.ids, np.int64) for target in targets], targets[0].blank)
@@ -160,19 +158,22 @@ def _side_by_side(
     return scores, topology, lengths, pad(wildcards)[0] if wildcards else None
 
 
-def pad(rows: Sequence[torch.Tensor]) -> tuple[torch.Tensor, list[int]]:
+def pad(rows: Sequence[np.ndarray]) -> tuple[np.ndarray, list[int]]:
     """Stack rows (T, …) of different lengths as one batch (B, the longest T, …), and return it with their lengths.
 
-    One row is not copied, and neither are rows that are the same tensor.
+    One row is not copied, and neither are rows that are the same array.
 
-    >>> batch, lengths = pad([torch.ones(2, 3), torch.ones(1, 3)])
-    >>> tuple(batch.shape), lengths
+    >>> batch, lengths = pad([np.ones((2, 3)), np.ones((1, 3))])
+    >>> batch.shape, lengths
     ((2, 2, 3), [2, 1])
     """
-    lengths = [len(row) for row in rows]
-    if all(row is rows[0] for row in rows):
-        return rows[0][None].expand(len(rows), *rows[0].shape), lengths
-    return torch.nn.utils.rnn.pad_sequence(list(rows), batch_first=True), lengths
+    first, lengths = rows[0], [len(row) for row in rows]
+    if all(row is first for row in rows):
+        return np.lib.stride_tricks.as_strided(first, (len(rows), *first.shape), (0, *first.strides)), lengths
+    batch = np.zeros((len(rows), max(lengths), *first.shape[1:]), first.dtype)
+    for padded, row in zip(batch, rows):
+        padded[: len(row)] = row
+    return batch, lengths
 
 
 VALUES_AT_ONCE = 2**22

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import torch
+from typing import TYPE_CHECKING
 
 from ctc_align.errors import KernelError
 from ctc_align.reading import free_memory
+
+if TYPE_CHECKING:
+    import torch
 
 UNCHECKED_BYTES = 256 * 2**20
 """Smaller requests are not checked: reading the limits takes longer than small kernels do."""
@@ -38,5 +41,7 @@ def require(bytes_needed: int, what: str, utterance: int | None = None, device: 
 def available(device: torch.device | None = None) -> tuple[int | None, str]:
     """Return the bytes that can still be allocated, and the limit that says so; (None, "") where none is known."""
     if device is not None and device.type == "cuda":
+        import torch
+
         return int(torch.cuda.mem_get_info(device)[0]), f"memory of {device}"
     return free_memory()

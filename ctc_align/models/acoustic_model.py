@@ -110,7 +110,7 @@ def check_coverage(emissions: Emissions, name: str, beyond_s: float) -> None:
     """Raise EmissionsError unless the frames reach the end of the sound, up to a few frames and `beyond_s` seconds."""
     if emissions.duration_s is None:
         return
-    frames, shift_s, duration_s = len(emissions.log_probs), emissions.frame_shift_s, emissions.duration_s
+    frames, shift_s, duration_s = len(emissions), emissions.frame_shift_s, emissions.duration_s
     covered_s = emissions.first_frame_s + units.frames_to_seconds(frames, shift_s)
     if duration_s - covered_s > units.frames_to_seconds(FEW_FRAMES, shift_s) + beyond_s:
         raise EmissionsError(

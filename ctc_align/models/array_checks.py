@@ -9,10 +9,13 @@ import logging
 import math
 import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ctc_align.errors import EmissionsError, UsageError, WrongArrayError
+from ctc_align.log_space import log_sum_exp
 from ctc_align.models.vocabulary import called_blanks, resolve_blank
 from ctc_align.reading import shown
 from ctc_align.text.phone_sets import is_ipa
@@ -21,9 +24,6 @@ from ctc_align.tokens.phones import is_arpabet
 from ctc_align.types import Emissions
 
 if TYPE_CHECKING:
-    import numpy as np
-    import torch
-
     from ctc_align.config import Settings
 
 CELLS_AT_ONCE = 2**19
@@ -49,34 +49,32 @@ _warned: set[tuple[tuple[str, ...], str]] = set()
 logger = logging.getLogger(__name__)
 
 
-def check_values(matrix: torch.Tensor, name: str) -> None:
+def check_values(matrix: np.ndarray, name: str) -> None:
     """Check the values of an array (T, C) of log-probs; log a warning for rows that are not distributions.
 
     Raises:
         EmissionsError: no path can pass a row.
         WrongArrayError: the array holds something else, such as probabilities; the message says what to do with it.
     """
-    import torch
-
     lowest, highest, farthest = math.inf, -math.inf, 0.0
     excesses = []
     for start, rows in _blocks(matrix):
-        bad = torch.isnan(rows) | (rows == math.inf)
+        bad = np.isnan(rows) | (rows == np.inf)
         if bad.any():
-            frame, klass = (int(i) for i in bad.nonzero()[0])
+            frame, klass = (int(i) for i in np.argwhere(bad)[0])
             raise EmissionsError(
                 f"{name}: value is {rows[frame, klass].item()} at frame {start + frame}, class {klass}:"
                 " expected log-probabilities (-inf is allowed, NaN and +inf are not)"
             )
-        sums = torch.logsumexp(rows, dim=1)
+        sums = log_sum_exp(rows)
         empty = sums == -math.inf
         if empty.any():
-            frame = start + int(empty.nonzero()[0])
+            frame = start + int(empty.argmax())
             raise EmissionsError(f"{name}: every class is -inf at frame {frame}: no path can pass it")
         lowest, highest = min(lowest, rows.min().item()), max(highest, rows.max().item())
-        farthest = max(farthest, sums.abs().max().item())
+        farthest = max(farthest, float(np.abs(sums).max()))
         excesses.append(_excess(rows))
-    excess = torch.cat(excesses)
+    excess = np.concatenate(excesses)
     if farthest <= _NORMALISED:
         if _is_twice(excess, matrix.shape[1]):
             raise WrongArrayError(
@@ -97,21 +95,20 @@ def check_values(matrix: torch.Tensor, name: str) -> None:
     )
 
 
-def _blocks(matrix: torch.Tensor) -> Iterator[tuple[int, torch.Tensor]]:
+def _blocks(matrix: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
     at_once = max(1, CELLS_AT_ONCE // matrix.shape[1])
     for start in range(0, len(matrix), at_once):
         yield start, matrix[start : start + at_once]
 
 
-def _excess(rows: torch.Tensor) -> torch.Tensor:
+def _excess(rows: np.ndarray) -> np.ndarray:
     """Return (T,) the sum of each row's differences from its lowest value; inf where a class is impossible."""
-    import torch
+    with np.errstate(invalid="ignore"):
+        sums = rows.sum(1, dtype=np.float64) - rows.shape[1] * rows.min(1).astype(np.float64)
+    return np.nan_to_num(sums, nan=np.inf, posinf=np.inf, neginf=-np.inf)
 
-    sums = rows.sum(1, dtype=torch.float64) - rows.shape[1] * rows.amin(1).double()
-    return sums.nan_to_num(nan=math.inf)
 
-
-def _is_twice(excess: torch.Tensor, classes: int) -> bool:
+def _is_twice(excess: np.ndarray, classes: int) -> bool:
     """Return whether normalised rows with this `excess` are log_softmax of probabilities, not of a network's scores.
 
     For probabilities p, log_softmax is x = p - log Σ exp(p). So Σ (x - min x) = 1 - C min p: at most 1 in each row, and
@@ -121,32 +118,32 @@ def _is_twice(excess: torch.Tensor, classes: int) -> bool:
     """
     if len(excess) < _FEWEST_FRAMES or classes < 3:
         return False
-    low, high = excess.quantile(0.1), excess.quantile(0.9)
+    low, high = np.quantile(excess, (0.1, 0.9))
     return bool(excess.max() <= 1.02 + _ROUNDING * classes and high >= _LEAST_EXCESS and low >= _ALIKE * high)
 
 
-def _other_kind(matrix: torch.Tensor, lowest: float, highest: float) -> str:
+def _other_kind(matrix: np.ndarray, lowest: float, highest: float) -> str:
     """Return what an array holds if its rows are not distributions, and what to do; "" for any kind of scores."""
-    import torch
 
-    def in_all(test: Callable[[torch.Tensor], torch.Tensor]) -> bool:
+    def in_all(test: Callable[[np.ndarray], np.ndarray]) -> bool:
         return all(bool(test(rows).all()) for _, rows in _blocks(matrix))
 
     if lowest >= 0 and 0 < highest <= 1 + _SUM:
-        if not in_all(lambda rows: (rows.sum(1) - 1).abs() < _SUM):
+        if not in_all(lambda rows: np.abs(rows.sum(1) - 1) < _SUM):
             return (
                 "probabilities (all values are from 0 to 1): take the natural log (that of 0 is -inf, as it should be)"
             )
-        if lowest > 0 and _is_twice(torch.cat([_excess(rows.log()) for _, rows in _blocks(matrix)]), matrix.shape[1]):
+        excesses = [_excess(np.log(rows)) for _, rows in _blocks(matrix)] if lowest > 0 else []
+        if excesses and _is_twice(np.concatenate(excesses), matrix.shape[1]):
             return (
                 "softmax of probabilities (rows sum to one, and no class stands out): take the natural log of the "
                 "network's probabilities, without another softmax"
             )
         return "probabilities (rows sum to one): take the natural log"
     for factor, kind, cure in _INVERSES:
-        if in_all(lambda rows, factor=factor: (rows * factor).logsumexp(1).abs() < _NORMALISED):  # type: ignore[misc]
+        if in_all(lambda rows, factor=factor: np.abs(log_sum_exp(rows * factor)) < _NORMALISED):  # type: ignore[misc]
             return f"{kind}: {cure}"
-    if len(matrix) > 1 and bool((matrix.logsumexp(0).abs() < _NORMALISED).all()):
+    if len(matrix) > 1 and bool((np.abs(log_sum_exp(matrix, 0)) < _NORMALISED).all()):
         return "log-probs over the frames (each class sums to one): take log_softmax over the classes, the last axis"
     return ""
 
@@ -170,18 +167,14 @@ class GreedyLabels:
 
     def gap_frames(self, blank: int) -> float:
         """Return the median distance from one label to the next, in frames; inf for fewer than two labels."""
-        import numpy as np
-
         begins = np.flatnonzero((np.diff(self.best, prepend=-1) != 0) & (self.best != blank))
         return float(np.median(np.diff(begins))) if len(begins) > 1 else math.inf
 
 
-def greedy_labels(log_probs: torch.Tensor) -> GreedyLabels:
+def greedy_labels(log_probs: np.ndarray) -> GreedyLabels:
     """Return the likeliest class of each frame of (T, C), the first one on a tie."""
-    import numpy as np
-
     classes = log_probs.shape[1]
-    best = np.concatenate([rows.argmax(1).cpu().numpy() for _, rows in _blocks(log_probs)])
+    best = np.concatenate([rows.argmax(1) for _, rows in _blocks(log_probs)])
     begins = best[np.diff(best, prepend=-1) != 0]
     return GreedyLabels(best, np.bincount(best, minlength=classes), np.bincount(begins, minlength=classes))
 
@@ -205,7 +198,7 @@ def likelier_blank(labels: GreedyLabels, vocab: tuple[str, ...], blank: int = 0)
     return index if dominates and rarely else None
 
 
-def blank_of_array(log_probs: torch.Tensor, vocab: tuple[str, ...], name: str) -> int:
+def blank_of_array(log_probs: np.ndarray, vocab: tuple[str, ...], name: str) -> int:
     """Return the blank of an array (T, C) for which none was given: token 0, or of several blanks the one that wins.
 
     Raises:
@@ -226,7 +219,7 @@ def blank_of_array(log_probs: torch.Tensor, vocab: tuple[str, ...], name: str) -
     return blank
 
 
-def warn_of_default_blank(log_probs: torch.Tensor, vocab: tuple[str, ...]) -> None:
+def warn_of_default_blank(log_probs: np.ndarray, vocab: tuple[str, ...]) -> None:
     """Log a warning, once for each vocabulary, if token 0 was assumed to be the blank and another is likelier."""
     if (vocab, "blank") in _warned:
         return
@@ -292,13 +285,13 @@ def with_named_classes(emissions: Emissions, settings: Settings) -> Emissions:
         names[separator] = SEPARATORS[0]
     if not names:
         return emissions
-    log_probs = emissions.log_probs
-    if silences:
-        log_probs = log_probs.clone()
-        log_probs[:, blank] = log_probs[:, [blank, *silences]].logsumexp(1)
-        log_probs[:, silences] = -math.inf
-    named = tuple(names.get(index, token) for index, token in enumerate(vocab))
-    return replace(emissions, log_probs=log_probs, vocab=named)
+    named = emissions.altered(vocab=tuple(names.get(index, token) for index, token in enumerate(vocab)))
+    if not silences:
+        return named
+    log_probs = emissions.array.copy()
+    log_probs[:, blank] = log_sum_exp(log_probs[:, [blank, *silences]])
+    log_probs[:, silences] = -math.inf
+    return named.altered(log_probs=log_probs)
 
 
 def _separator(emissions: Emissions, settings: Settings) -> int | None:
@@ -309,7 +302,7 @@ def _separator(emissions: Emissions, settings: Settings) -> int | None:
     called = [vocab.index(name) for name in SEPARATORS if name in vocab and vocab.index(name) != blank]
     if len(called) < 2 or alphabet_of(vocab, blank).separator is None:
         return None
-    frames = greedy_labels(emissions.log_probs).frames
+    frames = greedy_labels(emissions.array).frames
     return max(called, key=lambda index: frames[index])
 
 
@@ -339,7 +332,7 @@ def warn_of_unused(emissions: Emissions, used: Collection[int], tokens: int, wor
     vocab, blank = emissions.vocab, emissions.blank
     if (vocab, "unused") in _warned or words < _LEAST_WORDS:
         return
-    labels = greedy_labels(emissions.log_probs)
+    labels = greedy_labels(emissions.array)
     if tokens < _WHOLE * (labels.runs.sum() - labels.runs[blank]):
         return
     often = [
@@ -401,7 +394,7 @@ def warn_of_frame_shift(emissions: Emissions, spoken: Sequence[str], tokens: int
     if rate < _FASTEST:
         if rate >= _SLOWEST:
             return
-        gap_s = greedy_labels(emissions.log_probs).gap_frames(emissions.blank) * shift_s
+        gap_s = greedy_labels(emissions.array).gap_frames(emissions.blank) * shift_s
         if gap_s * tokens / words < _SLOW_WORD_S:
             return  # there are pauses between words, and the words are no longer than usual
     _warned.add(key)

@@ -10,11 +10,13 @@ import struct
 import warnings
 import zipfile
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
 
 from ctc_align import units
 from ctc_align.errors import CtcAlignError, EmissionsError, UsageError, WrongArrayError
@@ -22,6 +24,7 @@ from ctc_align.extras import install_line
 from ctc_align.models.array_checks import blank_of_array, check_values
 from ctc_align.models.vocabulary import default_blank, load_vocab, resolve_blank, surplus, without_disambiguation
 from ctc_align.reading import open_input, require_memory, require_regular
+from ctc_align.threads import imported_torch
 from ctc_align.types import Emissions
 
 if TYPE_CHECKING:
@@ -79,7 +82,7 @@ class LogProbsReader:
         checked = check_emissions(emissions, trim_vocab=True)
         if self.blank is not None:
             return checked
-        return replace(checked, blank=blank_of_array(checked.log_probs, checked.vocab, checked.name))
+        return checked.altered(blank=blank_of_array(checked.array, checked.vocab, checked.name))
 
     def check_first(self, parts: Iterable[tuple[str, float, float | None]]) -> None:
         """Raise WrongArrayError if the first arrays of a corpus do not fit this reader, because then the call is wrong.
@@ -124,9 +127,9 @@ def estimated_seconds(path: str | os.PathLike[str]) -> float:
 
 
 def check_emissions(emissions: Emissions, *, trim_vocab: bool = False) -> Emissions:
-    """Check emissions; return them with a contiguous float tensor (T, C).
+    """Check emissions; return them with contiguous log-probs (T, C), float32 or float64.
 
-    `log_probs` may be a tensor, which stays on its device, or a numpy array. With `trim_vocab`, Kaldi's disambiguation
+    `log_probs` may be a NumPy array or a tensor, which stays on its device. With `trim_vocab`, Kaldi's disambiguation
     symbols (`#0`, `#1` …) at the end of a vocabulary that is too long are dropped.
 
     Raises:
@@ -140,13 +143,14 @@ def check_emissions(emissions: Emissions, *, trim_vocab: bool = False) -> Emissi
     if emissions.duration_s is not None and not 0 < emissions.duration_s < math.inf:
         raise UsageError(f"{name}: expected duration_s as a positive number of seconds, got {emissions.duration_s}")
     vocab = tuple(emissions.vocab)
-    array = _floats(emissions.log_probs, name)
+    array = _floats(emissions.given, name)
     if trim_vocab:
         vocab = without_disambiguation(vocab, array.shape[1])
     _check_classes(vocab, tuple(array.shape), name)
-    matrix = _contiguous(array, name)
-    check_values(matrix, name)
-    return replace(emissions, log_probs=matrix, vocab=vocab, blank=resolve_blank(emissions.blank, vocab))
+    log_probs = _contiguous(array, name)
+    checked = emissions.altered(log_probs=log_probs, vocab=vocab, blank=resolve_blank(emissions.blank, vocab))
+    check_values(checked.array, name)
+    return checked
 
 
 def _check_classes(vocab: tuple[str, ...], shape: tuple[int, ...], name: str) -> None:
@@ -188,26 +192,18 @@ def check_frame_shift(frame_shift_s: float) -> None:
         )
 
 
-def _floats(array: Any, name: str) -> torch.Tensor:
-    """Return an array as a tensor (T, C) of floats, on any device, without reading its values."""
-    import numpy as np
-    import torch
-
+def _floats(array: Any, name: str) -> np.ndarray | torch.Tensor:
+    """Return floats (T, C), given as an array or as a tensor on any device, without reading their values."""
     if isinstance(array, np.ndarray):
         if array.dtype.kind != "f":
             raise EmissionsError(f"{name}: expected floating-point log-probs, got {array.dtype}")
-        if not array.dtype.isnative or array.dtype.itemsize > 8:
-            _require(array.size * 8, array.shape, name)
-            array = array.astype(np.float64 if array.dtype.itemsize > 4 else np.float32)
-        if not array.flags.writeable:
-            _require(array.size * array.itemsize, array.shape, name)
-            array = array.copy()
-        array = torch.from_numpy(array)
-    if not isinstance(array, torch.Tensor):
+    elif (torch := imported_torch()) is None or not isinstance(array, torch.Tensor):
         raise EmissionsError(f"{name}: expected an array of shape (T, C), got {type(array).__name__}")
-    if array.layout != torch.strided or not array.dtype.is_floating_point or array.is_meta:
+    elif array.layout != torch.strided or not array.dtype.is_floating_point or array.is_meta:
         where = ", without values" if array.is_meta else f", {array.layout}"
         raise EmissionsError(f"{name}: expected dense floating-point log-probs, got {array.dtype}{where}")
+    else:
+        array = array.detach()
     shape = tuple(array.shape)
     if len(shape) == 3 and shape[0] == 1:
         array = array[0]
@@ -216,17 +212,23 @@ def _floats(array: Any, name: str) -> torch.Tensor:
         raise EmissionsError(f"{name}: expected log-probs of shape (T, C), frames by classes, got {shape}{hint}")
     if not array.shape[0] or not array.shape[1]:
         raise EmissionsError(f"{name}: expected at least one frame and one class, got shape {shape}")
-    return array.detach()
+    return array
 
 
-def _contiguous(array: torch.Tensor, name: str) -> torch.Tensor:
+def _contiguous(array: np.ndarray | torch.Tensor, name: str) -> np.ndarray | torch.Tensor:
     """Return floats as float32 or float64, contiguous, after checking that there is memory for a copy."""
-    import torch
+    if not isinstance(array, np.ndarray):
+        import torch
 
-    dtype = array.dtype if array.dtype in (torch.float32, torch.float64) else torch.float32
-    if (dtype != array.dtype or not array.is_contiguous()) and array.device.type == "cpu":
-        _require(array.numel() * dtype.itemsize, tuple(array.shape), name)
-    return array.to(dtype).contiguous()
+        dtype = array.dtype if array.dtype in (torch.float32, torch.float64) else torch.float32
+        if (dtype != array.dtype or not array.is_contiguous()) and array.device.type == "cpu":
+            _require(array.numel() * dtype.itemsize, tuple(array.shape), name)
+        return array.to(dtype).contiguous()
+    kind = np.float64 if array.dtype.itemsize > 4 else np.float32
+    if array.dtype != kind or not array.dtype.isnative or not (array.flags.c_contiguous and array.flags.writeable):
+        _require(array.size * np.dtype(kind).itemsize, array.shape, name)
+        return np.array(array, kind, order="C")
+    return array
 
 
 def _require(needed: int, shape: tuple[int, ...], name: str) -> None:
@@ -380,15 +382,11 @@ def _entry(tensors: Any, name: str) -> Any:
 
 
 def _read_npy(name: str, check: Check) -> Any:
-    import numpy as np
-
     # copy-on-write: mapped like "r", but torch wraps it without a warning
     return np.lib.format.open_memmap(name, mode="c")
 
 
 def _read_npz(name: str, check: Check) -> Any:
-    import numpy as np
-
     with open_input(name) as file:
         if file.read(_NPY_HEAD).startswith(np.lib.format.MAGIC_PREFIX) and file.tell() == _NPY_HEAD:
             raise EmissionsError(f"{name}: expected an archive (.npz), got a single array: call it .npy")
@@ -402,8 +400,6 @@ def _read_npz(name: str, check: Check) -> Any:
 
 def _unpacked(member: Any, declared: int, name: str, check: Check) -> Any:
     """Return the array in an entry of an archive, which must hold exactly as many bytes as its header says."""
-    import numpy as np
-
     formats = np.lib.format
     version = formats.read_magic(member)
     reader = {(1, 0): formats.read_array_header_1_0, (2, 0): formats.read_array_header_2_0}[version]
@@ -430,12 +426,15 @@ def _unpacked(member: Any, declared: int, name: str, check: Check) -> Any:
 def _read_safetensors(name: str, check: Check) -> Any:
     from safetensors import safe_open
 
-    with safe_open(name, framework="pt") as archive:
+    with safe_open(name, framework="np") as archive:
         key = _entry({key: key for key in archive.keys()}, name)  # noqa: SIM118
         part = archive.get_slice(key)
         shape = tuple(part.get_shape())
         check(shape)
         require_memory(math.prod(shape) * _WIDEST_BYTES, name)
+        if part.get_dtype() != "BF16":  # which NumPy lacks
+            return archive.get_tensor(key)
+    with safe_open(name, framework="pt") as archive:
         return archive.get_tensor(key)
 
 

@@ -121,13 +121,15 @@ class RowsOnDisk:
         )
 
 
-class TensorOnDisk:
-    """Rows (N, …) float32 on disk whose slices are tensors on the CPU; a slice is read when it is used.
+class ArrayOnDisk:
+    """Rows (N, …) float32 on disk whose slices are arrays; a slice is read when it is used.
 
     Args:
         rows: all rows of the file.
-        first, last: the rows of this tensor, `last` exclusive; all of them if `last` is None.
+        first, last: the rows of this array, `last` exclusive; all of them if `last` is None.
     """
+
+    dtype: Any = RowsOnDisk.dtype
 
     def __init__(self, rows: RowsOnDisk, first: int = 0, last: int | None = None) -> None:
         self.rows = rows
@@ -140,6 +142,27 @@ class TensorOnDisk:
     def shape(self) -> tuple[int, ...]:
         return len(self), *self.rows.row_shape
 
+    def __getitem__(self, frames: slice) -> Any:
+        """Return the rows of a slice without a step as a new array."""
+        first, last, step = frames.indices(len(self))
+        return self.rows[self.first + first : self.first + max(first, last) : step]
+
+    def part(self, first: int, last: int) -> ArrayOnDisk:
+        """Return the rows from `first` to `last`, exclusive, still on disk."""
+        return type(self)(self.rows, self.first + first, self.first + last)
+
+    def as_tensor(self) -> TensorOnDisk:
+        """Return the same rows, whose slices are tensors."""
+        return TensorOnDisk(self.rows, self.first, self.last)
+
+    def __reduce__(self) -> tuple[Callable[..., Any], tuple[np.ndarray]]:
+        """Pickle the rows themselves, for other processes."""
+        return np.asarray, (self.rows[self.first : self.last],)
+
+
+class TensorOnDisk(ArrayOnDisk):
+    """Rows (N, …) float32 on disk whose slices are tensors on the CPU."""
+
     @property
     def device(self) -> torch.device:
         import torch
@@ -147,7 +170,7 @@ class TensorOnDisk:
         return torch.device("cpu")
 
     @property
-    def dtype(self) -> torch.dtype:
+    def dtype(self) -> torch.dtype:  # type: ignore[override]
         import torch
 
         return torch.float32
@@ -156,15 +179,10 @@ class TensorOnDisk:
         """Return the rows of a slice without a step as a new tensor."""
         import torch
 
-        first, last, step = frames.indices(len(self))
-        return torch.from_numpy(self.rows[self.first + first : self.first + max(first, last) : step])
-
-    def part(self, first: int, last: int) -> TensorOnDisk:
-        """Return the rows from `first` to `last`, exclusive, still on disk."""
-        return TensorOnDisk(self.rows, self.first + first, self.first + last)
+        return torch.from_numpy(super().__getitem__(frames))
 
     def __reduce__(self) -> tuple[Callable[..., torch.Tensor], tuple[np.ndarray]]:
         """Pickle the rows themselves, for other processes."""
         import torch
 
-        return torch.from_numpy, (self[:].numpy(),)
+        return torch.from_numpy, (self.rows[self.first : self.last],)

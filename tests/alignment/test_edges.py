@@ -125,7 +125,7 @@ def test_spikes_grow_where_blanks_cost(blank_cost: float, frames: int) -> None:
     log_probs[:, 1] = -1.0 - (torch.arange(21) - 10).abs()
     row = tokens(["AH"])
     emissions = Emissions(log_probs, ("<blank>", "AH", "T"), 0.01)
-    spikes = batching.run([best_ctc_path(log_probs, row.ids, 0)])[0][0]
+    spikes = batching.run([best_ctc_path(log_probs.numpy(), row.ids, 0)])[0][0]
     known = Calibration(blank_cost=blank_cost)
     for how in ("auto", "calibrated") if blank_cost else ("calibrated",):
         (drawn,) = batching.run([place_edges(emissions, row, spikes, known, Settings(edges=how), "auto")])

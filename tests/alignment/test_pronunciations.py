@@ -29,8 +29,8 @@ from ctc_align.types import ALIGNED, UNSPOKEN, Emissions, Pronunciation, Tokens,
 VOCAB = ("", *"abcdef")
 
 
-def best_path(*arguments: object, **options: object) -> tuple[Spans, float]:
-    return batching.run([best_ctc_path(*arguments, **options)])[0]  # type: ignore[arg-type]
+def best_path(x: torch.Tensor, *arguments: object, **options: object) -> tuple[Spans, float]:
+    return batching.run([best_ctc_path(x.numpy(), *arguments, **options)])[0]  # type: ignore[arg-type]
 
 
 def word_path(x: torch.Tensor, tokens: Tokens, blank: int, **options: object) -> tuple[Spans, float]:
@@ -48,7 +48,8 @@ def choose(x: torch.Tensor, words: list[WordTokens], separator: int | None = Non
 
 
 def loss(x: torch.Tensor, target: tuple[int, ...], blank: int, backend: str = "auto") -> float:
-    return -batching.Forward.run([batching.Forward(x, batching.CtcTargets(target, blank), backend=backend)])[0]
+    request = batching.Forward(x.numpy(), batching.CtcTargets(target, blank), backend=backend)
+    return -batching.Forward.run([request])[0]
 
 
 def ids(letters: str) -> tuple[int, ...]:
@@ -134,7 +135,7 @@ def test_a_word_that_spans_minutes_is_scored_in_bounded_memory(monkeypatch) -> N
     real = batching.Forward.run
 
     def watched(asked):
-        sizes.append(len(asked) * max(request.scores.numel() for request in asked))
+        sizes.append(len(asked) * max(request.scores.size for request in asked))
         return real(asked)
 
     monkeypatch.setattr(batching, "VALUES_AT_ONCE", 50_000)
@@ -239,7 +240,7 @@ def test_a_wildcard_among_the_tokens_keeps_its_scores() -> None:
     log_probs, tokens = torn_words(2)
     ids = list(tokens.ids)
     ids[4] = ctc_path.lattice.WILDCARD
-    scores = torch.full((len(log_probs),), -9.0)
+    scores = np.full(len(log_probs), -9.0, np.float32)
     scores[323] = -0.1
     wild = Tokens(tuple(ids), tokens.labels, tokens.words)
     assert starts(word_path(log_probs, wild, BLANK, wildcard=scores)) == [120, 123, 126, 320, 323, 326]

@@ -179,7 +179,7 @@ EDGE_PARTS, SOUNDS = 2, 3
 def utterance(rng: np.random.Generator, words: list[int], frames: int) -> SpokenTokens:
     """Random scores, and a best path that fits them no better than any other."""
     count = len(words)
-    states = torch.from_numpy(rng.normal(0, 2, (frames, SOUNDS * EDGE_PARTS + 1)).astype(np.float32))
+    states = rng.normal(0, 2, (frames, SOUNDS * EDGE_PARTS + 1)).astype(np.float32)
     cuts = np.sort(rng.choice(np.arange(1, frames // EDGE_PARTS), count - 1, replace=False)) * EDGE_PARTS
     edges = np.concatenate(([0], cuts, [frames]))
     return SpokenTokens(
@@ -204,7 +204,7 @@ def by_enumeration(given: SpokenTokens, scale: float) -> tuple[np.ndarray, np.nd
                 continue
             if any(move == 2 and not skip[s] for move, s in zip(moves, path[1:])):
                 continue
-            weight = float(np.exp(scale * given.states.numpy()[np.arange(frames), emit[path]].sum(dtype=np.float64)))
+            weight = float(np.exp(scale * given.states[:][np.arange(frames), emit[path]].sum(dtype=np.float64)))
             total += weight
             for k in range(count):
                 own = np.flatnonzero(token == k)
@@ -252,7 +252,7 @@ def long_utterance(seed: int, sounds: int) -> SpokenTokens:
         middle = (first[k] + last[k]) // 2
         states[first[k] : middle, ids[k] * EDGE_PARTS] += 3
         states[middle : last[k], ids[k] * EDGE_PARTS + 1] += 3
-    return SpokenTokens(torch.from_numpy(states), ids, words, Spans(first, last), EDGE_PARTS)
+    return SpokenTokens(states, ids, words, Spans(first, last), EDGE_PARTS)
 
 
 def test_windows_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -54,7 +54,7 @@ def heard_of(ids: np.ndarray, frames_each: int = 8) -> HeardTokens:
     at = np.arange(len(ids)) * frames_each + 1
     log_probs[at, 0] = -8.0
     log_probs[at, ids] = 0.0
-    return greedy_decode(log_probs.log_softmax(1), 0)
+    return greedy_decode(log_probs.log_softmax(1).numpy(), 0)
 
 
 def no_pauses(heard: HeardTokens) -> np.ndarray:

@@ -106,7 +106,7 @@ def test_wildcards_that_do_not_fit_and_stars() -> None:
     vocab = (*LETTERS, "*")
     log_probs = torch.nn.functional.pad(said("we call bear").log_probs, (0, 1))
     emissions = Emissions(log_probs, vocab, SHIFT_S)
-    assert scores_of(emissions).equal(scores_of(said("we call bear")))
+    np.testing.assert_array_equal(scores_of(emissions), scores_of(said("we call bear")))
     starred = aligner("wildcard", "spikes").align(emissions, "we жж bear")
     plain = aligner("wildcard", "spikes").align(said("we call bear"), "we жж bear")
     assert [(w.start_s, w.end_s) for w in starred.words] == [(w.start_s, w.end_s) for w in plain.words]
@@ -252,7 +252,7 @@ def test_scores(dtype: torch.dtype, blank: int) -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        (([[0.0]],), "expected a floating-point tensor (..., T, C), got none"),
+        (([[0.0]],), "expected floating-point numbers (..., T, C), got none"),
         ((torch.zeros(3, 2, dtype=torch.int64),), "got torch.int64 of shape (3, 2)"),
         ((torch.zeros(3),), "got torch.float32 of shape (3,)"),
         ((torch.zeros(3, 2), 2), "blank: expected a class below 2, got 2"),
@@ -281,7 +281,7 @@ def test_neighbours_of_an_unwritten_word_stay_where_they_are(missing: int, engli
         word_tokens = tokenize(words, tokenizer)
         tokens = join(word_tokens, [0] * len(word_tokens), tokenizer.separator)
         ids, owner = np.array(tokens.ids), np.array(tokens.words)
-        spikes = batching.run([best_ctc_path(x, ids.tolist(), blank)])[0][0]
+        spikes = batching.run([best_ctc_path(x.numpy(), ids.tolist(), blank)])[0][0]
         scores = wildcard_scores(x, blank)
         for word in range(1, len(word_tokens) - missing, 2):
             gone = (owner >= word) & (owner < word + missing)

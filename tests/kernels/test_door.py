@@ -167,7 +167,7 @@ BACK = np.array([[[0, 5]] * 5, [[0, 3], [1, 3], [0, 3], [0, 3], [0, 3]]])
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"log_probs": [[0.0]]}, "expected a floating-point tensor (B, T, C), got list"),
+        ({"log_probs": [[0.0]]}, "expected floating-point numbers (B, T, C), an array or a tensor, got list"),
         ({"log_probs": LOG_PROBS.int()}, "got torch.int32"),
         ({"log_probs": LOG_PROBS[0]}, "expected shape (B, T, C), got (5, 3)"),
         ({"log_probs": LOG_PROBS[:1]}, "expected 1 utterances as in log_probs, got 2"),
@@ -179,11 +179,11 @@ BACK = np.array([[[0, 5]] * 5, [[0, 3], [1, 3], [0, 3], [0, 3], [0, 3]]])
         ({"lengths": [5]}, "lengths: expected shape (2,), got (1,)"),
         ({"lengths": [5, 6]}, "lengths: expected 0 to 5 (frames of log_probs), got [5, 6]"),
         ({"lengths": [5, -1]}, "lengths: expected 0 to 5"),
-        ({"lengths": [5.0, 4.5]}, "lengths: expected whole numbers, got torch.float32"),
+        ({"lengths": [5.0, 4.5]}, "lengths: expected whole numbers, got float64"),
         ({"topology": WILD}, "a state emits the wildcard: expected its scores (B, T) as `wildcard`, got None"),
         (
             {"topology": WILD, "wildcard": [[0.0] * 5] * 2},
-            "wildcard: expected a floating-point tensor (B, T), got list",
+            "wildcard: expected floating-point numbers (B, T), an array or a tensor, got list",
         ),
         ({"topology": WILD, "wildcard": torch.zeros(2, 5, dtype=torch.int64)}, "got torch.int64"),
         ({"topology": WILD, "wildcard": torch.zeros(2, 4)}, "expected shape (2, 5) as log_probs, got (2, 4)"),
@@ -204,8 +204,13 @@ def test_wrong_arguments(function: Callable, change: dict[str, object], said: st
         ("best_path", "bands", np.zeros((2, 4, 2), int), "whole numbers (2, 5, 2), got int64 of shape (2, 4, 2)"),
         ("best_path", "bands", np.zeros((2, 5, 2)), "got float64"),
         ("best_path", "bands", BACK, "bands of utterance 1: from frame 1 to 2"),
-        ("tangent", "direction", None, "direction: expected a floating-point tensor (B, T, C), got NoneType"),
-        ("tangent", "direction", LOG_PROBS.int(), "direction: expected a floating-point tensor"),
+        (
+            "tangent",
+            "direction",
+            None,
+            "an array or a tensor, got NoneType",
+        ),
+        ("tangent", "direction", LOG_PROBS.int(), "direction: expected floating-point numbers"),
         (
             "tangent",
             "direction",
@@ -213,7 +218,7 @@ def test_wrong_arguments(function: Callable, change: dict[str, object], said: st
             "direction: expected shape (2, 5, 3) as log_probs, got (2, 5, 4)",
         ),
         ("tangent", "posteriors", torch.zeros(2, 5), "posteriors: expected shape (2, 5, 3) as log_probs, got (2, 5)"),
-        ("tangent", "posteriors", [[0.0]], "posteriors: expected a floating-point tensor (B, T, C), got list"),
+        ("tangent", "posteriors", [[0.0]], "posteriors: expected floating-point numbers (B, T, C)"),
     ],
 )
 def test_wrong_arguments_of_one_function(function: str, name: str, value: object, said: str) -> None:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from ctc_align.corpus.engine.batches import OUTSTANDING, Finished, Pool, Report, WorkerDied
 from ctc_align.corpus.engine.stages import BatchState, Stages, WarningCollector, WorkerOptions, prepare_process
 from ctc_align.errors import BackendError, CtcAlignError, UsageError
+from ctc_align.threads import cpu_count
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -148,11 +149,6 @@ def gpu_count() -> int:
     import torch
 
     return torch.cuda.device_count() if torch.cuda.is_available() else 0
-
-
-def cpu_count() -> int:
-    """Return the number of cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @dataclass

@@ -9,7 +9,6 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from ctc_align.errors import KernelError
 from ctc_align.kernels import memory_limits
@@ -24,11 +23,13 @@ from ctc_align.kernels.cpu.problem import (
     flat,
     flat_problem,
     interruptibly,
+    number_type,
     vectors_of,
 )
 from ctc_align.kernels.cpu.simd import PAIR, WIDTH
 from ctc_align.kernels.cpu.viterbi import STRIP
 from ctc_align.lattice import Topology
+from ctc_align.threads import thread_count
 
 LONG_CELLS = 2**22
 """An utterance with more work than this is shared by the threads if it is most of the batch's work."""
@@ -57,39 +58,36 @@ def is_compiled() -> bool:
 
 
 def best_path(
-    log_probs: torch.Tensor,
+    log_probs: np.ndarray,
     topology: Topology,
-    lengths: torch.Tensor,
-    wildcard: torch.Tensor | None = None,
+    lengths: np.ndarray,
+    wildcard: np.ndarray | None = None,
     bands: np.ndarray | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> tuple[np.ndarray, np.ndarray]:
     """Run `ctc_align.kernels.best_path`."""
-    frames = lengths.numpy()
-    states, scores = interruptibly(
-        lambda: _best_path(log_probs, topology, frames, wildcard, bands, None), int((frames * topology.states).sum())
-    )
-    return torch.from_numpy(states), torch.from_numpy(scores)
+    cells = int((lengths * topology.states).sum())
+    return interruptibly(lambda: _best_path(log_probs, topology, lengths, wildcard, bands, None), cells)
 
 
 def best_labels(
-    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, blank: int
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    log_probs: np.ndarray, topology: Topology, lengths: np.ndarray, blank: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Run `ctc_align.kernels.best_labels`, for float32 and float64."""
     batch, frames, _ = log_probs.shape
-    kind = np.float64 if log_probs.dtype == torch.float64 else np.float32
+    kind = number_type(log_probs)
     labels, values = np.zeros(batch * frames, np.int64), np.zeros(batch * frames, kind)
     if blank:
         labels.fill(blank)
-    _, scores = _best_path(log_probs, topology, lengths.numpy(), None, None, (labels, values))
+    _, scores = _best_path(log_probs, topology, lengths, None, None, (labels, values))
     shape = batch, frames
-    return torch.from_numpy(labels.reshape(shape)), torch.from_numpy(values.reshape(shape)), torch.from_numpy(scores)
+    return labels.reshape(shape), values.reshape(shape), scores
 
 
 def _best_path(
-    log_probs: torch.Tensor,
+    log_probs: np.ndarray,
     topology: Topology,
     frames: np.ndarray,
-    wildcard: torch.Tensor | None,
+    wildcard: np.ndarray | None,
     bands: np.ndarray | None,
     read: tuple[np.ndarray, np.ndarray] | None,
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -220,7 +218,7 @@ def _long(frames: np.ndarray, states: np.ndarray, cells: np.ndarray) -> np.ndarr
     """Return the utterances that all threads work on together, or that are too long to keep all choices."""
     if not len(cells) or (cells[0] if len(cells) == 1 else cells.max()) < LONG_CELLS:
         return np.empty(0, np.int64)
-    threads = torch.get_num_threads()
+    threads = thread_count()
     most = (cells >= LONG_CELLS) & (cells * 2 * threads > cells.sum()) & (threads > 1)
     large = frames * vectors_of(states) * 8 > long_viterbi.WHOLE_CHOICES_BYTES
     fits = frames > 0
@@ -228,17 +226,17 @@ def _long(frames: np.ndarray, states: np.ndarray, cells: np.ndarray) -> np.ndarr
 
 
 def forward(
-    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None = None
-) -> torch.Tensor:
+    log_probs: np.ndarray, topology: Topology, lengths: np.ndarray, wildcard: np.ndarray | None = None
+) -> np.ndarray:
     """Run `ctc_align.kernels.forward`."""
-    cells = int((lengths.numpy() * topology.states).sum())
+    cells = int((lengths * topology.states).sum())
     scores, _, _ = interruptibly(lambda: _sum(log_probs, topology, lengths, wildcard, want=False), cells)
     return scores
 
 
 def occupancy(
-    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None = None
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    log_probs: np.ndarray, topology: Topology, lengths: np.ndarray, wildcard: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Run `ctc_align.kernels.occupancy`; return posteriors, scores and the wildcard's posteriors or None."""
     scores, posteriors, own = _sum(log_probs, topology, lengths, wildcard, want=True)
     assert posteriors is not None
@@ -246,22 +244,21 @@ def occupancy(
 
 
 def tangent(
-    log_probs: torch.Tensor,
+    log_probs: np.ndarray,
     topology: Topology,
-    lengths: torch.Tensor,
-    wildcard: torch.Tensor | None,
-    direction: torch.Tensor,
-    posteriors: torch.Tensor | None = None,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    lengths: np.ndarray,
+    wildcard: np.ndarray | None,
+    direction: np.ndarray,
+    posteriors: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Run `ctc_align.kernels.tangent`."""
     if posteriors is None:
         posteriors, _, _ = occupancy(log_probs, topology, lengths, wildcard)
-    kind = np.float64 if log_probs.dtype == torch.float64 else np.float32
-    memory_limits.require(np.dtype(kind).itemsize * log_probs.numel(), "tangents")
+    kind = number_type(log_probs)
+    memory_limits.require(np.dtype(kind).itemsize * log_probs.size, "tangents")
     scores, (out_row, out) = np.empty(topology.batch), _zeros(log_probs, kind)
-    frames = lengths.numpy()
-    slow = GeneralTangents(log_probs, topology, frames, wildcard, posteriors, direction)
-    cells = frames * topology.states
+    slow = GeneralTangents(log_probs, topology, lengths, wildcard, posteriors, direction)
+    cells = lengths * topology.states
 
     def differentiate(todo: np.ndarray) -> None:
         for b in todo.tolist():
@@ -270,12 +267,12 @@ def tangent(
     if kind == np.float64 or topology.detours is not None:
         deal(lambda: differentiate, cells)
     else:
-        inputs = flat_problem(log_probs, topology, frames, wildcard)
+        inputs = flat_problem(log_probs, topology, lengths, wildcard)
         directions = _in_a_row(direction), _in_a_row(posteriors)
         steps = tuple(stride // out.itemsize for stride in out.strides)
 
         def make() -> Callable[[np.ndarray], None]:
-            scratch = sum_scratch(inputs, topology.states, frames, want=True, dual=True)
+            scratch = sum_scratch(inputs, topology.states, lengths, want=True, dual=True)
 
             def differentiate_all(todo: np.ndarray) -> None:
                 while len(todo):
@@ -286,26 +283,25 @@ def tangent(
             return differentiate_all
 
         deal(make, cells)
-    return posteriors, torch.from_numpy(out), torch.from_numpy(scores)
+    return posteriors, out, scores
 
 
-def _in_a_row(values: torch.Tensor) -> tuple[Any, ...]:
+def _in_a_row(values: np.ndarray) -> tuple[Any, ...]:
     """Return what `sums.sums` takes of float32 values (B, T, C) of any memory order."""
-    values = values.cpu()
-    strides = values.stride()
-    return flat(values), *strides, strides[2] == 1, values.shape[2]
+    row, steps = flat(values)
+    return row, *steps, steps[2] == 1, values.shape[2]
 
 
 def _sum(
-    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None, *, want: bool
-) -> tuple[torch.Tensor, torch.Tensor | None, torch.Tensor | None]:
-    kind = np.float64 if log_probs.dtype == torch.float64 else np.float32
+    log_probs: np.ndarray, topology: Topology, frames: np.ndarray, wildcard: np.ndarray | None, *, want: bool
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
+    kind = number_type(log_probs)
     shape = tuple(log_probs.shape)
     if want:
         memory_limits.require(np.dtype(kind).itemsize * math.prod(shape), "posteriors")
     out_row, out = _zeros(log_probs, kind) if want else (None, np.empty(0, kind))
     own = np.zeros(shape[:2] if want and wildcard is not None else (0,), kind)
-    scores, frames = np.empty(shape[0], np.float64), lengths.numpy()
+    scores = np.empty(shape[0], np.float64)
     slow, cells = GeneralKernels(log_probs, topology, frames, wildcard), frames * topology.states
 
     def add_up(todo: np.ndarray) -> None:
@@ -339,11 +335,7 @@ def _sum(
             return add_up_all
 
         deal(make, cells, None if want else _not_pruned(inputs, scores))
-    return (
-        torch.from_numpy(scores),
-        torch.from_numpy(out) if want else None,
-        torch.from_numpy(own) if own.ndim == 2 else None,
-    )
+    return scores, out if want else None, own if own.ndim == 2 else None
 
 
 def _not_pruned(inputs: FlatProblem, scores: np.ndarray) -> np.ndarray:
@@ -360,9 +352,9 @@ def _not_pruned(inputs: FlatProblem, scores: np.ndarray) -> np.ndarray:
     return np.array(others, np.int64)
 
 
-def _zeros(log_probs: torch.Tensor, kind: type) -> tuple[np.ndarray, np.ndarray]:
+def _zeros(log_probs: np.ndarray, kind: type) -> tuple[np.ndarray, np.ndarray]:
     """Return zeros in the shape and memory order of the log-probs: as a flat array, and shaped."""
-    steps = log_probs.stride()
+    steps = log_probs.strides
     order = sorted(range(3), key=lambda axis: -steps[axis])
     zeros: np.ndarray = np.zeros([log_probs.shape[axis] for axis in order], kind)
     return zeros.reshape(-1), zeros.transpose(np.argsort(order))

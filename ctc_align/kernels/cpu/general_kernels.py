@@ -9,11 +9,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import torch
 
 from ctc_align.kernels import memory_limits
 from ctc_align.kernels.cpu import general_viterbi, log_sums
-from ctc_align.kernels.cpu.problem import in_numpy
+from ctc_align.kernels.cpu.problem import as_numbers
 from ctc_align.lattice.topology import Topology
 
 ROWS_BYTES = 2**19
@@ -25,7 +24,7 @@ class GeneralKernels:
     """A batch whose utterances are processed one at a time."""
 
     def __init__(
-        self, log_probs: torch.Tensor, topology: Topology, lengths: np.ndarray, wildcard: torch.Tensor | None
+        self, log_probs: np.ndarray, topology: Topology, lengths: np.ndarray, wildcard: np.ndarray | None
     ) -> None:
         self.log_probs, self.topology, self.lengths, self.wildcard = log_probs, topology, lengths, wildcard
 
@@ -79,13 +78,13 @@ class GeneralKernels:
 
     def _row(self, b: int) -> tuple[np.ndarray, int]:
         """Return the utterance's log-probs as a flat array, float32 or float64, and the step from frame to frame."""
-        x = in_numpy(self.log_probs[b, : self.lengths[b]])
+        x = as_numbers(self.log_probs[b, : self.lengths[b]])
         return np.ascontiguousarray(x).reshape(-1), x.shape[1]
 
     def _extra(self, b: int) -> np.ndarray:
         if self.wildcard is None:
             return np.empty(0)
-        return np.ascontiguousarray(in_numpy(self.wildcard[b, : self.lengths[b]]), np.float64)
+        return np.ascontiguousarray(as_numbers(self.wildcard[b, : self.lengths[b]]), np.float64)
 
     def _transitions(self, b: int, size: int) -> tuple[np.ndarray, ...]:
         """Return emit, skip, stay, sources, begin and end of the states."""
@@ -102,12 +101,12 @@ class GeneralTangents(GeneralKernels):
 
     def __init__(
         self,
-        log_probs: torch.Tensor,
+        log_probs: np.ndarray,
         topology: Topology,
         lengths: np.ndarray,
-        wildcard: torch.Tensor | None,
-        posteriors: torch.Tensor,
-        direction: torch.Tensor,
+        wildcard: np.ndarray | None,
+        posteriors: np.ndarray,
+        direction: np.ndarray,
     ) -> None:
         super().__init__(log_probs, topology, lengths, wildcard)
         self.posteriors, self.direction = posteriors, direction
@@ -136,7 +135,7 @@ class GeneralTangents(GeneralKernels):
         """Return the direction (T, C), scaled and with a mean of 0 in each frame, the wildcard's, and the scale; None
         if a class with a posterior has a move that is infinite or NaN."""
         length = int(self.lengths[b])
-        weights, moves = (in_numpy(each[b, :length]).astype(np.float64) for each in (self.posteriors, self.direction))
+        weights, moves = (as_numbers(each[b, :length]).astype(np.float64) for each in (self.posteriors, self.direction))
         moves = np.where(weights == 0, 0.0, moves)
         if not np.isfinite(moves).all():
             return None

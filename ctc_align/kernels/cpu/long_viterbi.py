@@ -13,7 +13,6 @@ from threading import Semaphore
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from ctc_align.kernels import memory_limits
 from ctc_align.kernels.cpu import viterbi
@@ -21,6 +20,7 @@ from ctc_align.kernels.cpu.emission_tiles import rows_of_classes
 from ctc_align.kernels.cpu.problem import FlatProblem, Scratch, aligned, run, vectors_of
 from ctc_align.kernels.cpu.simd import PAIR, WIDTH
 from ctc_align.kernels.cpu.viterbi import NEVER, STRIP, place
+from ctc_align.threads import thread_count
 
 WHOLE_CHOICES_BYTES = 64 * 2**20
 """Choices of one utterance are kept whole up to this size."""
@@ -149,7 +149,7 @@ class LongPath:
     def _there(self) -> None:
         """Compute all frames, one group of lanes for each thread."""
         strips = -(-self.vectors // STRIP)
-        groups = max(1, min(torch.get_num_threads(), strips))
+        groups = max(1, min(thread_count(), strips))
         edges = [min(strips * g // groups * STRIP, self.vectors) for g in range(groups + 1)]
         frames = max(WIDTH, PART_CELLS // (self.vectors * WIDTH) // WIDTH * WIDTH)
         columns = [np.full(2 * RING * frames, NEVER) for _ in range(groups - 1)]

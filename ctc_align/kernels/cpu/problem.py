@@ -1,4 +1,8 @@
-"""Arguments of compiled kernels as flat arrays, scratch memory, and work shared out to threads."""
+"""Arguments of compiled kernels as flat arrays, scratch memory, and work shared out to threads.
+
+Log-probs are float32, float64, or the bits of half precision (`kernels.in_numpy` makes them so): those of float16 as
+uint16, those of bfloat16 as int16.
+"""
 
 from __future__ import annotations
 
@@ -11,10 +15,10 @@ from itertools import pairwise
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-import torch
 
 from ctc_align.kernels.cpu.simd import WIDTH
 from ctc_align.lattice.topology import Topology
+from ctc_align.threads import thread_count
 
 DENSE_CLASSES = 128
 """Up to this many classes, if they are adjacent in memory, are all loaded; of more only those that are used."""
@@ -30,9 +34,6 @@ Result = TypeVar("Result")
 
 WAIT_S = 0.2
 """Signals are looked at so often."""
-
-READ_IN_PLACE = (torch.float32, torch.float64, torch.float16, torch.bfloat16)
-"""Types that kernels read without a copy."""
 
 LONG_CELLS = 2**31
 """More work than this, about a second's, is waited for so that the wait can be interrupted."""
@@ -63,23 +64,19 @@ class FlatProblem(NamedTuple):
 
 
 def flat_problem(
-    log_probs: torch.Tensor, topology: Topology, lengths: np.ndarray, wildcard: torch.Tensor | None
+    log_probs: np.ndarray, topology: Topology, lengths: np.ndarray, wildcard: np.ndarray | None
 ) -> FlatProblem:
-    """Return the arguments as flat views: log-probs are not copied, whatever their strides, unless their type is not
-    one of `READ_IN_PLACE`."""
-    if log_probs.dtype not in READ_IN_PLACE:
-        log_probs = log_probs.float()
-    log_probs = log_probs.cpu()  # strides of views may change on the way from another device
-    x = flat(log_probs)
+    """Return the arguments as flat views: log-probs are not copied, whatever their strides."""
+    x, steps = flat(log_probs)
     frames, classes = log_probs.shape[1:]
-    like = np.empty(0, np.float64 if log_probs.dtype == torch.float64 else np.float32)
-    wild = like if wildcard is None else np.ascontiguousarray(in_numpy(wildcard), like.dtype)
+    like = np.empty(0, number_type(log_probs))
+    wild = like if wildcard is None else np.ascontiguousarray(as_numbers(wildcard), like.dtype)
     emit, skip, stay = _dense(topology.emit, INT32), _dense(topology.skip, BOOL), _dense(topology.stay, BOOL)
     columns = topology.states, topology.starts, topology.finals, topology.min_frames
-    dense = log_probs.stride(2) == 1 and x.dtype == like.dtype and classes <= DENSE_CLASSES
+    dense = steps[2] == 1 and x.dtype == like.dtype and classes <= DENSE_CLASSES
     return FlatProblem(
         (x, classes, wild.reshape(-1)),
-        (*log_probs.stride(), frames, 1),
+        (*steps, frames, 1),
         (emit, skip, stay, *[_dense(column, INT64) for column in columns]),
         _dense(lengths, INT64),
         ~topology.interleaved,
@@ -88,27 +85,28 @@ def flat_problem(
     )
 
 
-def flat(log_probs: torch.Tensor) -> np.ndarray:
-    """Return the memory from the first to the last element as a flat array; bfloat16 as int16, float16 as uint16."""
-    kind = log_probs.dtype
-    if not log_probs.is_contiguous():
-        steps = zip(log_probs.shape, log_probs.stride())
-        extent = 1 + sum((n - 1) * step for n, step in steps) if log_probs.numel() else 0
-        log_probs = torch.as_strided(log_probs, (extent,), (1,))
-    if kind in (torch.float32, torch.float64):
-        return log_probs.numpy().reshape(-1)
-    words = log_probs.view(torch.int16).numpy().reshape(-1)
-    return words.view(np.uint16) if kind == torch.float16 else words
+def number_type(log_probs: np.ndarray) -> type:
+    """Return the type in which a kernel computes: float64 for float64, otherwise float32."""
+    return np.float64 if log_probs.dtype == np.float64 else np.float32
 
 
-def in_numpy(numbers: torch.Tensor) -> np.ndarray:
-    """Return a float32 or float64 array of any strides, without torch's own threads, which hang in a forked process."""
-    numbers = numbers.cpu()
-    if numbers.dtype == torch.bfloat16:
-        return (numbers.view(torch.int16).numpy().view(np.uint16).astype(np.uint32) << 16).view(np.float32)
-    if numbers.dtype == torch.float16:
-        return numbers.numpy().astype(np.float32)
-    return (numbers if numbers.dtype in READ_IN_PLACE else numbers.float()).numpy()
+def flat(values: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
+    """Return the memory from the first to the last element as a flat array, and the steps of each axis in it."""
+    size = values.itemsize
+    if not values.flags.writeable or any(step < 0 or step % size for step in values.strides):
+        values = values.copy()  # kernels are compiled for arrays that can be written to
+    steps = tuple(step // size for step in values.strides)
+    if values.flags.c_contiguous:
+        return values.reshape(-1), steps
+    extent = 1 + sum((n - 1) * step for n, step in zip(values.shape, steps)) if values.size else 0
+    return np.lib.stride_tricks.as_strided(values, (extent,), (size,)), steps
+
+
+def as_numbers(values: np.ndarray) -> np.ndarray:
+    """Return values of any strides as float32 or float64, converted from the bits of half precision."""
+    if values.dtype == np.int16:
+        return (values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+    return values.view(np.float16).astype(np.float32) if values.dtype == np.uint16 else values
 
 
 def _dense(array: np.ndarray, kind: np.dtype) -> np.ndarray:
@@ -187,13 +185,13 @@ def aligned(*parts: tuple[int, Any]) -> list[np.ndarray]:
 def deal(
     make: Callable[[], Callable[[np.ndarray], object]], cells: np.ndarray, these: np.ndarray | None = None
 ) -> None:
-    """Process all utterances, or all of `these`, the largest first, on torch's number of threads.
+    """Process all utterances, or all of `these`, the largest first, on as many threads as `thread_count`.
 
     Each thread calls `make()` once, and the function that it returns for one portion of utterances after the other.
     """
     if these is None:
         these = np.arange(len(cells))
-    threads = min(torch.get_num_threads(), len(these))
+    threads = min(thread_count(), len(these))
     if threads < 2 or cells[these].sum() < SMALL_CELLS:
         if len(these):
             make()(these)

@@ -16,9 +16,8 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
-import torch
 
-from ctc_align.kernels.cpu.problem import in_numpy
+from ctc_align.kernels.cpu.problem import as_numbers
 from ctc_align.kernels.cpu.scaled_numbers import LN_2, NEVER, added, entered, exp, posterior, times, token_entered
 from ctc_align.kernels.cpu.simd import WIDTH, moved_down, moved_up
 from ctc_align.kernels.cpu.sums import FAR, MOST_FRAMES, SLACK
@@ -74,13 +73,13 @@ class Row(NamedTuple):
 
 
 def row_of(
-    log_probs: torch.Tensor, topology: Topology, frames: np.ndarray, wildcard: torch.Tensor | None, b: int
+    log_probs: np.ndarray, topology: Topology, frames: np.ndarray, wildcard: np.ndarray | None, b: int
 ) -> Row | None:
     """Return utterance b of a batch, float32 or float64; None where a class that it uses has NaN or +inf."""
     size, count = int(topology.states[b]), int(frames[b])
-    x = in_numpy(log_probs[b, :count])
-    own = np.zeros((count, 1), x.dtype) if wildcard is None else in_numpy(wildcard[b, :count])[:, None].astype(x.dtype)
-    x = np.concatenate((x, own), 1)
+    x = as_numbers(log_probs[b, :count])
+    own = np.zeros(count) if wildcard is None else as_numbers(wildcard[b, :count])
+    x = np.concatenate((x, own[:, None].astype(x.dtype)), 1)
     emit = topology.emit[b, :size]
     column = np.where(emit < 0, x.shape[1] - 1, emit)
     if not (x[:, np.unique(column)] < np.inf).all():
