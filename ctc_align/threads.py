@@ -38,6 +38,8 @@ _CALLS: ContextVar[Calls | None] = ContextVar("_CALLS", default=None)
 """Set in the threads of this module: what the caller, which waits, is asked to call."""
 _COUNT = "OMP_NUM_THREADS"
 """torch reads its number of threads from it when it is imported."""
+_BLAS = "OPENBLAS_NUM_THREADS"
+"""NumPy's BLAS reads its number of threads from it when it is imported."""
 
 
 def imported_torch() -> Any:
@@ -59,6 +61,16 @@ def set_thread_count(count: int) -> None:
     os.environ[_COUNT] = str(count)
     if (torch := imported_torch()) is not None:
         torch.set_num_threads(count)
+
+
+def prepare_libraries() -> None:
+    """Set what libraries read when they are loaded, in a process of our own.
+
+    BLAS starts no threads. Those of torch, which training uses, wait without spinning: on a busy machine that would take
+    several times as long as the work itself.
+    """
+    os.environ[_BLAS] = "1"
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
 def cpu_count() -> int:
@@ -195,8 +207,7 @@ def _pool(process: int) -> _Pool:
 
 
 def _one_blas_thread() -> AbstractContextManager[None]:
-    # read when NumPy is imported, before which the command line sets it
-    return nullcontext() if os.environ.get("OPENBLAS_NUM_THREADS") == "1" else _pool(os.getpid()).one_blas_thread()
+    return nullcontext() if os.environ.get(_BLAS) == "1" else _pool(os.getpid()).one_blas_thread()
 
 
 @lru_cache

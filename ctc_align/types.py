@@ -9,12 +9,11 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
-import numpy as np
-
-from ctc_align.reading.rows_on_disk import ArrayOnDisk, TensorOnDisk
-
 if TYPE_CHECKING:
+    import numpy as np
     import torch
+
+    from ctc_align.reading.rows_on_disk import ArrayOnDisk, TensorOnDisk
 
 FORMAT = "ctc-align/1"
 
@@ -316,6 +315,8 @@ class Emissions:
     @cached_property
     def state_array(self) -> np.ndarray | ArrayOnDisk | None:
         """The scores of the segmentation states in main memory or on disk: (T, K)."""
+        from ctc_align.reading.rows_on_disk import ArrayOnDisk
+
         states = self.__dict__["states"]
         if isinstance(states, ArrayOnDisk):
             return ArrayOnDisk(states.rows, states.first, states.last)
@@ -362,12 +363,14 @@ class _ReadAsTensor:
     def __get__(self, emissions: Emissions | None, kind: type | None = None) -> Any:
         if emissions is None:
             return self
+        import numpy as np
+
         value = emissions.__dict__[self.name]
         if isinstance(value, np.ndarray):
             import torch
 
             return emissions.__dict__.setdefault(f"_{self.name}", torch.from_numpy(value))
-        return value.as_tensor() if isinstance(value, ArrayOnDisk) else value
+        return value.as_tensor() if hasattr(value, "as_tensor") else value
 
     def __set__(self, emissions: Emissions, value: object) -> None:
         emissions.__dict__[self.name] = value
@@ -379,6 +382,8 @@ for _name in ("log_probs", "states"):  # after the dataclass has been made: it w
 
 def _in_numpy(values: np.ndarray | torch.Tensor) -> np.ndarray:
     """Return floating-point values as float32 or float64, without a copy where they are that in main memory."""
+    import numpy as np
+
     if not isinstance(values, np.ndarray):
         values = values.detach().cpu()
         values = (values if values.dtype.itemsize >= 4 else values.float()).numpy()

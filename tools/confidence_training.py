@@ -236,7 +236,7 @@ def example(aligner: Aligner, case: Mismatch) -> Example:
     )
     known = Mismatch(case.kind, case.severity, np.empty(0, np.float32), case.words, case.speaker)
     ids = [0 if token == WILDCARD else token for token in tokens.ids]
-    at_spikes = spike_confidence(inputs.emissions.log_probs, ids, spikes)[spoken]
+    at_spikes = spike_confidence(inputs.emissions.array, ids, spikes)[spoken]
     features = word_features(inputs.emissions, tokens, spikes, fits, at_spikes)
     return Example(known, features, off_s, chosen.loss / len(chosen.tokens.ids))
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -369,7 +369,8 @@ class Aligner:
         words = self.split(text, name)
         aligner = self.choice.aligner(self, words.language)
         model = aligner._loaded_model()
-        nothing = Emissions(np.zeros((1, len(model.vocab)), np.float32), model.vocab, model.frame_shift_s, model.blank)
+        one_frame: Any = np.zeros((1, len(model.vocab)), np.float32)
+        nothing = Emissions(one_frame, model.vocab, model.frame_shift_s, model.blank)
         named, tokenizer = aligner._named(nothing)
         words, tokenizer = read_words(words, named, tokenizer, aligner.settings.in_language(words.language).language)
         tokens = tokenize(words, tokenizer)

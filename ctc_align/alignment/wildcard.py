@@ -19,7 +19,7 @@ import numpy as np
 from ctc_align import units
 from ctc_align.alignment.ctc_path import PIECE_FRAMES, Spans, best_word_path
 from ctc_align.errors import InputError, KernelError
-from ctc_align.kernels import Array, is_floating
+from ctc_align.kernels import ArrayT, is_floating
 from ctc_align.kernels.batching import KernelSteps
 from ctc_align.lattice import WILDCARD
 from ctc_align.reading.rows_on_disk import ArrayOnDisk
@@ -35,8 +35,8 @@ LETTER_S = 0.15
 
 
 def wildcard_scores(
-    log_probs: Array, blank: int = 0, penalty: float = PENALTY, *, without: Collection[int] = ()
-) -> Array:
+    log_probs: ArrayT, blank: int = 0, penalty: float = PENALTY, *, without: Collection[int] = ()
+) -> ArrayT:
     """Return the wildcard's score at each frame: the best class but the blank minus `penalty`, or the blank's.
 
     Without the blank a wildcard would be as short as one label: CTC's blanks between labels are so much likelier than

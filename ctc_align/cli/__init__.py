@@ -52,6 +52,7 @@ from ctc_align.cli.train import adapt, train
 from ctc_align.cli.view import report, view
 from ctc_align.config import settings_toml
 from ctc_align.errors import BackendError, CtcAlignError, InputError, UsageError
+from ctc_align.threads import prepare_libraries
 
 
 def show_help(
@@ -206,8 +207,7 @@ def main() -> None:
     _replace_closed_streams()
     if os.name == "nt" and not sys.stdout.isatty():
         as_everywhere(sys.stdout)
-    # training uses several threads of torch: spinning while they wait, they would take several times the work's time
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    prepare_libraries()
     route_python_warnings()
     if _COMPLETION in os.environ:
         os.environ.update(completed_with_command(os.environ))

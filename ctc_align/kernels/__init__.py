@@ -26,7 +26,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     import torch
 
 Array: TypeAlias = "np.ndarray | torch.Tensor"
+ArrayT = TypeVar("ArrayT", "np.ndarray", "torch.Tensor")
 
 _MODULES = {
     "reference": "ctc_align.kernels.reference",
@@ -48,34 +49,34 @@ _MODULES = {
 
 
 @dataclass(frozen=True)
-class Path:
+class Path(Generic[ArrayT]):
     """Best paths: `states` (B, T) int32, `scores` (B,) float64."""
 
-    states: Array
-    scores: Array
+    states: ArrayT
+    scores: ArrayT
     backend: str
 
 
 @dataclass(frozen=True)
-class Occupancy:
+class Occupancy(Generic[ArrayT]):
     """Posteriors: `posteriors` (B, T, C) of the classes and, if the topology has one, `wildcard` (B, T), float32, or
     float64 for float64 log-probs; `scores` (B,) float64."""
 
-    posteriors: Array
-    scores: Array
+    posteriors: ArrayT
+    scores: ArrayT
     backend: str
-    wildcard: Array | None = None
+    wildcard: ArrayT | None = None
 
 
 def best_path(
-    log_probs: Array,
+    log_probs: ArrayT,
     topology: Topology,
     lengths: Array | Sequence[int] | None = None,
     *,
     wildcard: Array | None = None,
     bands: np.ndarray | None = None,
     backend: str = "auto",
-) -> Path:
+) -> Path[ArrayT]:
     """Find the most likely path of each utterance (Viterbi).
 
     Args:
@@ -135,13 +136,13 @@ def best_labels(
 
 
 def forward(
-    log_probs: Array,
+    log_probs: ArrayT,
     topology: Topology,
     lengths: Array | Sequence[int] | None = None,
     *,
     wildcard: Array | None = None,
     backend: str = "auto",
-) -> Array:
+) -> ArrayT:
     """Return the log-likelihood (B,) float64 of each utterance over all its paths (Graves et al. 2006, eq. 8).
 
     Arguments as `best_path`.
@@ -153,13 +154,13 @@ def forward(
 
 
 def occupancy(
-    log_probs: Array,
+    log_probs: ArrayT,
     topology: Topology,
     lengths: Array | Sequence[int] | None = None,
     *,
     wildcard: Array | None = None,
     backend: str = "auto",
-) -> Occupancy:
+) -> Occupancy[ArrayT]:
     """Return the posterior of each class at each frame given the transcript; with the wildcard's, a frame sums to 1.
 
     Arguments as `best_path`.
@@ -172,7 +173,7 @@ def occupancy(
 
 
 def tangent(
-    log_probs: Array,
+    log_probs: ArrayT,
     topology: Topology,
     lengths: Array | Sequence[int] | None,
     direction: Array,
@@ -180,7 +181,7 @@ def tangent(
     wildcard: Array | None = None,
     posteriors: Array | None = None,
     backend: str = "auto",
-) -> tuple[Array, Occupancy]:
+) -> tuple[ArrayT, Occupancy[ArrayT]]:
     """Return the derivatives of the posteriors along a direction of the log-probs: the product of the score's Hessian,
     which is the posteriors' covariance, with the direction; and the `Occupancy`, without the wildcard's posteriors.
 
@@ -258,7 +259,7 @@ def _in_numpy(values: Array) -> np.ndarray:
     return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
 
 
-def _like(result: Array, log_probs: Array) -> Array:
+def _like(result: Any, log_probs: Array) -> Any:
     """Return a result as a tensor if the log-probs are one, otherwise as an array."""
     if isinstance(log_probs, np.ndarray):
         return result if isinstance(result, np.ndarray) else result.cpu().numpy()
@@ -267,7 +268,7 @@ def _like(result: Array, log_probs: Array) -> Array:
     return torch.from_numpy(result) if isinstance(result, np.ndarray) else result
 
 
-def _real(values: Array, log_probs: Array) -> Array:
+def _real(values: Any, log_probs: Array) -> Any:
     """Return values as float64 for float64 log-probs, otherwise as float32, and a tensor on the log-probs' device."""
     double = log_probs.dtype.itemsize >= 8
     if isinstance(values, np.ndarray):
@@ -278,7 +279,7 @@ def _real(values: Array, log_probs: Array) -> Array:
     return values.detach().to(dtype)
 
 
-def _companion(values: Array, log_probs: Array) -> Array:
+def _companion(values: Any, log_probs: Array) -> Any:
     """Return values that are given beside the log-probs: of their kind, on their device, not below float32."""
     if isinstance(log_probs, np.ndarray) and not isinstance(values, np.ndarray):
         values = values.detach().cpu().float().numpy()

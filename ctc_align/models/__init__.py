@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from ctc_align.config import Settings
 from ctc_align.errors import UsageError
-from ctc_align.models.acoustic_model import FAMILIES, ONNX, AcousticModel, family_of, resolve_device
+from ctc_align.models.acoustic_model import FAMILIES, ONNX, AcousticModel, Device, family_of, resolve_device
 
 if TYPE_CHECKING:
     import torch
@@ -30,7 +30,9 @@ FOLDER_FILES = ("model.toml", "model.safetensors")
 """The files of a model's folder."""
 
 
-def load_model(name: str, *, device: str | torch.device = "auto", settings: Settings | None = None) -> AcousticModel:
+def load_model(
+    name: str, *, device: str | Device | torch.device = "auto", settings: Settings | None = None
+) -> AcousticModel:
     """Load a model by name: one inside the package, one of a family (`hf:ORG/NAME`), or a model's folder.
 
     A folder holds a model that `ctc-align train` wrote, or one of transformers. A name comes before a folder of the
@@ -52,7 +54,7 @@ def load_model(name: str, *, device: str | torch.device = "auto", settings: Sett
     return model
 
 
-def _load(name: str, device: str | torch.device, settings: Settings) -> AcousticModel:
+def _load(name: str, device: str | Device | torch.device, settings: Settings) -> AcousticModel:
     if (family := family_of(name)) is not None:
         model: AcousticModel = importlib.import_module(family.module).load(name, device, settings)
         return model

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
 import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ctc_align import units
 from ctc_align.errors import BackendError, EmissionsError, UsageError
+from ctc_align.threads import imported_torch
 from ctc_align.types import Audio, Emissions
 
 if TYPE_CHECKING:
@@ -119,33 +123,65 @@ def check_coverage(emissions: Emissions, name: str, beyond_s: float) -> None:
         )
 
 
-def resolve_device(device: str | torch.device = "auto") -> torch.device:
+@dataclass(frozen=True)
+class Device:
+    """Where a model runs: `type` is "cpu", "cuda" or "mps", `index` counts CUDA devices; `str` is torch's name of it."""
+
+    type: str
+    index: int | None = None
+
+    def __str__(self) -> str:
+        return self.type if self.index is None else f"{self.type}:{self.index}"
+
+
+def resolve_device(device: str | Device | torch.device = "auto") -> Device:
     """Return the device that `auto`, `cpu`, `cuda`, `cuda:N` or `mps` means on this machine.
 
-    `auto` is the first CUDA device if there is one, else the CPU. A `torch.device` is checked like its name.
+    `auto` is the first CUDA device if there is one, else the CPU. A device is checked like its name. torch is imported
+    only where it may find one.
 
-    >>> resolve_device("cpu")
-    device(type='cpu')
+    >>> str(resolve_device("cpu"))
+    'cpu'
 
     Raises:
         UsageError: this is not the name of a device.
         BackendError: a requested device is not available.
     """
+    name = str(device)
+    if name == "auto":
+        return Device("cuda", 0) if gpu_count() else Device("cpu")
+    kind, _, index = name.partition(":")
+    if kind not in ("cpu", "cuda", "mps") or (index and (kind != "cuda" or not index.isdecimal())):
+        if name not in ("cpu:0", "mps:0"):
+            raise UsageError(f"device: expected auto, cpu, cuda, cuda:N or mps, got {name!r}")
+        index = ""
+    if kind == "cuda" and int(index or 0) >= (count := gpu_count()):
+        here = f"this machine has {count}" if count else "torch finds no CUDA device here"
+        raise BackendError(f"device {name}: {here}: use --device auto or cpu")
+    if kind == "mps":
+        import torch
+
+        if not torch.backends.mps.is_available():
+            raise BackendError("device mps: torch finds no Metal device here: use --device auto or cpu")
+    return Device(kind, int(index or 0)) if kind == "cuda" else Device(kind)
+
+
+def gpu_count() -> int:
+    """Return the number of CUDA devices that torch can use; import torch only if there is a driver."""
+    if imported_torch() is None and not _has_driver():
+        return 0
     import torch
 
-    with warnings.catch_warnings():  # an old driver warns; the device count is enough
+    with warnings.catch_warnings():  # an old driver warns; the number of devices is enough
         warnings.simplefilter("ignore")
-        cuda_devices = torch.cuda.device_count() if torch.cuda.is_available() else 0
-    if device == "auto":
-        return torch.device("cuda", 0) if cuda_devices else torch.device("cpu")
-    kind, _, index = str(device).partition(":")
-    if kind not in ("cpu", "cuda", "mps") or (index and (kind != "cuda" or not index.isdecimal())):
-        if str(device) not in ("cpu:0", "mps:0"):
-            raise UsageError(f"device: expected auto, cpu, cuda, cuda:N or mps, got {str(device)!r}")
-        index = ""
-    if kind == "cuda" and int(index or 0) >= cuda_devices:
-        here = f"this machine has {cuda_devices}" if cuda_devices else "torch finds no CUDA device here"
-        raise BackendError(f"device {device}: {here}: use --device auto or cpu")
-    if kind == "mps" and not torch.backends.mps.is_available():
-        raise BackendError("device mps: torch finds no Metal device here: use --device auto or cpu")
-    return torch.device(kind, int(index or 0)) if kind == "cuda" else torch.device(kind)
+        return torch.cuda.device_count() if torch.cuda.is_available() else 0
+
+
+@lru_cache
+def _has_driver() -> bool:
+    """Return whether there is a driver for GPUs of NVIDIA, or of AMD, which torch calls CUDA, too."""
+    try:
+        ctypes.CDLL("libcuda.so.1" if os.name == "posix" else "nvcuda.dll")
+    except OSError:
+        return os.path.exists("/dev/kfd")
+    return True

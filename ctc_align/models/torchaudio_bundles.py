@@ -15,7 +15,7 @@ from torch import nn
 from ctc_align.config import Settings
 from ctc_align.errors import UsageError, one_line
 from ctc_align.extras import install_line
-from ctc_align.models.acoustic_model import TORCHAUDIO, resolve_device
+from ctc_align.models.acoustic_model import TORCHAUDIO, Device, resolve_device
 from ctc_align.models.framewise import Convolution, FrameGrid, FrameModel, NetworkFacts, time_norm
 
 BLANK = 0
@@ -26,14 +26,14 @@ _NORM_EPSILON = 1e-5
 """The default of torch's layer_norm, which bundles apply to the waveform."""
 
 
-def load(name: str, device: str | torch.device, settings: Settings) -> FrameModel:
+def load(name: str, device: str | Device | torch.device, settings: Settings) -> FrameModel:
     """Load the bundle torchaudio:NAME; its weights are downloaded once, into `settings.cache_dir` if that is set.
 
     Raises:
         UsageError: torchaudio is missing or does not fit this torch, there is no such bundle or no network, or the
             bundle has no labels or damaged weights.
     """
-    device = resolve_device(device)
+    device = torch.device(str(resolve_device(device)))
     pipelines = _pipelines()
     bundle = _bundle(pipelines, name)
     star = isinstance(bundle, type(pipelines.MMS_FA))

@@ -170,7 +170,7 @@ class TensorOnDisk(ArrayOnDisk):
         return torch.device("cpu")
 
     @property
-    def dtype(self) -> torch.dtype:  # type: ignore[override]
+    def dtype(self) -> torch.dtype:
         import torch
 
         return torch.float32

@@ -400,5 +400,6 @@ def _likely_states(
     scores: torch.Tensor, phones: np.ndarray, owners: np.ndarray, parts: int
 ) -> KernelSteps[np.ndarray | None]:
     """Request the posteriors of an utterance's states and return the likeliest of each frame, None without a path."""
-    occupancy = yield Posteriors(scores, lattice.segmentation([phones], [owners], parts, scores.shape[1] - 1))
-    return None if occupancy is None else occupancy.argmax(1).numpy().astype(np.int16)
+    topology = lattice.segmentation([phones], [owners], parts, scores.shape[1] - 1)
+    occupancy = yield Posteriors(scores.numpy(), topology)
+    return None if occupancy is None else occupancy.argmax(1).astype(np.int16)

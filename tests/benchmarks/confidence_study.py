@@ -56,7 +56,7 @@ class FromLogProbs:
 
     def align(self, audio: AudioLike, text: str) -> Alignment:
         found = self.model.emissions(audio)
-        bare = Emissions(found.log_probs, found.vocab, found.frame_shift_s, blank=found.blank)
+        bare = Emissions(found.given, found.vocab, found.frame_shift_s, blank=found.blank)
         return self.model.align(bare, text)
 
     def align_batch(self, rows: Sequence[tuple[str, str]], errors: str) -> Iterator[Alignment | CtcAlignError]:

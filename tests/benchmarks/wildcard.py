@@ -35,7 +35,7 @@ def main(folder: Path) -> None:
     moved: dict[float, list[float]] = {penalty: [] for penalty in PENALTIES}
     for audio in sorted((folder / "corpus").rglob("*.wav")):
         emissions = aligner.emissions(audio)
-        x, blank = emissions.log_probs, emissions.blank
+        x, blank = emissions.array, emissions.blank
         tokenizer = tokenizer_for(emissions.vocab, blank)
         word_tokens = tokenize(split(audio.with_suffix(".txt").read_text("utf-8")), tokenizer)
         tokens = join(word_tokens, [0] * len(word_tokens), tokenizer.separator)
@@ -65,7 +65,7 @@ def spikes(x: torch.Tensor, row: np.ndarray, blank: int, free: np.ndarray, score
     """First frame of each token on the best path, -1 where it is left out."""
     topology = lattice.ctc([row], blank, [free])
     path = kernels.best_path(x[None], topology, wildcard=scores[None])
-    return token_spans(path.states[0].numpy(), topology.token[0], len(row)).start
+    return token_spans(path.states[0], topology.token[0], len(row)).start
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from ctc_align import kernels, lattice
 from ctc_align.ctc.autograd import losses, occupancies
 from ctc_align.errors import BackendError, KernelError
 from ctc_align.kernels import reference
-from ctc_align.kernels.cpu import cpu_backend
 
 BACKENDS = ["cpu", "reference"]
 CLASSES = 5
@@ -185,7 +184,7 @@ def test_a_backend_without_tangents_says_so(monkeypatch: pytest.MonkeyPatch) -> 
     """`auto` takes another one, whose name the result says; by name it is an error."""
     x, topology, lengths = problem(11, "ctc")
     monkeypatch.setattr(kernels, "_gpu_is_missing", lambda: None)
-    bare = type("gpu", (), {name: staticmethod(getattr(cpu_backend, name)) for name in ("forward", "occupancy")})
+    bare = type("gpu", (), {name: staticmethod(getattr(reference, name)) for name in ("forward", "occupancy")})
     opened = kernels._open
     monkeypatch.setattr(kernels, "_open", lambda name, x: ("gpu", bare) if name in ("gpu", "auto") else opened(name, x))
     assert kernels.tangent(x, topology, lengths, x)[1].backend == "cpu"

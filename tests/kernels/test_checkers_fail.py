@@ -398,7 +398,7 @@ def interpret_tangents_of_logarithms(
 
     def moves(self: GeneralTangents, b: int) -> tuple[np.ndarray, np.ndarray, float]:
         shift = np.random.default_rng(b).normal(size=int(self.lengths[b]))
-        return np.ascontiguousarray(self.direction[b].double().numpy() + shift[:, None]), shift, 1.0
+        return np.ascontiguousarray(self.direction[b].astype(np.float64) + shift[:, None]), shift, 1.0
 
     interpret_logarithms(patch, operation, fault)
     patch.setattr(general_kernels, "ROWS_BYTES", 0)

@@ -85,7 +85,7 @@ def test_other_numbers() -> None:
 
 def cells_of(given: Batch) -> int:
     """States times frames that the search for the path looked at last."""
-    inputs = flat_problem(given.log_probs, given.topology, given.lengths.numpy(), None)
+    inputs = flat_problem(given.log_probs.numpy(), given.topology, given.lengths.numpy(), None)
     states = np.full((1, given.log_probs.shape[1]), -1, np.int32)
     search = pruned_search.PrunedPath(inputs, 0, states, np.empty(1))
     search.find()

@@ -13,6 +13,7 @@ import torch
 from ctc_align.config import Settings
 from ctc_align.errors import BackendError, UsageError
 from ctc_align.models import FAMILIES, FOLDER_FILES, embedded_folder, load_model, resolve_device
+from ctc_align.models.acoustic_model import Device
 from ctc_align.models.catalogue import FolderSettings, folder_settings
 
 SETTINGS = Settings(language="nl")
@@ -39,7 +40,7 @@ def test_models_go_by_name_path_prefix_or_their_files(families: None, tmp_path, 
     def arguments(name: str, **options: Any) -> tuple[object, ...]:
         return load_model(name, device="cpu", **options).arguments
 
-    cpu = torch.device("cpu")
+    cpu = Device("cpu")
     (tmp_path / "english").mkdir()
     monkeypatch.chdir(tmp_path)
     assert arguments("english", settings=SETTINGS) == (embedded_folder("english"), cpu, SETTINGS)
@@ -66,7 +67,7 @@ def test_unknown_names_are_helped(tmp_path: Path) -> None:
 
 
 def test_devices_that_are_here_and_that_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert {resolve_device(name) for name in ("cpu", torch.device("cpu"), "cpu:0")} == {torch.device("cpu")}
+    assert {resolve_device(name) for name in ("cpu", torch.device("cpu"), "cpu:0")} == {Device("cpu")}
     assert resolve_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
@@ -75,8 +76,8 @@ def test_devices_that_are_here_and_that_are_not(monkeypatch: pytest.MonkeyPatch)
             resolve_device(name)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert resolve_device("auto") == resolve_device("cuda") == torch.device("cuda", 0)
-    assert resolve_device("cuda:1") == torch.device("cuda", 1)
+    assert resolve_device("auto") == resolve_device("cuda") == Device("cuda", 0)
+    assert str(resolve_device("cuda:1")) == str(torch.device("cuda", 1))
     with pytest.raises(BackendError, match="this machine has 2"):
         resolve_device("cuda:2")
 

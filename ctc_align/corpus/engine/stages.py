@@ -27,6 +27,7 @@ from ctc_align.corpus.utterance import UtteranceResult
 from ctc_align.errors import CtcAlignError, InputError, LostFolderError, OutputError
 from ctc_align.files.whole_files import write_to_disk
 from ctc_align.models import AUTO, UNIVERSAL
+from ctc_align.threads import prepare_libraries, set_thread_count
 from ctc_align.types import ALIGNED, SKIPPED, SoundChoice
 
 if TYPE_CHECKING:
@@ -342,13 +343,10 @@ def read_utterance(
 
 
 def prepare_process(options: WorkerOptions) -> None:
-    """Set the environment variables that libraries read when they are loaded; `load_aligner` sets torch's threads.
-
-    Threads wait without spinning: on a busy machine, spinning would take several times as long as the work itself.
-    """
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    """Set the environment variables that libraries read when they are loaded; `load_aligner` sets torch's threads."""
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[name] = str(options.threads)
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    prepare_libraries()
     if options.shared_kernels:
         os.environ["CTC_ALIGN_SHARED_KERNELS"] = options.shared_kernels
 
@@ -368,9 +366,7 @@ def new_aligner(options: WorkerOptions) -> Aligner:
 
 def load_aligner(options: WorkerOptions) -> Aligner:
     """Return the aligner of a worker process."""
-    import torch
-
-    torch.set_num_threads(options.threads)
+    set_thread_count(options.threads)
     aligner = new_aligner(options)
     if options.compile_lock:
         _compile_once(aligner, Path(options.compile_lock))

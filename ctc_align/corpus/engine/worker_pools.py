@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any
 from ctc_align.corpus.engine.batches import OUTSTANDING, Finished, Pool, Report, WorkerDied
 from ctc_align.corpus.engine.stages import BatchState, Stages, WarningCollector, WorkerOptions, prepare_process
 from ctc_align.errors import BackendError, CtcAlignError, UsageError
+from ctc_align.models.acoustic_model import gpu_count, resolve_device
 from ctc_align.threads import cpu_count
 
 if TYPE_CHECKING:
@@ -133,22 +134,7 @@ def devices_for(device: str, workers: int | None) -> list[str]:
         return [f"cuda:{i % gpus}" for i in range(workers or gpus)]
     if device in ("auto", "cpu"):
         return ["cpu"] * (workers or cpu_count())
-    from ctc_align.models import resolve_device
-
     return [str(resolve_device(device))] * (workers or 1)
-
-
-def gpu_count() -> int:
-    """Return the number of CUDA devices that torch can use; load torch only if there is a driver."""
-    import ctypes
-
-    try:
-        ctypes.CDLL("libcuda.so.1" if os.name == "posix" else "nvcuda.dll")
-    except OSError:
-        return 0
-    import torch
-
-    return torch.cuda.device_count() if torch.cuda.is_available() else 0
 
 
 @dataclass

@@ -69,7 +69,7 @@ def flat_problem(
     """Return the arguments as flat views: log-probs are not copied, whatever their strides."""
     x, steps = flat(log_probs)
     frames, classes = log_probs.shape[1:]
-    like = np.empty(0, number_type(log_probs))
+    like: np.ndarray = np.empty(0, number_type(log_probs))
     wild = like if wildcard is None else np.ascontiguousarray(as_numbers(wildcard), like.dtype)
     emit, skip, stay = _dense(topology.emit, INT32), _dense(topology.skip, BOOL), _dense(topology.stay, BOOL)
     columns = topology.states, topology.starts, topology.finals, topology.min_frames

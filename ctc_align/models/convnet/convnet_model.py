@@ -19,7 +19,7 @@ import numpy as np
 
 from ctc_align.config import Settings, read_toml
 from ctc_align.errors import AudioError, ConfigError, UsageError, one_line
-from ctc_align.models.acoustic_model import AcousticModel
+from ctc_align.models.acoustic_model import AcousticModel, Device
 from ctc_align.models.calibration import calibration_in
 from ctc_align.models.confidence_network import load_confidence_network
 from ctc_align.models.convnet import features
@@ -88,7 +88,7 @@ class ConvNet(AcousticModel):
         self,
         description: ModelDescription,
         weights: Mapping[str, np.ndarray],
-        device: str | torch.device,
+        device: str | Device | torch.device,
         settings: Settings | None = None,
     ) -> None:
         self.description = description
@@ -109,7 +109,7 @@ class ConvNet(AcousticModel):
             from ctc_align.models.convnet.network import DeviceNetwork
 
             made = DeviceNetwork(description.shape, layers, self.scoring, getattr(torch, precision))
-            self.device_network = made.to(device)
+            self.device_network = made.to(str(device))
         # a window around each of the frames that an output frame sees
         context_s = description.shape.context_frames * self.frame_shift_s
         self.receptive_field_s = 2 * context_s + samples_to_seconds(features.WINDOW_SAMPLES, self.sample_rate)
@@ -335,7 +335,7 @@ WIDEST, DEEPEST = 2**20, 1000
 """Limits of a network's sizes, and of the number of its layers."""
 
 
-def load_folder(folder: Path, device: str | torch.device, settings: Settings | None = None) -> ConvNet:
+def load_folder(folder: Path, device: str | Device | torch.device, settings: Settings | None = None) -> ConvNet:
     """Load a model from its folder.
 
     Raises:
