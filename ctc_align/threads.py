@@ -66,8 +66,8 @@ def set_thread_count(count: int) -> None:
 def prepare_libraries() -> None:
     """Set what libraries read when they are loaded, in a process of our own.
 
-    BLAS starts no threads. Those of torch, which training uses, wait without spinning: on a busy machine that would take
-    several times as long as the work itself.
+    BLAS starts no threads. Those of torch, which training uses, wait without spinning: on a busy machine, that would
+    take several times as long as the work itself.
     """
     os.environ[_BLAS] = "1"
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")

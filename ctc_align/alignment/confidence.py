@@ -22,8 +22,8 @@ from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.segmentation import parts_of
 from ctc_align.errors import ConfigError
 from ctc_align.kernels.batching import CtcTargets, Forward, KernelSteps
+from ctc_align.kernels.log_space import log_softmax
 from ctc_align.lattice import WILDCARD
-from ctc_align.log_space import log_softmax
 from ctc_align.models.calibration import probability
 from ctc_align.models.confidence_network import FitLimits, network_of_any_model
 from ctc_align.reading.rows_on_disk import ArrayOnDisk

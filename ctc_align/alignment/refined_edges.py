@@ -17,8 +17,8 @@ import torch
 from ctc_align.alignment.ctc_path import Spans, spoken_indices
 from ctc_align.alignment.edges import among_all_tokens, frames_in, in_order
 from ctc_align.kernels.batching import KernelSteps
+from ctc_align.kernels.log_space import log_softmax
 from ctc_align.lattice import WILDCARD, states_per_sound
-from ctc_align.log_space import log_softmax
 from ctc_align.models.edge_network import (
     BLOCK,
     CHANNELS,

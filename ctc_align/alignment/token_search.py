@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 
 from ctc_align.alignment.ctc_path import PIECE_FRAMES
-from ctc_align.log_space import log_softmax
+from ctc_align.kernels.log_space import log_softmax
 
 # The labels of greedy decoding, and how well each token of a text would fit where they are.
 #

@@ -125,7 +125,7 @@ def check_coverage(emissions: Emissions, name: str, beyond_s: float) -> None:
 
 @dataclass(frozen=True)
 class Device:
-    """Where a model runs: `type` is "cpu", "cuda" or "mps", `index` counts CUDA devices; `str` is torch's name of it."""
+    """Where a model runs: "cpu", "cuda" or "mps", and the number of a CUDA device; `str` is its name in torch."""
 
     type: str
     index: int | None = None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ctc_align.errors import EmissionsError, UsageError, WrongArrayError
-from ctc_align.log_space import log_sum_exp
+from ctc_align.kernels.log_space import log_sum_exp
 from ctc_align.models.vocabulary import called_blanks, resolve_blank
 from ctc_align.reading import shown
 from ctc_align.text.phone_sets import is_ipa
