@@ -125,7 +125,7 @@ def check_coverage(emissions: Emissions, name: str, beyond_s: float) -> None:
 
 @dataclass(frozen=True)
 class Device:
-    """Where a model runs: "cpu", "cuda" or "mps", and the number of a CUDA device; `str` is its name in torch."""
+    """The device of a model: "cpu", "cuda" or "mps", and its number on CUDA; `str` is its name in torch."""
 
     type: str
     index: int | None = None

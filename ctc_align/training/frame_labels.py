@@ -29,6 +29,7 @@ from ctc_align import kernels, lattice
 from ctc_align.errors import InputError
 from ctc_align.kernels import batching
 from ctc_align.kernels.batching import KernelSteps, Posteriors
+from ctc_align.kernels.log_space import log_softmax
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.gaussian_mixtures import REACH, VALUES, Mixtures, cepstra_of, values_of, with_differences
 from ctc_align.models.convnet.network import AcousticNetwork
@@ -104,7 +105,7 @@ def _responsibility(x: np.ndarray, state: np.ndarray, mixtures: Mixtures) -> np.
     means, variances = mixtures.means[state], mixtures.variances[state]
     constant = mixtures.weights - np.float32(0.5) * np.log(mixtures.variances).sum(-1)
     joint = constant[state] - np.float32(0.5) * ((x[:, None] - means) ** 2 / variances).sum(-1)
-    return np.exp(features.log_softmax(joint))
+    return np.exp(log_softmax(joint))
 
 
 class Segmenter:

@@ -13,12 +13,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ctc_align.config import Settings, read_toml
 from ctc_align.errors import AudioError, ConfigError, UsageError, one_line
+from ctc_align.kernels.log_space import log_softmax
 from ctc_align.models.acoustic_model import AcousticModel, Device
 from ctc_align.models.calibration import calibration_in
 from ctc_align.models.confidence_network import load_confidence_network
@@ -27,7 +28,7 @@ from ctc_align.models.convnet.gaussian_mixtures import MIXTURES, Mixtures, State
 from ctc_align.models.convnet.inference import STRIDE, InferenceNetwork, NetworkShape, folded_layers
 from ctc_align.models.edge_network import load_edge_network
 from ctc_align.reading import shown
-from ctc_align.reading.rows_on_disk import RowsOnDisk, TensorOnDisk
+from ctc_align.reading.rows_on_disk import ArrayOnDisk, RowsOnDisk
 from ctc_align.threads import side_by_side
 from ctc_align.types import Audio, Emissions
 from ctc_align.units import samples_to_seconds
@@ -150,8 +151,6 @@ class ConvNet(AcousticModel):
         self, audios: Sequence[Audio], progress: Callable[[float], None] | None = None
     ) -> list[Emissions]:
         """Return the emissions of each audio, whose pieces are computed in threads of their own."""
-        import torch
-
         checked = [self._checked(audio) for audio in audios]
         recordings = list(side_by_side(partial(_Recording, audio) for audio in checked))
         pieces = [(recording, piece) for recording in recordings for piece in recording.pieces()]
@@ -168,11 +167,8 @@ class ConvNet(AcousticModel):
                     states[first : first + length] = scores
                 if progress:
                     progress(min(1.0, (first + length) / recording.frames))
-            rows = torch.from_numpy(states) if isinstance(states, np.ndarray) else None
-            on_disk = TensorOnDisk(states) if isinstance(states, RowsOnDisk) else None
-            found.append(
-                self._emissions_of(recording, torch.from_numpy(log_probs), rows if on_disk is None else on_disk)
-            )
+            rows = ArrayOnDisk(states) if isinstance(states, RowsOnDisk) else states
+            found.append(self._emissions_of(recording, log_probs, rows))
         return found
 
     def _computed(self, recording: _Recording, piece: tuple[int, int]) -> tuple[np.ndarray, np.ndarray]:
@@ -183,7 +179,7 @@ class ConvNet(AcousticModel):
         count = min(length, recording.frames - first)
         if self.description.shape.states:
             segments = self.scoring.scores(segments, inputs, recording.mixture_share)
-        return features.log_softmax(tokens)[:count], segments[:count]
+        return log_softmax(tokens)[:count], segments[:count]
 
     def _empty_states(self, recording: _Recording) -> np.ndarray | RowsOnDisk | None:
         count = self.description.shape.states
@@ -230,9 +226,7 @@ class ConvNet(AcousticModel):
                 progress(min(1.0, sum(batch[-1][1]) / batch[-1][0][0].frames))
         return [self._emissions_of(recording, *outputs) for recording, outputs in zip(recordings, tensors)]
 
-    def _emissions_of(
-        self, recording: _Recording, log_probs: torch.Tensor, states: torch.Tensor | TensorOnDisk | None
-    ) -> Emissions:
+    def _emissions_of(self, recording: _Recording, log_probs: Any, states: Any) -> Emissions:
         audio = recording.audio
         return Emissions(
             log_probs,

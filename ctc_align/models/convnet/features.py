@@ -14,6 +14,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from ctc_align.kernels.log_space import log_sum_exp
+
 SAMPLE_RATE = 16000
 HOP_SAMPLES = 160
 WINDOW_SAMPLES = 320
@@ -91,19 +93,6 @@ def log_channels(
     lacking = max(0, LEAST_ROWS - len(power))
     channels = (np.pad(power, ((0, lacking), (0, 0))) if lacking else power) @ filters
     return np.asarray(np.log(np.maximum(channels[: len(power)], np.float32(smallest))))
-
-
-def log_sum_exp(values: np.ndarray) -> np.ndarray:
-    """Return log Σ exp(x) (...,) over the last axis of values (..., C), the largest of which is finite."""
-    top = values.max(-1, keepdims=True)
-    return np.asarray(np.log(np.exp(values - top).sum(-1)) + top[..., 0])
-
-
-def log_softmax(values: np.ndarray) -> np.ndarray:
-    """Return log-probabilities (..., C) over the last axis."""
-    shifted = values - values.max(-1, keepdims=True)
-    shifted -= np.log(np.exp(shifted).sum(-1, keepdims=True))
-    return shifted
 
 
 def level(frames: np.ndarray) -> np.ndarray:

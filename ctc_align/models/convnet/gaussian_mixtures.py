@@ -13,6 +13,7 @@ from functools import cached_property, lru_cache
 
 import numpy as np
 
+from ctc_align.kernels.log_space import log_softmax
 from ctc_align.models.convnet import features
 
 CEPSTRA = 13
@@ -94,7 +95,7 @@ class Mixtures:
 
     def log_posteriors(self, values: np.ndarray) -> np.ndarray:
         """Return log p(state | frame) (T, K) of values (T, D), with all states equally likely a priori."""
-        return features.log_softmax(self.scores(values))
+        return log_softmax(self.scores(values))
 
     @cached_property
     def product(self) -> tuple[np.ndarray, np.ndarray]:
@@ -196,7 +197,7 @@ class StateScoring:
             inputs: (T + 2 * context_frames, MELS), its inputs.
             share: of the mixtures' weight: `share_of_weight`.
         """
-        scores = features.log_softmax(segments)
+        scores = log_softmax(segments)
         scores += self.offset_for(share)
         if self.mixtures is not None and (weight := self.weight_for(share)):
             log_posteriors = self.mixtures.log_posteriors(self.values_of(inputs))
