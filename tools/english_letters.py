@@ -10,7 +10,6 @@ language counts the same, however much there is of it.
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
 import re
 import unicodedata
@@ -23,7 +22,7 @@ import numpy as np
 import torch
 
 from ctc_align.text.languages import NGRAM_BUCKETS, NGRAM_SCALE, NGRAM_WEIGHTS, ngrams, script_of
-from ctc_align.text.letter_to_phone import FOLDER
+from ctc_align.text.letter_to_phone import DICTIONARY, FOLDER
 
 _WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)*")
 _DICTIONARY = 0.35
@@ -78,8 +77,7 @@ def _examples(texts: Iterable[str], is_english: float, total: float) -> list[Exa
 
 
 def _dictionary() -> list[str]:
-    rows = gzip.decompress((FOLDER / "g2p-exceptions.txt.gz").read_bytes()).decode("utf-8").splitlines()
-    return [row.partition("\t")[0] for row in rows if row]
+    return [row.partition("\t")[0] for row in (FOLDER / DICTIONARY).read_text("ascii").splitlines()]
 
 
 def _fitted(examples: Sequence[Example]) -> np.ndarray:

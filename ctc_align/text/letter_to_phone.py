@@ -1,23 +1,16 @@
 """Pronunciations of English words: from CMUdict if it has the word, otherwise from a small CTC network.
 
-The network alone reproduces most of CMUdict; `g2p-exceptions.txt.gz` has the other words, so that the two together
-contain the whole dictionary. A line there is one of
-
-    word<TAB>P P P[<TAB>P P P …]    its pronunciations, the most common first
-    word                            the network's first pronunciation, and no other
-
 Words are folded to the letters a-z and apostrophes first; clitics ('s, 'll) are added by rules, and initials are
 spelled out.
 """
 
 from __future__ import annotations
 
-import gzip
 import itertools
-import lzma
+import mmap
 import threading
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
 from string import ascii_lowercase
@@ -125,9 +118,7 @@ Phones = tuple[str, ...]
 
 FOLDER = Path(__file__).resolve().parents[1] / "models" / "english"
 WEIGHTS = "g2p.safetensors"
-EXCEPTIONS = "g2p-exceptions.txt.gz"
-OTHER_WORDS = "cmudict-words.txt.xz"
-"""The words of CMUdict that are no exceptions."""
+DICTIONARY = "cmudict.tsv"
 LEAST_RATIO = 0.2
 """The least likelihood of a pronunciation from the network, relative to the likeliest one."""
 
@@ -137,27 +128,49 @@ _BATCH_WORDS = 512
 _PIECE_LETTERS = 40
 
 
+class Dictionary:
+    """A dictionary whose words are looked up in its file, of which only the pages that are needed are read.
+
+    A line is `word<TAB>P P P[<TAB>P P P …]`, the most common pronunciation first; the lines are sorted by their bytes.
+    """
+
+    def __init__(self, path: Path) -> None:
+        with path.open("rb") as file:
+            self._lines = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+    def __contains__(self, word: str) -> bool:
+        return bool(self.pronunciations(word))
+
+    def pronunciations(self, word: str) -> list[Phones]:
+        """Return the pronunciations of a word, best first, [] for a word that is not there."""
+        lines, wanted = self._lines, word.encode() + b"\t"
+        low, high = 0, len(lines)
+        while low < high:
+            begin = lines.rfind(b"\n", low, (low + high) // 2) + 1 or low
+            end = lines.find(b"\n", begin)
+            line = lines[begin:end]
+            if line.startswith(wanted):
+                return [tuple(phones.split(" ")) for phones in line[len(wanted) :].decode("ascii").split("\t")]
+            low, high = (end + 1, high) if line < wanted else (low, begin)
+        return []
+
+
 class LetterToPhone:
     """Pronunciations of spoken English words. Threads that share one wait for each other.
 
-    >>> speaker = LetterToPhone.load()
-    >>> speaker.pronounce(["cat", "the"])
+    >>> LetterToPhone().pronounce(["cat", "the"])
     [[('K', 'AE', 'T')], [('DH', 'AH'), ('DH', 'IY')]]
+
+    Args:
+        folder: of the dictionary and the network, which is read when a word first needs it.
     """
 
-    def __init__(self, folder: Path, exceptions: dict[str, str]) -> None:
+    def __init__(self, folder: Path = FOLDER) -> None:
         self._folder = folder
-        self.exceptions = exceptions
-        self.candidates: dict[str, list[tuple[Phones, float]]] = {}
+        self.dictionary = Dictionary(folder / DICTIONARY)
+        self._candidates: dict[str, list[tuple[Phones, float]]] = {}
         self._wanted: set[str] = set()
         self._turn = threading.Lock()
-
-    @classmethod
-    def load(cls, folder: Path = FOLDER) -> LetterToPhone:
-        """Read the exceptions in `folder`; the network is read when a word first needs it."""
-        lines = gzip.decompress((folder / EXCEPTIONS).read_bytes()).decode("utf-8").splitlines()
-        parts = (line.partition("\t") for line in lines if not line.startswith("#"))
-        return cls(folder, {word: pronunciations for word, _, pronunciations in parts})
 
     def pronounce(self, words: Sequence[str], best: int = 2) -> list[list[Phones]]:
         """Return the pronunciations of each word, best first, as phones without stress.
@@ -171,28 +184,25 @@ class LetterToPhone:
         """
         folded = [fold(word)[0] for word in words]
         with self._turn:
-            self.prepare(folded, best)
+            self._prepare(folded, best)
             return [self._pronunciations(word, best) for word in folded]
 
-    def prepare(self, folded: Iterable[str], best: int) -> None:
+    def _prepare(self, folded: Sequence[str], best: int) -> None:
         """Run the network once over all words that are needed to pronounce `folded`."""
-        if len(self.candidates) > _MOST_CACHED:
-            self.candidates.clear()
-        for word in dict.fromkeys((*folded, *ascii_lowercase)):  # letters: a word may have to be spelled out
-            self._pronunciations(word, best)  # adds to `_wanted` what the network must read
+        if len(self._candidates) > _MOST_CACHED:
+            self._candidates.clear()
+        # adds to `_wanted` what the network must read; a word that it cannot read is spelled out, letter by letter
+        for words in (dict.fromkeys(folded), ascii_lowercase if self._wanted else ""):
+            for word in words:
+                self._pronunciations(word, best)
         wanted, self._wanted = sorted(self._wanted), set()
-        self.candidates.update(self._run(wanted))
+        self._candidates.update(self._run(wanted))
 
     def _pronunciations(self, word: str, best: int) -> list[Phones]:
-        known = self.exceptions.get(word)
-        if known:
-            return [tuple(phones.split(" ")) for phones in known.split("\t")]
-        if known is not None:
-            best = 1
-        return self.derive(word, best)[:best]
+        return self.dictionary.pronunciations(word) or self._derived(word, best)[:best]
 
-    def derive(self, word: str, best: int) -> list[Phones]:
-        """Return the pronunciations of a word that is not an exception, by rules and the network."""
+    def _derived(self, word: str, best: int) -> list[Phones]:
+        """Return the pronunciations of a word that the dictionary lacks, by rules and the network."""
         if not word:
             return []
         if word.endswith("'") or word.startswith("'"):
@@ -203,15 +213,15 @@ class LetterToPhone:
         if len(word) > _PIECE_LETTERS:
             pieces = (word[start : start + _PIECE_LETTERS] for start in range(0, len(word), _PIECE_LETTERS))
             return [tuple(itertools.chain(*(p for piece in pieces for p in self._pronunciations(piece, 1))))]
-        phones = self.by_network(word)
-        if is_initialism(word) or (word in self.candidates and not phones and len(word) > 1):
+        phones = self._by_network(word)
+        if is_initialism(word) or (word in self._candidates and not phones and len(word) > 1):
             names = tuple(itertools.chain(*(name for letter in word for name in self._pronunciations(letter, 1))))
             phones = [names, *(other for other in phones if other != names)]
         return phones
 
-    def by_network(self, word: str) -> list[Phones]:
+    def _by_network(self, word: str) -> list[Phones]:
         """Return the network's pronunciations of a word; [] before it was prepared."""
-        candidates = self.candidates.get(word)
+        candidates = self._candidates.get(word)
         if candidates is None:
             self._wanted.add(word)
             return []
@@ -251,17 +261,15 @@ class LetterToPhone:
 
 
 @lru_cache(maxsize=1)
-def english_words() -> frozenset[str]:
-    """Return the words of CMUdict, without those that have a hyphen.
+def letter_to_phone() -> LetterToPhone:
+    """Return the letter-to-phone converter of the package: one for all callers, with a cache."""
+    return LetterToPhone()
+
+
+def english_words() -> Dictionary:
+    """Return CMUdict; none of its words has a hyphen.
 
     >>> "comparatively" in english_words(), "compar" in english_words()
     (True, False)
     """
-    others = lzma.decompress((FOLDER / OTHER_WORDS).read_bytes()).decode("ascii").split()
-    return frozenset((*letter_to_phone().exceptions, *others))
-
-
-@lru_cache(maxsize=1)
-def letter_to_phone() -> LetterToPhone:
-    """Return the letter-to-phone converter of the package: one for all callers, with a cache."""
-    return LetterToPhone.load()
+    return letter_to_phone().dictionary

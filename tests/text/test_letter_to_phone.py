@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import threading
 from pathlib import Path
 
@@ -12,14 +11,14 @@ from rows import over_rows
 
 from ctc_align.errors import LexiconError, UsageError
 from ctc_align.text.letter_network import likeliest
-from ctc_align.text.letter_to_phone import EXCEPTIONS, FOLDER, WEIGHTS, LetterToPhone, fold
+from ctc_align.text.letter_to_phone import DICTIONARY, FOLDER, WEIGHTS, Dictionary, LetterToPhone, fold
 from ctc_align.text.lexicon import read_lexicon
 from ctc_align.text.phone_sets import ARPABET_CLASSES, ARPABET_PHONES, arpabet_class, strip_stress
 
 
 @pytest.fixture(scope="module")
 def speaker() -> LetterToPhone:
-    return LetterToPhone.load()
+    return LetterToPhone()
 
 
 def said(speaker: LetterToPhone, word: str, best: int = 2) -> list[str]:
@@ -114,8 +113,8 @@ def test_words_without_letters_unknown_ones_and_words_among_others(speaker: Lett
         assert all(phones and set(phones) <= set(ARPABET_PHONES) for phones in found), word
     assert all(len(found) == 1 for found in speaker.pronounce(words, best=1))
     words = ["blorp", "flarn", "smorgle", "quizzle", "th", "o", "wugs", "glim", "blorp"]
-    alone = [LetterToPhone.load().pronounce([word])[0] for word in words]
-    assert LetterToPhone.load().pronounce(words) == alone
+    alone = [LetterToPhone().pronounce([word])[0] for word in words]
+    assert LetterToPhone().pronounce(words) == alone
 
 
 def test_what_was_pronounced_is_remembered(speaker: LetterToPhone, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,33 +133,38 @@ def test_what_was_pronounced_is_remembered(speaker: LetterToPhone, monkeypatch: 
 
 def test_threads_wait_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """The words that one of them needs are never taken away by the other: they would be spelled out."""
-    speaker, asked = LetterToPhone.load(), []
-    real, other = speaker._run, threading.Thread(target=speaker.pronounce, args=(["ploot"],))
+    speaker, asked = LetterToPhone(), []
+    real, other = speaker._run, threading.Thread(target=speaker.pronounce, args=(["plootle"],))
 
     def run(words: list[str]) -> dict[str, object]:
         asked.append(words)
-        if words == ["blick"]:
+        if words == ["glickle"]:
             other.start()
             other.join(0.02)
-            assert asked == [["blick"]]
+            assert asked == [["glickle"]]
         return real(words)
 
-    speaker.pronounce([])  # the names of letters
     monkeypatch.setattr(speaker, "_run", run)
-    assert said(speaker, "blick") == ["B L IH K"]
+    assert said(speaker, "glickle") == ["G L IH K AH L"]
     other.join()
-    assert asked == [["blick"], ["ploot"]]
+    assert asked == [["glickle"], ["plootle"]]
+
+
+def test_words_are_found_in_a_file(tmp_path: Path) -> None:
+    words = sorted({f"{a}{b}{c}" for a in "ab'" for b in ("", "a", "c") for c in ("", "b", "'")})
+    (tmp_path / DICTIONARY).write_text("".join(f"{word}\tK {word.upper()}\tT\n" for word in words), "ascii")
+    found = Dictionary(tmp_path / DICTIONARY)
+    assert all(found.pronunciations(word) == [("K", word.upper()), ("T",)] for word in words)
+    others = ("", "0", "~", "aa'a", "abc", "c", "a\tK")
+    assert not any(word in found for word in others)
 
 
 def test_what_the_package_holds() -> None:
     assert (FOLDER / WEIGHTS).stat().st_size <= 3_000_000
-    packed = (FOLDER / EXCEPTIONS).read_bytes()
-    assert len(packed) <= 400_000
-    assert packed[4:8] == bytes(4)  # no time stamp: the same training writes the same bytes
-    lines = gzip.decompress(packed).decode("utf-8").splitlines()
-    assert lines == sorted(lines, key=lambda line: line.split("\t")[0])
+    lines = (FOLDER / DICTIONARY).read_bytes().splitlines()
+    assert lines == sorted(lines)
     for line in lines:
-        _, *pronunciations = line.split("\t")
+        _, *pronunciations = line.decode("ascii").split("\t")
         assert all(set(one.split(" ")) <= set(ARPABET_PHONES) for one in pronunciations), line
     assert "Carnegie Mellon University" in (FOLDER / "CMUDICT-LICENSE").read_text(encoding="utf-8")
 
