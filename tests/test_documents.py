@@ -121,16 +121,15 @@ def test_links_lead_to_files_and_headings() -> None:
 
 @pytest.mark.parametrize("document", ["CONTRIBUTING.md", "README.md", *PAGES, "examples/README.md", MODEL_CARD])
 def test_commands_and_options_that_are_named_exist(document: str) -> None:
-    import typer
 
-    from ctc_align.cli import COMMANDS, app
+    from ctc_align.cli import COMMANDS, program
 
     text = (ROOT / document).read_text(encoding="utf-8")
     named = set(re.findall(r"(?:^ *|[`/])ctc-align ([a-z]+)(?![\w./-])", text, re.MULTILINE))
     assert named - set(COMMANDS) == set()
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "ctc_align" / "cli").glob("*.py")]
     known = {option for source in sources for option in re.findall(r"--[a-z][a-z-]+", source)}
-    for command in typer.main.get_command(app).commands.values():  # type: ignore[attr-defined]
+    for command in program().commands.values():
         known |= {option for each in command.params for option in (*each.opts, *each.secondary_opts)}
     of_pip_and_pytest = {"--index-url", "--strict", "--tags", "--dev", "--long", "--all", "--planted", "--kernels"}
     others = of_pip_and_pytest | {"--out", "--words", "--music"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import functools
+import importlib
 import io
 import os
 import re
@@ -21,17 +22,6 @@ import typer
 from typer.core import TyperCommand
 
 from ctc_align._version import __version__
-from ctc_align.cli.align import align
-from ctc_align.cli.bench import bench
-from ctc_align.cli.book import book
-from ctc_align.cli.calibrate import calibrate
-from ctc_align.cli.check import check
-from ctc_align.cli.convert import convert
-from ctc_align.cli.corpus import corpus
-from ctc_align.cli.doctor import demo, doctor
-from ctc_align.cli.evaluate import evaluate
-from ctc_align.cli.filter import filter_run
-from ctc_align.cli.models import models
 from ctc_align.cli.options import GENERAL, PANELS
 from ctc_align.cli.printing import (
     INTERRUPTED,
@@ -45,11 +35,6 @@ from ctc_align.cli.printing import (
     say,
     say_lines,
 )
-from ctc_align.cli.realign import realign
-from ctc_align.cli.score import score
-from ctc_align.cli.serve import serve
-from ctc_align.cli.train import adapt, train
-from ctc_align.cli.view import report, view
 from ctc_align.config import settings_toml
 from ctc_align.errors import BackendError, CtcAlignError, InputError, UsageError
 from ctc_align.threads import prepare_libraries
@@ -66,9 +51,8 @@ def show_help(
     "ctc-align help COMMAND" prints the same as "ctc-align COMMAND --help". "ctc-align help settings" prints a file of
     all settings with their defaults, for --config.
     """
-    program = context.find_root()
     if command is None:
-        put(program.get_help())
+        put(program().get_help(context.find_root()))
         return
     if command == "settings":
         put(settings_toml().rstrip("\n"))
@@ -77,37 +61,32 @@ def show_help(
         meant = difflib.get_close_matches(command, COMMANDS, n=1, cutoff=0.6)
         hint = f"did you mean {meant[0]}?" if meant else f"there are {', '.join(COMMANDS)}"
         raise UsageError(f"help {command}: there is no such command; {hint}")
-    typer.main.get_command(app).main([command, "--help"], prog_name=PROGRAM, standalone_mode=False)
+    program(command).main([command, "--help"], prog_name=PROGRAM, standalone_mode=False)
 
 
-app = typer.Typer(
-    name=PROGRAM,
-    rich_markup_mode=None,  # plain help needs no rich and is the same everywhere
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-COMMANDS: dict[str, Callable[..., None]] = {
-    "adapt": adapt,
-    "align": align,
-    "bench": bench,
-    "book": book,
-    "calibrate": calibrate,
-    "check": check,
-    "convert": convert,
-    "corpus": corpus,
-    "demo": demo,
-    "doctor": doctor,
-    "evaluate": evaluate,
-    "filter": filter_run,
-    "help": show_help,
-    "models": models,
-    "realign": realign,
-    "report": report,
-    "score": score,
-    "serve": serve,
-    "train": train,
-    "view": view,
+COMMANDS = {
+    "adapt": "train:adapt",
+    "align": "align:align",
+    "bench": "bench:bench",
+    "book": "book:book",
+    "calibrate": "calibrate:calibrate",
+    "check": "check:check",
+    "convert": "convert:convert",
+    "corpus": "corpus:corpus",
+    "demo": "doctor:demo",
+    "doctor": "doctor:doctor",
+    "evaluate": "evaluate:evaluate",
+    "filter": "filter:filter_run",
+    "help": "",
+    "models": "models:models",
+    "realign": "realign:realign",
+    "report": "view:report",
+    "score": "score:score",
+    "serve": "serve:serve",
+    "train": "train:train",
+    "view": "view:view",
 }
+"""The module of each command in this folder, and its function: a module is imported if its command is called."""
 
 
 _COMPLETION = "_CTC_ALIGN_COMPLETE"
@@ -188,11 +167,29 @@ class PlainCommand(TyperCommand):
                     formatter.write_dl(rows)
 
 
-for _name, _command in COMMANDS.items():
-    app.command(_name, cls=PlainCommand)(_raising_ours(_command))
+@functools.cache
+def program(*names: str) -> Any:
+    """Return the program with some of its commands, or with all."""
+    app = typer.Typer(
+        name=PROGRAM,
+        rich_markup_mode=None,  # plain help needs no rich and is the same everywhere
+        pretty_exceptions_enable=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(ctc_align)
+    for name in names or COMMANDS:
+        module, _, function = COMMANDS[name].partition(":")
+        command = getattr(importlib.import_module(f"{__name__}.{module}"), function) if module else show_help
+        app.command(name, cls=PlainCommand)(_raising_ours(command))
+    return typer.main.get_command(app)
 
 
-@app.callback()
+def program_for(arguments: Sequence[str]) -> Any:
+    """Return the program with the command of a command line; with all where the shell asks for completions."""
+    name = arguments[0] if arguments else ""
+    return program(name) if name in COMMANDS and _COMPLETION not in os.environ else program()
+
+
 def ctc_align(
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False,
 ) -> None:
@@ -268,7 +265,7 @@ def run(arguments: Sequence[str]) -> int:
     try:
         _refuse_unknown_command(original)
         _refuse_option_as_value(arguments)
-        code = typer.main.get_command(app).main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
+        code = program_for(arguments).main(list(arguments), prog_name=PROGRAM, standalone_mode=False)
         sys.stdout.flush()
         if code == INTERRUPTED:
             raise KeyboardInterrupt
@@ -329,7 +326,7 @@ def _refuse_unknown_command(arguments: Sequence[str]) -> None:
 
 def _refuse_option_as_value(arguments: Sequence[str]) -> None:
     """Raise UsageError if an option follows one that needs a value: the parser would take it for the value."""
-    command = getattr(typer.main.get_command(app), "commands", {}).get(arguments[0])
+    command = program_for(arguments).commands.get(arguments[0])
     # An argument has a name without hyphens, which may be that of a file or folder in the call: `reference`.
     options = {name: each for each in getattr(command, "params", ()) for name in each.opts if name.startswith("-")}
     for index, name in enumerate(arguments[1:-1], start=1):

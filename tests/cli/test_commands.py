@@ -13,12 +13,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
 from ctc_align._version import __version__
 from ctc_align.alignment import aligner
 from ctc_align.alignment.inputs import ProgressValue
-from ctc_align.cli import COMMANDS, app, printing, with_command
+from ctc_align.cli import COMMANDS, printing, program, with_command
 from ctc_align.cli.doctor import KNOWN_TIMES, _extra, _extra_line, compared, without_user
 from ctc_align.cli.printing import ProgressBar, Talk
 from ctc_align.cli.tables import time_line, words_table
@@ -135,7 +134,7 @@ def test_help_of_a_command_is_its_own(cli):
 
 
 def test_every_command_with_a_folder_takes_o():
-    commands = typer.main.get_command(app).commands
+    commands = program().commands
     folders = [option for command in commands.values() for option in command.params if option.name == "out_dir"]
     assert len(folders) >= 5
     assert all(set(option.opts) == {"--out-dir", "-o"} for option in folders)

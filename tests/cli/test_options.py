@@ -16,7 +16,7 @@ import soundfile
 import typer
 from made_sounds import babble
 
-from ctc_align.cli import _refuse_option_as_value, app
+from ctc_align.cli import _refuse_option_as_value, program
 from ctc_align.cli.options import PANELS, formats_option, settings_options, source_option
 from ctc_align.config import SUBTITLES, Settings, load_config, setting
 from ctc_align.corpus.sources import KINDS
@@ -66,7 +66,7 @@ def test_a_field_of_settings_is_an_option_of_its_commands() -> None:
 
 
 def test_each_setting_is_an_option_of_the_commands_that_it_names() -> None:
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    commands = program().commands
     made = {name: {option.name for option in command.params} for name, command in commands.items()}
     for field in dataclasses.fields(Settings):
         for name in field.metadata["commands"]:
@@ -74,7 +74,7 @@ def test_each_setting_is_an_option_of_the_commands_that_it_names() -> None:
 
 
 def test_a_file_or_folder_may_have_the_name_of_an_argument() -> None:
-    commands = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    commands = program().commands
     calls = [
         [name, argument.name, option]
         for name, command in commands.items()
