@@ -53,7 +53,8 @@ def thread_count() -> int:
     if (torch := imported_torch()) is not None:
         return int(torch.get_num_threads())
     given = os.environ.get(_COUNT, "")
-    return max(1, int(given)) if given.isascii() and given.isdigit() else cpu_count()
+    most = cpu_count()
+    return min(max(1, int(given)), most) if given.isascii() and given.isdigit() else most
 
 
 def set_thread_count(count: int) -> None:
@@ -170,7 +171,7 @@ class _Pool(ThreadPoolExecutor):
         self.lock = threading.Lock()
         self.settled = threading.local()
         self.users = 0
-        self.limits: Any = None
+        self.before: list[int] = []
 
     def settle(self, torch: Any) -> None:
         """Set torch's number of threads to one in this thread, and leave that of later ones as it is."""
@@ -190,14 +191,15 @@ class _Pool(ThreadPoolExecutor):
         with self.lock:
             self.users += 1
             if self.users == 1:
-                self.limits = _blas().limit(limits=1, user_api="blas")
+                self.before = [library.num_threads for library in _blas()]
+            _set_blas([1] * len(_blas()))
         try:
             yield
         finally:
             with self.lock:
                 self.users -= 1
                 if not self.users:
-                    self.limits.restore_original_limits()
+                    _set_blas(self.before)
 
 
 @lru_cache
@@ -212,6 +214,16 @@ def _one_blas_thread() -> AbstractContextManager[None]:
 
 @lru_cache
 def _blas() -> Any:
+    """Return threadpoolctl's controllers of the libraries with BLAS."""
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController()
+    return ThreadpoolController().select(user_api="blas").lib_controllers
+
+
+def _set_blas(counts: list[int]) -> None:
+    """Set the number of threads of each library; threadpoolctl would ignore all threads but the first that did so."""
+    for library, count in zip(_blas(), counts):
+        release = getattr(library, "clear_controlling_thread", lambda force: None)  # from version 3.8 on
+        release(force=True)
+        library.set_num_threads(count)
+        release(force=True)

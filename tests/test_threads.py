@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from ctc_align import Aligner, Alignment
-from ctc_align.threads import in_caller, on_one_thread, side_by_side
+from ctc_align.threads import cpu_count, in_caller, on_one_thread, side_by_side
 from tests.support.made_sounds import babble
 
 PAIRS = [((babble(seconds, seed), 16000), "we call it grumblewick") for seed, seconds in enumerate((1.0, 25.0, 3.0))]
@@ -112,3 +115,42 @@ def test_a_forked_process_has_threads_of_its_own(three_threads: None) -> None:
     if not (child := os.fork()):
         os._exit(on_one_thread(torch.get_num_threads))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
+
+
+def blas_threads() -> int:
+    return max(each["num_threads"] for each in threadpool_info() if "numpy" in each["filepath"])
+
+
+def test_blas_has_one_thread_until_the_last_task_has_ended(
+    monkeypatch: pytest.MonkeyPatch, three_threads: None
+) -> None:
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    second = threading.Event()
+
+    def first_task() -> int:
+        second.wait(60)
+        return blas_threads()
+
+    def second_task() -> int:
+        second.set()
+        return blas_threads()
+
+    with threadpool_limits(2, "blas"):
+        assert list(side_by_side([first_task, second_task])) == [1, 1]
+        with pytest.raises(ZeroDivisionError):
+            on_one_thread(lambda: 1 // 0)
+        assert blas_threads() == 2
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")  # as the command line does before NumPy is imported
+        assert on_one_thread(blas_threads) == 2
+
+
+def test_without_torch_there_are_as_many_threads_as_it_would_have() -> None:
+    program = (
+        "import os, sys; from ctc_align import threads; assert 'torch' not in sys.modules;"
+        "print(threads.thread_count(), list(threads.side_by_side([threads.thread_count] * 2)));"
+        "threads.set_thread_count(1); import torch; print(torch.get_num_threads())"
+    )
+    for given, expected in (("1", 1), ("999", cpu_count()), ("", cpu_count())):
+        changed = {**os.environ, "OMP_NUM_THREADS": given}
+        done = subprocess.run([sys.executable, "-c", program], env=changed, text=True, capture_output=True)
+        assert done.stdout.split("\n")[:2] == [f"{expected} [{expected}, {expected}]", "1"], done.stderr
