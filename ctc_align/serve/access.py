@@ -26,7 +26,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from ctc_align.errors import CtcAlignError, InputError, OutputError, UsageError, WrongFileError
+from ctc_align.errors import CtcAlignError, InputError, OutputError, UsageError
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -87,11 +87,9 @@ def refusal_of(error: Exception, names: Mapping[str, str] | None = None) -> Refu
     message = " ".join(str(error).split())
     for path, name in (names or {}).items():
         message = message.replace(path, name)
-    if isinstance(error, WrongFileError):
-        return RefusedError(415, message)
-    if isinstance(error, UsageError):
-        return RefusedError(400, message)
-    return RefusedError(422 if isinstance(error, InputError) else 500, message)
+    if isinstance(error, InputError):
+        return RefusedError(422, message)
+    return RefusedError(400 if isinstance(error, UsageError) else 500, message)
 
 
 async def answer_error(request: Request, error: Exception) -> Response:

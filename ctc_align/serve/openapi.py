@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from collections.abc import Iterable
 from html import escape
 from typing import Any
 
 from ctc_align._version import __version__
+from ctc_align.files import FORMATS, json_schema
 from ctc_align.serve.request_fields import ALIGN, FIELDS, OTHERS_ALIGN, PARTS, SCORE, SETTINGS, FormShape
+from ctc_align.serve.uploads import FIELD_CHARS
 
 _REFUSALS = {
     "400": "a part is missing, unknown or has a wrong value",
@@ -17,23 +21,43 @@ _REFUSALS = {
     "408": "the recording, or the JSON, did not arrive in time",
     "409": "a conflict: the job is not done, or was cancelled; or the corrections belong to another alignment",
     "413": "too large, or too long",
-    "415": "not a form, or a file that is not a transcript",
+    "415": "not a form",
     "421": "a Host header that is not this server's",
-    "422": "the recording or the transcript cannot be used",
+    "422": "the recording, the transcript, its language, the model or the alignment cannot be used",
     "503": "the queue is full (Retry-After says when to try again), or the server is stopping",
 }
 _FORM_REFUSALS = ("400", "401", "403", "408", "413", "415", "422", "503")
-_ALIGNMENT = "an alignment in the requested format; see ctc_align/files/ctc-align-1.schema.json for json"
+_JSON = "application/json"
+_ALIGNMENT = "an alignment in the requested format"
 _WORDS = (
     "json: `words` with `word`, `start`, `end` (seconds), `untimed_words` with `status`, and `fit`; "
     "verbose_json: also `segments`, `loss` and confidences; srt, vtt: subtitles"
 )
+
+
+def _media_types(formats: Iterable[str]) -> tuple[str, ...]:
+    """Return the media types of formats, without their parameters; JSON first."""
+    return tuple(
+        dict.fromkeys([_JSON, *(FORMATS[name].media_type.split(";")[0] for name in formats if name in FORMATS)])
+    )
+
+
 _FORMAT = {
     "name": "format",
     "in": "query",
     "description": "format of the response; json by default",
-    "schema": {"type": "string"},
+    "schema": {"type": "string", "enum": list(ALIGN.formats)},
 }
+_ALIGNED = _media_types(ALIGN.formats)
+_RECORDING = "The recording, with byte ranges", "the file", "audio/*"
+_KEEPING = "Put the result and the recording into the folder", "the id there"
+_CORRECTION = {"$ref": "#/components/schemas/Alignment"}
+
+
+def _alignment_schema() -> dict[str, Any]:
+    """Return the schema of format ctc-align/1 with references that begin at the description."""
+    schema = json.dumps(json_schema()).replace('"#/$defs/', f'"{_CORRECTION["$ref"]}/$defs/')
+    return {key: value for key, value in json.loads(schema).items() if key not in ("$schema", "$id")}
 
 
 def api_description() -> dict[str, Any]:
@@ -64,7 +88,8 @@ def api_description() -> dict[str, Any]:
                     "type": "object",
                     "required": ["error"],
                     "properties": {"error": {"type": "string", "description": "what is wrong, on one line"}},
-                }
+                },
+                "Alignment": _alignment_schema(),
             },
         },
         "security": [{}, {"token": []}],
@@ -72,8 +97,7 @@ def api_description() -> dict[str, Any]:
 
 
 def _job_paths() -> dict[str, Any]:
-    made = _form("Start a job that aligns a recording, and return at once", ALIGN, "the job: id, state and place")
-    made["responses"]["202"] = made["responses"].pop("200")
+    made = _form("Start a job that aligns a recording", ALIGN, "the job, at once: id, state and place", "202")
     one = [_path_parameter("id", "of the job")]
     return {
         "/jobs": {"post": made, "get": _operation("All stored jobs", "the jobs")},
@@ -84,14 +108,14 @@ def _job_paths() -> dict[str, Any]:
         },
         "/jobs/{id}/alignment": {
             "parameters": one,
-            "get": _operation("The result", _ALIGNMENT, refusals=("400", "404", "409", "422"), more=[_FORMAT]),
+            "get": _operation(
+                "The result", _ALIGNMENT, _ALIGNED, refusals=("400", "404", "409", "422"), more=[_FORMAT]
+            ),
             "put": _saving("Replace the result by a corrected one"),
         },
         "/jobs/{id}/keep": {
             "parameters": one,
-            "post": _operation(
-                "Put the result and the recording into the folder", "the id there", refusals=("403", "404", "409")
-            ),
+            "post": _operation(*_KEEPING, _JSON, ("403", "404", "409"), statuses=("201",)),
         },
         "/jobs/{id}/realign": {"parameters": one, "post": _realigning()},
         "/jobs/{id}/page": {
@@ -100,7 +124,7 @@ def _job_paths() -> dict[str, Any]:
         },
         "/jobs/{id}/audio": {
             "parameters": one,
-            "get": _operation("The recording, with byte ranges", "the file", "audio/*", ("404", "409")),
+            "get": _operation(*_RECORDING, ("404", "409", "422"), statuses=("200", "206")),
         },
     }
 
@@ -111,13 +135,15 @@ def _folder_paths() -> dict[str, Any]:
         "/api/alignments": {"get": _operation("Figures of all alignments of the folder, worst first", "the rows")},
         "/api/alignments/{id}": {
             "parameters": one,
-            "get": _operation("An alignment of the folder", _ALIGNMENT, refusals=("400", "404", "422"), more=[_FORMAT]),
+            "get": _operation(
+                "An alignment of the folder", _ALIGNMENT, _ALIGNED, refusals=("400", "404", "422"), more=[_FORMAT]
+            ),
             "put": _saving("Save a corrected alignment; the first version is kept as NAME.before.json"),
         },
         "/api/realign/{id}": {"parameters": one, "post": _realigning()},
         "/api/audio/{id}": {
             "parameters": one,
-            "get": _operation("The recording, with byte ranges", "the file", "audio/*", ("404", "422")),
+            "get": _operation(*_RECORDING, ("404", "422"), statuses=("200", "206")),
         },
         "/view/{id}": {
             "parameters": one,
@@ -133,12 +159,15 @@ def _path_parameter(name: str, description: str) -> dict[str, Any]:
 def _operation(
     summary: str,
     answer: str,
-    media_type: str = "application/json",
+    media_types: str | Iterable[str] = _JSON,
     refusals: tuple[str, ...] = (),
     more: list[dict[str, Any]] | None = None,
+    statuses: tuple[str, ...] = ("200",),
 ) -> dict[str, Any]:
-    error = {"application/json": {"schema": {"$ref": "#/components/schemas/Error"}}}
-    responses: dict[str, Any] = {"200": {"description": answer, "content": {media_type: {}}}}
+    given = [media_types] if isinstance(media_types, str) else media_types
+    error = {_JSON: {"schema": {"$ref": "#/components/schemas/Error"}}}
+    success = {"description": answer, "content": {kind: {} for kind in given}}
+    responses: dict[str, Any] = dict.fromkeys(statuses, success)
     for status in sorted({"401", "421", *refusals}):
         responses[status] = {"description": _REFUSALS[status], "content": error}
     return {"summary": summary, "responses": responses, **({"parameters": more} if more else {})}
@@ -151,33 +180,48 @@ def _realigning() -> dict[str, Any]:
 
 def _saving(summary: str, answer: str = "what was saved", more: tuple[str, ...] = ()) -> dict[str, Any]:
     refusals = ("400", "403", "404", "408", "409", "413", "422", *more)
-    body = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
+    body = {"required": True, "content": {_JSON: {"schema": _CORRECTION}}}
     return {**_operation(summary, answer, refusals=refusals), "requestBody": body}
 
 
-def _form(summary: str, shape: FormShape, answer: str) -> dict[str, Any]:
+def _form(summary: str, shape: FormShape, answer: str, status: str = "200") -> dict[str, Any]:
     parts: dict[str, Any] = {
         name: {"type": "string", "format": "binary", "description": text}
         for name, text in shape.described(PARTS).items()
     }
-    parts |= {name: {"type": "string", "description": text} for name, text in shape.described(FIELDS).items()}
+    fields = shape.described(FIELDS).items()
+    parts |= {name: {"type": "string", "maxLength": FIELD_CHARS, "description": text} for name, text in fields}
     parts |= {name: _setting(field) for name, field in SETTINGS.items()}
+    text: dict[str, Any] = {"type": "string", "pattern": r"\S"}
+    parts["text"] = {**text, "description": FIELDS["text"]}
     if shape is SCORE:
-        parts["text"] = {"type": "array", "items": {"type": "string"}, "description": FIELDS["text"]}
+        parts["text"] = {"type": "array", "items": text, "minItems": 1, "description": FIELDS["text"]}
     else:
         parts[shape.name("format")] |= {"enum": list(shape.formats), "default": shape.formats[0]}
-    schema = {"type": "object", "required": [shape.name("audio")], "properties": parts, "additionalProperties": False}
+    schema = {
+        "type": "object",
+        "required": [shape.name("audio")],
+        "anyOf" if shape is SCORE else "oneOf": [{"required": ["text"]}, {"required": ["transcript"]}],
+        "properties": parts,
+        "additionalProperties": False,
+    }
     body = {"required": True, "content": {"multipart/form-data": {"schema": schema}}}
-    return {**_operation(summary, answer, refusals=_FORM_REFUSALS), "requestBody": body}
+    given = _JSON if shape is SCORE or status == "202" else _media_types(shape.formats)
+    return {**_operation(summary, answer, given, _FORM_REFUSALS, statuses=(status,)), "requestBody": body}
 
 
 def _setting(field: dataclasses.Field[Any]) -> dict[str, Any]:
     """Return the schema of a setting's field in a form."""
     kind = {bool: "boolean", int: "integer", float: "number"}.get(type(field.default), "string")
     about, within = field.metadata, field.metadata["within"]
-    limits = {"minimum": min(within[0], field.default), "maximum": within[1]} if within else {}
-    choices = {"enum": list(about["choices"])} if about["choices"] else {}
-    return {"type": kind, "description": f"{about['help']} {about['more']}".rstrip(), **limits, **choices}
+    limits: dict[str, Any] = {"minimum": within[0], "maximum": within[1]} if within else {}
+    if within and field.default < within[0]:
+        limits = {"anyOf": [{"const": field.default}, limits]}
+    choices: dict[str, Any] = {"enum": list(about["choices"])} if about["choices"] else {}
+    if about["pattern"]:
+        choices["pattern"] = f"^({about['pattern'][0].replace('(?i:', '(?:')})$"
+    most = {"maxLength": FIELD_CHARS} if kind == "string" else {}
+    return {"type": kind, "description": f"{about['help']} {about['more']}".rstrip(), **limits, **choices, **most}
 
 
 _STYLE = """

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ctc_align.config import Settings, checked_values, known_settings
-from ctc_align.errors import ConfigError
+from ctc_align.errors import UsageError
 from ctc_align.files import FORMATS, Alignment, rendered
 from ctc_align.models.acoustic_model import family_of
 from ctc_align.serve.access import RefusedError, refusal_of
@@ -145,7 +145,7 @@ def settings_of(form: Form, base: Settings, model: str) -> Settings:
     """Return the server's settings with those of a request.
 
     Raises:
-        RefusedError: 400, all faults in one message.
+        RefusedError: 400, all faults in one message; 422, no such language.
     """
     from ctc_align.text.languages import known_language
 
@@ -156,9 +156,9 @@ def settings_of(form: Form, base: Settings, model: str) -> Settings:
         raise RefusedError(400, "; ".join(faults))
     if "language" in values:
         try:
-            values["language"] = known_language(values["language"])
-        except ConfigError as error:
-            raise refusal_of(error) from error
+            values["language"] = known_language(values["language"], "language")
+        except UsageError as error:
+            raise RefusedError(422, str(error)) from error
     _check_model_settings(values, base, model)
     return dataclasses.replace(base, **values)
 
@@ -196,7 +196,7 @@ def made_job(shape: FormShape, form: Form, base: Settings, model: str, limits: S
         raise RefusedError(400, f"{part}: expected a recording; with curl: -F {part}=@FILE")
     wanted = form.fields.get("model", [model])[0].strip() or model
     if wanted != model:
-        raise RefusedError(400, f"model: this server has {model}, got {printable(wanted)[:80]!r}; see /models")
+        raise RefusedError(422, f"model: this server has {model}, got {printable(wanted)[:80]!r}; see /models")
     settings = settings_of(form, base, model)
     try:
         texts = _transcripts(shape.kind, form, limits)

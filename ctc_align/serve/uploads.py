@@ -292,7 +292,8 @@ class _FormParts:
         self.held += end - start
         most = self.text_chars if self.name in TEXTS else FIELD_CHARS
         if len(self.data) > most * FIELD_BYTES_EACH or self.held > self.text_chars * FIELD_BYTES_EACH + MOST_FIELDS:
-            raise RefusedError(413, f"{printable(self.name)[:40]}: expected at most {most} characters")
+            status = 413 if self.name in TEXTS else 400
+            raise RefusedError(status, f"{printable(self.name)[:40]}: expected at most {most} characters")
 
     def part_end(self) -> None:
         self.close()

@@ -57,7 +57,7 @@ def known_language(language: str, option: str = "--language") -> str:
     if len(by_name) == 2:
         return by_name
     raise UsageError(
-        f"{option} {language}: expected the code of a language (ISO 639 or BCP 47: en, deu, pt-BR), got one that "
+        f"{option} {written[:40]}: expected the code of a language (ISO 639 or BCP 47: en, deu, pt-BR), got one that "
         f"nothing knows{_hint(written, base, names)}"
     )
 

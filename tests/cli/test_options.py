@@ -96,6 +96,9 @@ def test_requests_have_the_settings_of_the_api_and_no_other() -> None:
     assert said == {name: f"{data['help']} {data['more']}".strip() for name, data in about.items()}
     assert form["properties"]["max_line"]["minimum"] == 8
     assert form["properties"]["cues"]["enum"] == ["keep", "again"]
+    assert form["properties"]["channel"]["pattern"].startswith("^(mix|")
+    assert form["properties"]["frame_rate"]["anyOf"] == [{"const": 0.0}, {"minimum": 1.0, "maximum": 1000.0}]
+    assert form["oneOf"] == [{"required": ["text"]}, {"required": ["transcript"]}]
 
 
 def test_help_names_every_format_and_every_kind_of_corpus() -> None:

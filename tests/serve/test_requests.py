@@ -86,7 +86,7 @@ def test_alignments_in_the_shape_of_other_servers_are_those_of_align(server: Loc
         ([*parts, ("model", None, b"whisper-1")], "this server has spread"),
     ):
         refused = server.post(there, wrong)
-        assert (refused.status, said in refused.json["error"]) == (400, True), refused.body
+        assert (refused.status in (400, 422), said in refused.json["error"]) == (True, True), refused.body
     assert server.uploads() == []
     paths = server.ask("GET", "/openapi.json").json["paths"]
     schema = paths[there]["post"]["requestBody"]["content"]["multipart/form-data"]["schema"]
@@ -175,17 +175,18 @@ BAD: dict[str, tuple[int, str, Parts]] = {
     "wrong value": (400, "match: expected 'auto'", [*pair("a"), ("match", None, b"x")]),
     "wrong number": (400, "max_line: expected a whole number", [*pair("a"), ("max_line", None, b"x")]),
     "neither true nor false": (400, "highlight_words: expected true", [*pair("a"), ("highlight_words", None, b"x")]),
-    "wrong language": (400, "language", [*pair("a"), ("language", None, b"klingon!")]),
+    "wrong language": (422, "language klingon!: expected", [*pair("a"), ("language", None, b"klingon!")]),
     "wrong format": (400, "format: expected one of json", [*pair("a"), ("format", None, b"exe")]),
-    "another model": (400, "this server has spread", [*pair("a"), ("model", None, b"/etc/passwd")]),
+    "another model": (422, "this server has spread", [*pair("a"), ("model", None, b"/etc/passwd")]),
     "no sound": (422, "a.wav: expected audio", [("audio", "a.wav", b"no sound at all"), TEXT]),
     "a playlist": (422, "a.wav: expected audio", [("audio", "a.wav", PLAYLIST), TEXT]),
     "silence": (422, "talk.wav", [("audio", "talk.wav", wav()[:44] + bytes(32000)), TEXT]),
-    "a PDF as transcript": (415, "t.txt: expected a transcript", [TALK, ("transcript", "t.txt", b"%PDF-1.7 x")]),
+    "a PDF as transcript": (422, "t.txt: expected a transcript", [TALK, ("transcript", "t.txt", b"%PDF-1.7 x")]),
     "too long": (413, "at most 100 s", pair("a", 101.0)),
     "too large": (413, "at most 5 MB", [("audio", "a.wav", bytes(6_000_000)), TEXT]),
     "too much text": (413, "at most 2000 characters", pair("a " * 1001)),
     "far too much text": (413, "at most 2000 characters", pair("a " * 10_000)),
+    "a long name": (400, "utterance: expected at most 1000 characters", [*pair("a"), ("utterance", None, b"x" * 5000)]),
     "not UTF-8": (400, "expected UTF-8", [("audio", "a.wav", wav()), ("text", None, b"\xff\xfe\xfa")]),
     "a fault of the server": (500, "the server failed", pair("boom")),
 }

@@ -6,6 +6,7 @@ import copy
 import http.client
 import io
 import json
+import re
 import threading
 import time
 import types
@@ -13,6 +14,8 @@ import wave
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +24,7 @@ from ctc_align.errors import InputError
 from ctc_align.files import Alignment
 from ctc_align.serve.alignment_folder import AlignmentFolder
 from ctc_align.serve.jobs import ServerLimits
+from ctc_align.serve.openapi import api_description
 from ctc_align.serve.server import Address, AlignServer
 from ctc_align.text import require_words, words_of
 from ctc_align.types import AlignedWord
@@ -129,9 +133,11 @@ class LocalServer:
         try:
             connection.request(method, path, body, {**self.headers, **(headers or {})})
             response = connection.getresponse()
-            return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+            answer = Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
         finally:
             connection.close()
+        assert_described(method, path.partition("?")[0], answer)
+        return answer
 
     def connection(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=300)
@@ -142,6 +148,18 @@ class LocalServer:
 
     def uploads(self) -> list[Path]:
         return sorted(self.server.uploads.path.iterdir())
+
+
+def assert_described(method: str, path: str, answer: Answer) -> None:
+    """Raise AssertionError for a status or a type that the description does not give for this address."""
+    for template, operations in api_description()["paths"].items():
+        there = re.sub(r"\\{id\\}", ".+" if template.startswith(("/api", "/view")) else "[^/]+", re.escape(template))
+        if re.fullmatch(there, path) and method.lower() in operations and answer.status != 500:
+            described = operations[method.lower()]["responses"]
+            assert str(answer.status) in described, (method, template, answer)
+            kind = answer.headers.get("content-type", "").partition(";")[0]
+            kinds = described[str(answer.status)]["content"]
+            assert any(map(partial(fnmatch, kind), kinds)), (method, template, kind)
 
 
 def form(parts: Parts) -> tuple[str, bytes]:
