@@ -336,19 +336,21 @@ class Fields:
             raise ValueError(f"{self.path_of(key)} is missing")
         return self.data[key]
 
-    def take(self, key: str, kind: str, convert: Callable[[Any], Item]) -> Item:
-        """Return a field converted by `convert`; `kind` describes the expected value in messages."""
+    def take(self, key: str, kind: str, convert: Callable[[Any], Item], types: tuple[type, ...] = (int, float)) -> Item:
+        """Return a field of some types converted by `convert`; `kind` describes the expected value in messages."""
         value = self.value(key)
         try:
+            if not isinstance(value, types):
+                raise TypeError
             return convert(value)
         except (ValueError, TypeError):
             raise ValueError(f"{self.path_of(key)}: expected {kind}, got {shown(value)}") from None
 
     def text(self, key: str, *default: str) -> str:
-        return default[0] if default and self.data.get(key) is None else self.take(key, "a text", _text)
+        return default[0] if default and self.data.get(key) is None else self.take(key, "a text", str, (str,))
 
     def seconds(self, key: str) -> float:
-        return self.take(key, "a number of seconds", _seconds)
+        return self.take(key, "a number of seconds", as_seconds)
 
     def seconds_or_none(self, key: str) -> float | None:
         return None if self.value(key) is None else self.seconds(key)
@@ -376,39 +378,15 @@ class Fields:
         return value
 
     def whole(self, key: str, *default: int) -> int:
-        return default[0] if default and key not in self.data else self.take(key, "a whole number from 0", _whole)
+        return default[0] if default and key not in self.data else self.take(key, "a whole number from 0", as_whole)
 
     def whole_or_none(self, key: str) -> int | None:
         return None if self.value(key) is None else self.whole(key)
 
     def objects(self, key: str, *default: list[Any]) -> list[Fields]:
         """Return the objects in a list."""
-        items = default[0] if default and self.data.get(key) is None else self.take(key, "a list", _list)
+        items = default[0] if default and self.data.get(key) is None else self.take(key, "a list", list, (list, tuple))
         return [Fields(item, f"{self.path_of(key)}[{number}]") for number, item in enumerate(items)]
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise TypeError
-    return value
-
-
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, (list, tuple)):
-        raise TypeError
-    return list(value)
-
-
-def _seconds(value: Any) -> float:
-    if isinstance(value, str):
-        raise TypeError
-    return as_seconds(value)
-
-
-def _whole(value: Any) -> int:
-    if isinstance(value, str):
-        raise TypeError
-    return as_whole(value)
 
 
 def _fields(data: Fields) -> dict[str, Any]:
@@ -661,13 +639,8 @@ def _fault_of_word(word: AlignedWord, duration_s: float) -> str | None:
 
 def _crossing(words: Sequence[AlignedWord]) -> str | None:
     """Return the fault of a word that overlaps another word."""
-    timed = [word for word in words if word.start_s is not None and word.end_s is not None]
-    timed.sort(key=lambda word: (word.start_s or 0.0, word.end_s or 0.0))
-    latest: AlignedWord | None = None
-    for word in timed:
-        crosses = latest is not None and (word.start_s or 0.0) < (latest.end_s or 0.0) - SLACK_S / 10
-        if crosses and latest is not None:
-            return f"{fixed_name(latest)} and {fixed_name(word)} overlap: move the edges of one of them"
-        if latest is None or (word.end_s or 0.0) > (latest.end_s or 0.0):
-            latest = word
+    timed = [(word.start_s, word.end_s, word) for word in words if word.start_s is not None and word.end_s is not None]
+    for (_, end_s, before), (start_s, _, after) in pairwise(sorted(timed, key=lambda row: row[:2])):
+        if start_s < end_s - SLACK_S / 10:
+            return f"{fixed_name(before)} and {fixed_name(after)} overlap: move the edges of one of them"
     return None

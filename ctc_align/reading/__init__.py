@@ -177,6 +177,17 @@ def parse_json(text: str | bytes, **decoding: Any) -> Any:
     return value
 
 
+def json_memory(data: bytes) -> int:
+    """Return about how many bytes of memory the value of a JSON text takes, up to half too few; it is not parsed.
+
+    >>> json_memory(b"[" + b"{}, " * 1000 + b"{}]") > 64 * 1000
+    True
+    """
+    # CPython: a list from 56 bytes, an object 64 or from 184, a text from 49, a number 24; "\n" is for JSON of lines.
+    sizes = {b"{": 128, b"[": 64, b"\n": 64, b",": 32, b":": 16, b'"': 16}
+    return len(data) + sum(size * data.count(mark) for mark, size in sizes.items())
+
+
 def parse_toml(text: str) -> dict[str, Any]:
     """Return the tables of a TOML text.
 

@@ -24,13 +24,12 @@ from ctc_align.files.json_files import json_bytes, read_object
 from ctc_align.files.whole_files import is_link, placing
 from ctc_align.reading import MOST_S, as_number, open_input
 from ctc_align.serve.access import RefusedError
+from ctc_align.serve.uploads import MOST_BYTES
 from ctc_align.text.characters import printable
 from ctc_align.types import FORMAT
 
 MOST_ALIGNMENTS = 20_000
 _NUMBERED = re.compile(rf"(?P<stem>.+){re.escape(BEFORE)}(-[0-9]+)?")
-MOST_BYTES = 2**26
-"""Bytes of an alignment that is saved, or listed."""
 HEAD_BYTES = 4096
 ROUNDED_S = 0.001
 """By rounding, times of a correction may differ this much from those of the alignment."""
@@ -106,18 +105,14 @@ class AlignmentFolder:
         except CtcAlignError:
             return None
 
-    def read(self, name: str) -> tuple[dict[str, Any], Alignment]:
-        """Return an alignment as its JSON has it, and as an object.
+    def read(self, name: str) -> Alignment:
+        """Return an alignment.
 
         Raises:
-            RefusedError: 404, no alignment has this name.
-            InputError: it exists, but is damaged.
+            RefusedError: 404, no file has this name.
+            InputError: the file exists, but is damaged, or no alignment.
         """
-        path = self._path(name)
-        data = read_object(path)
-        if data.get("format") != FORMAT:
-            raise RefusedError(404, f"{name}: not an alignment of this program")
-        return data, from_dict(data, f"{name}.json")
+        return from_dict(read_object(self._path(name)), f"{name}.json")
 
     def size(self, name: str) -> int:
         """Return the bytes of an alignment's file; raise RefusedError (404) without one."""
@@ -141,7 +136,7 @@ class AlignmentFolder:
             path = self._path(name)
             if is_link(self.root / f"{name}.json"):
                 raise RefusedError(409, f"{name}: is a link, and is not written; save the file that it leads to")
-            check_same_part(corrected, self.read(name)[1])
+            check_same_part(corrected, self.read(name))
             before = _path_before(path, corrected.utterance)
             targets = [path] if os.path.lexists(before) else [before, path]
             with open_input(path) as file:

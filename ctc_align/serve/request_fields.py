@@ -16,7 +16,7 @@ from ctc_align.files import FORMATS, Alignment, rendered
 from ctc_align.models.acoustic_model import family_of
 from ctc_align.serve.access import RefusedError, refusal_of
 from ctc_align.serve.jobs import ServerJob, ServerLimits, too_long
-from ctc_align.serve.uploads import MOST_NAME, Form
+from ctc_align.serve.uploads import MOST_NAME, Form, checked_content
 from ctc_align.text.characters import printable
 from ctc_align.types import Transcript
 
@@ -213,12 +213,11 @@ def made_job(shape: FormShape, form: Form, base: Settings, model: str, limits: S
 
 def _transcripts(kind: str, form: Form, limits: ServerLimits) -> Sequence[Transcript]:
     from ctc_align.files.transcripts import parse_transcript, require_text
-    from ctc_align.reading import read_input
 
     texts = [Transcript(text) for text in form.fields.get("text", [])]
     if "transcript" in form.files:
         upload = form.files["transcript"]
-        texts.append(parse_transcript(read_input(upload.path, factor=8), upload.filename))
+        texts.append(parse_transcript(checked_content(upload), upload.filename))
     if not texts:
         raise RefusedError(400, "text: expected a transcript: a field `text`, or a file `transcript`")
     if len(texts) > 1 and kind == "align":

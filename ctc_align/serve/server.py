@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import anyio
@@ -39,7 +39,7 @@ from ctc_align.serve.access import (
     page_policy,
     refusal_of,
 )
-from ctc_align.serve.alignment_folder import MOST_BYTES, AlignmentFolder, check_same_part
+from ctc_align.serve.alignment_folder import AlignmentFolder, check_same_part
 from ctc_align.serve.jobs import DONE, JobQueue, ModelWorker, ServerJob, ServerLimits, open_settings
 from ctc_align.serve.openapi import api_description, docs_page
 from ctc_align.serve.request_fields import (
@@ -51,7 +51,7 @@ from ctc_align.serve.request_fields import (
     made_job,
     settings_again,
 )
-from ctc_align.serve.uploads import Form, Upload, UploadFolder, read_form
+from ctc_align.serve.uploads import MOST_BYTES, Form, Upload, UploadFolder, checked_content, read_form
 
 if TYPE_CHECKING:
     import uvicorn
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
 
     from ctc_align.alignment.aligner import Aligner
 
+Result = TypeVar("Result")
 ANSWERED = {"/align": ALIGN, "/score": SCORE, "/v1/audio/alignments": OTHERS_ALIGN}
 END_S = 10
 """Seconds that requests have for their last bytes when the server ends."""
@@ -242,8 +243,9 @@ def _by_method(handlers: Mapping[str, Callable[..., Any]]) -> Callable[..., Any]
     return handle
 
 
-BODIES, AT_ONCE = 32, 4
-"""How many JSON bodies are received at the same time; how many are parsed, and pages made, at the same time."""
+AT_ONCE = 4
+"""How many pages are made at the same time."""
+BODY = "the JSON"
 MUCH_LARGER = 4
 """A correction that is so many times as large as its alignment, and a MiB, is refused before it is read."""
 GONE = Response(status_code=499)
@@ -337,7 +339,9 @@ class AlignRoutes:
             except TimeoutError:
                 raise RefusedError(408, f"the recording did not arrive within {limits.work_s:g} s") from None
             format = checked_format(form.fields.get(shape.name("format"), shape.formats)[0], shape)
-            job = await anyio.to_thread.run_sync(made_job, shape, form, self.settings, self.model_name, limits)
+            limiter = self.parsing if "transcript" in form.files else None
+            given = shape, form, self.settings, self.model_name, limits
+            job = await anyio.to_thread.run_sync(made_job, *given, limiter=limiter)
             self.queue.submit(job, keep=keep)
         except BaseException:
             self.queue.leave()
@@ -371,34 +375,34 @@ class AlignRoutes:
     async def save_job(self, request: Request) -> Response:
         """Replace the result of a job by a person's correction."""
         job = self.finished_job(request)
-        size = await anyio.to_thread.run_sync(lambda: len(rendered(job.result, "json")), limiter=self._parsing)
-        data = await self.read_json(request, size)
-        corrected = await anyio.to_thread.run_sync(from_dict, data, "the corrected alignment", limiter=self._parsing)
+        size = await anyio.to_thread.run_sync(lambda: len(rendered(job.result, "json")), limiter=self.parsing)
+        corrected = await self.read_json(request, size, lambda data: from_dict(data, "the corrected alignment"))
         check_same_part(corrected, job.result)
         job.result = corrected
         return JSONResponse({"saved": job.id})
 
-    async def read_json(self, request: Request, size: int) -> dict[str, Any]:
-        """Return the JSON object that is a request's body.
+    async def read_json(self, request: Request, size: int, use: Callable[[dict[str, Any]], Result]) -> Result:
+        """Return the result of `use` for the JSON object that is a request's body.
+
+        Bodies wait on disk; only one at a time is in memory, until `use` has ended.
+
+        Args:
+            size: of the JSON of the alignment that is corrected.
 
         Raises:
             RefusedError: 413 too large, 400 no JSON object, 408 it did not arrive in time.
         """
-        data = bytearray()
-        most = min(MOST_BYTES, MUCH_LARGER * size + 2**20)
-        declared = request.headers.get("content-length", "0")
-        if not declared.isdecimal() or int(declared[:18]) > most:
-            raise _too_much_json(most)
+        most, form = min(MOST_BYTES, MUCH_LARGER * size + 2**20), Form(self.uploads)
+        refusal = RefusedError(413, f"expected a correction of the alignment, of at most {most >> 20} MiB of JSON")
         try:
-            with anyio.fail_after(self.queue.limits.work_s):
-                async with self._bodies:
-                    async for chunk in request.stream():
-                        data += chunk
-                        if len(data) > most:
-                            raise _too_much_json(most)
-        except TimeoutError:
-            raise RefusedError(408, f"the JSON did not arrive within {self.queue.limits.work_s:g} s") from None
-        return await anyio.to_thread.run_sync(_parsed, data, limiter=self._parsing)
+            try:
+                with anyio.fail_after(self.queue.limits.work_s):
+                    await form.receive(BODY, request, most, refusal)
+            except TimeoutError:
+                raise RefusedError(408, f"the JSON did not arrive within {self.queue.limits.work_s:g} s") from None
+            return await anyio.to_thread.run_sync(lambda: use(_parsed(form.files[BODY])), limiter=self.parsing)
+        finally:
+            form.remove()
 
     async def in_format(
         self, alignment: Alignment, format: str, name: str, recording: Path | None, names: Mapping[str, str]
@@ -419,12 +423,8 @@ class AlignRoutes:
         return Response(data, media_type=FORMATS[format].media_type, headers={"content-disposition": disposition})
 
     @cached_property
-    def _bodies(self) -> CapacityLimiter:
-        return CapacityLimiter(BODIES)
-
-    @cached_property
-    def _parsing(self) -> CapacityLimiter:
-        return CapacityLimiter(AT_ONCE)
+    def parsing(self) -> CapacityLimiter:
+        return CapacityLimiter(1)
 
     @cached_property
     def pages(self) -> CapacityLimiter:
@@ -469,13 +469,9 @@ async def _gone(request: Request) -> None:
         pass
 
 
-def _too_much_json(most: int) -> RefusedError:
-    return RefusedError(413, f"expected a correction of the alignment, of at most {most >> 20} MiB of JSON")
-
-
-def _parsed(data: bytearray) -> dict[str, Any]:
+def _parsed(upload: Upload) -> dict[str, Any]:
     try:
-        value = parse_json(bytes(data), parse_constant=no_number)
+        value = parse_json(checked_content(upload), parse_constant=no_number)
     except ValueError as error:
         raise RefusedError(400, f"expected a JSON object: {error}") from None
     if not isinstance(value, dict):
@@ -539,22 +535,23 @@ class PageRoutes:
         """Answer with an alignment of the folder, in a format."""
         format = checked_format(request.query_params.get("format", "json"))
         name = request.path_params["id"]
-        _, alignment = await self._work(self.folder.read, name)
-        audio = await self._work(self.folder.audio, name, alignment)
+        alignment, audio = await self._alignment_and_audio(name)
         return await self.routes.in_format(alignment, format, name, audio, self._names)
 
     async def save(self, request: Request) -> Response:
         """Replace an alignment of the folder by a person's correction."""
         name = request.path_params["id"]
-        data = await self.routes.read_json(request, await self._work(self.folder.size, name))
-        await self._work(self.folder.save, name, data)
+        size = await self._work(self.folder.size, name)
+        try:
+            await self.routes.read_json(request, size, partial(self.folder.save, name))
+        except CtcAlignError as error:
+            raise refusal_of(error, self._names) from error
         return JSONResponse({"saved": name})
 
     async def view(self, request: Request) -> Response:
         """Answer with the page of an alignment of the folder."""
         name = request.path_params["id"]
-        _, alignment = await self._work(self.folder.read, name)
-        audio = await self._work(self.folder.audio, name, alignment)
+        alignment, audio = await self._alignment_and_audio(name)
         there = quote(name)
         sound = None if audio is None else (audio, audio.name)
         hrefs = f"/api/audio/{there}", f"/api/alignments/{there}", f"/api/realign/{there}"
@@ -573,11 +570,14 @@ class PageRoutes:
         Raises:
             RefusedError: 404, one of them is not there.
         """
-        _, alignment = await self._work(self.folder.read, name)
-        path = await self._work(self.folder.audio, name, alignment)
+        alignment, path = await self._alignment_and_audio(name)
         if path is None:
             raise RefusedError(404, f"{name}: its recording is not in the folder; see the option --audio of serve")
         return alignment, path
+
+    async def _alignment_and_audio(self, name: str) -> tuple[Alignment, Path | None]:
+        alignment = await self._work(self.folder.read, name)
+        return alignment, await self._work(self.folder.audio, name, alignment)
 
     async def job_page(self, request: Request) -> Response:
         """Answer with the page of a finished job."""
@@ -618,8 +618,7 @@ class PageRoutes:
             recording: of it; it stays where it is.
         """
         size = await anyio.to_thread.run_sync(lambda: len(rendered(there, "json")))
-        data = await self.routes.read_json(request, size)
-        job = await anyio.to_thread.run_sync(self._correction, data, there, recording)
+        job = await self.routes.read_json(request, size, lambda data: self._correction(data, there, recording))
         queue = self.routes.queue
         queue.enter()
         try:

@@ -5,18 +5,21 @@ A running server holds a lock on its folder; the next server removes folders wit
 
 from __future__ import annotations
 
+import codecs
 import os
 import re
 import secrets
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+import zipfile
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from ctc_align.reading import json_memory
 from ctc_align.serve.access import RefusedError
 from ctc_align.text.characters import printable
 
@@ -31,6 +34,10 @@ FIELD_CHARS = 1000
 FIELD_BYTES_EACH = 4
 MOST_FIELDS = 2**20
 """Bytes of all fields of a form that are not texts."""
+MOST_BYTES = 2**26
+"""Bytes of a transcript other than a book, and of an alignment that is saved, or listed."""
+MOST_JSON = 2**29
+"""Bytes of memory that the value of a JSON text may take."""
 TEXTS = ("text",)
 _OWN_NAME = re.compile(re.escape(PREFIX) + "[0-9a-f]{32}")
 
@@ -126,6 +133,23 @@ class Upload:
     size: int = 0
 
 
+def checked_content(upload: Upload) -> bytes:
+    """Return the bytes of a file that will be parsed in memory.
+
+    Raises:
+        RefusedError: 413, it is too large for that, or it is JSON whose value will be.
+    """
+    if upload.size > MOST_BYTES and not zipfile.is_zipfile(upload.path):
+        raise RefusedError(413, f"{upload.filename}: expected at most {MOST_BYTES >> 20} MiB")
+    data = upload.path.read_bytes()
+    is_json = data.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"[")
+    if is_json and json_memory(data) > MOST_JSON:
+        raise RefusedError(
+            413, f"{upload.filename}: expected JSON whose values take at most {MOST_JSON >> 20} MiB of memory"
+        )
+    return data
+
+
 @dataclass
 class Form:
     """The parts of a form: fields, each with all its values, and files."""
@@ -135,6 +159,15 @@ class Form:
     files: dict[str, Upload] = field(default_factory=dict)
     is_removed: bool = False
     _removing: threading.Lock = field(default_factory=threading.Lock)
+
+    async def receive(self, name: str, request: Request, most_bytes: int, refusal: RefusedError) -> None:
+        """Write the body of a request to a file; raise `refusal` if it has more than `most_bytes`."""
+        upload = self.files[name] = Upload(self.folder.new_file(), name)
+        with open(upload.path, "xb") as file:
+            async for chunk in _body(request, most_bytes, refusal):
+                self.folder.charge(len(chunk))
+                upload.size += len(chunk)
+                file.write(chunk)
 
     def add(self, name: str, filename: str, data: bytes) -> None:
         """Add a file beside those of the client; it is removed with them.
@@ -194,18 +227,12 @@ async def read_form(
     """
     from python_multipart.exceptions import FormParserError
 
-    declared = request.headers.get("content-length", "0")
-    if not declared.isascii() or not declared.isdigit() or int(declared[:18]) > most_bytes:
-        raise _too_large(most_bytes)
     form = Form(folder)
     parts = _FormParts(form, text_chars, files)
-    received = 0
+    refusal = RefusedError(413, f"expected at most {most_bytes / 1e6:.0f} MB in one request; send a smaller recording")
     try:
         parser = parts.parser(request.headers.get("content-type", ""))
-        async for chunk in request.stream():
-            received += len(chunk)
-            if received > most_bytes:
-                raise _too_large(most_bytes)
+        async for chunk in _body(request, most_bytes, refusal):
             parser.write(chunk)
         parser.finalize()
         parts.check_end()
@@ -220,8 +247,17 @@ async def read_form(
     return form
 
 
-def _too_large(most_bytes: int) -> RefusedError:
-    return RefusedError(413, f"expected at most {most_bytes / 1e6:.0f} MB in one request; send a smaller recording")
+async def _body(request: Request, most_bytes: int, refusal: RefusedError) -> AsyncIterator[bytes]:
+    """Yield the pieces of a request's body; raise `refusal` as soon as it is known to have more than `most_bytes`."""
+    declared = request.headers.get("content-length", "0")
+    if not declared.isdecimal() or int(declared[:18]) > most_bytes:
+        raise refusal
+    received = 0
+    async for chunk in request.stream():
+        received += len(chunk)
+        if received > most_bytes:
+            raise refusal
+        yield chunk
 
 
 class _FormParts:

@@ -23,7 +23,7 @@ from local_server import LocalServer, form, local_server, pair, until, wav
 
 from ctc_align.errors import UsageError
 from ctc_align.files import from_dict
-from ctc_align.serve import access, alignment_folder
+from ctc_align.serve import access, alignment_folder, uploads
 from ctc_align.serve.alignment_folder import AlignmentFolder
 from ctc_align.serve.server import Address
 from ctc_align.text.characters import printable
@@ -143,7 +143,7 @@ def test_saving_keeps_what_was_there_first(server: LocalServer, place: Path) -> 
 
 @pytest.mark.parametrize(("name", "status"), [("good", 413), ("no such name", 404)])
 def test_a_correction_is_refused_by_its_name_and_size_before_it_is_read(
-    server: LocalServer, name: str, status: int
+    server: LocalServer, name: str, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for path in (f"/api/alignments/{quote(name)}", f"/api/realign/{quote(name)}"):
         connection = server.connection()
@@ -153,6 +153,11 @@ def test_a_correction_is_refused_by_its_name_and_size_before_it_is_read(
         answer = connection.getresponse()
         assert (answer.status, bool(json.loads(answer.read())["error"])) == (status, True)
         connection.close()
+    monkeypatch.setattr(uploads, "MOST_JSON", 2**16)
+    dense = b"[" + b"{}, " * 1000 + b"{}]"  # objects take many times their bytes in memory
+    assert server.ask("PUT", f"/api/alignments/{quote(name)}", dense).status == status
+    assert server.post("/align", [("audio", "a.wav", wav()), ("transcript", "t.json", dense)]).status == 413
+    assert server.uploads() == []
 
 
 def test_a_job_is_kept_over_nothing_that_is_there(server: LocalServer, place: Path) -> None:
