@@ -182,7 +182,15 @@ class Aligner:
             CtcAlignError: hand-corrected words cross or leave no room for others; the audio is missing, or belongs to
                 another alignment.
         """
-        if (aligner := self.choice.aligner_of(self, alignment.model, alignment.config)) is not self:
+        aligner = self.choice.aligner_of(self, alignment.model, alignment.config)
+        heard, config, sound = aligner.settings, alignment.config, alignment.audio if audio is None else audio
+        if isinstance(sound, (str, PathLike)) and Path(sound).name == Path(alignment.audio).name:
+            unset = [name for name in ("channel", "track") if getattr(heard, name) == getattr(Settings, name)]
+            kept: dict[str, Any] = {name: str(config[name]) for name in unset if config.get(name)}
+            heard = replace(heard, **kept)
+        if heard != aligner.settings:
+            aligner = aligner.with_settings(heard)
+        if aligner is not self:
             return aligner.realign(alignment, audio, progress=progress)
         name, sound = alignment.utterance, path_of(alignment) if audio is None else audio
         source, report, fixed = names_of(sound, name)[1], StepProgress(progress), any(map(is_fixed, alignment.words))
@@ -293,7 +301,7 @@ class Aligner:
             inputs = aligner._inputs(emissions, words, name, source, as_written=True)
             return batching.run([on_stage_thread(choose_tokens(inputs))])[0].loss
 
-    def score_texts(self, audio: AudioLike, texts: Sequence[str]) -> list[Scored]:
+    def score_texts(self, audio: AudioLike, texts: Sequence[str | Transcript]) -> list[Scored]:
         """Return the losses of alternative transcripts of one audio, best first; the model runs once.
 
         Args:
@@ -310,15 +318,16 @@ class Aligner:
         loaded = aligner._load(audio, language=self.choice.track_language(language))
         return aligner.score_emissions([aligner.emissions(loaded)], [list(texts)], languages=[language])[0]
 
-    def for_texts(self, texts: Sequence[str], language: str = "") -> tuple[Aligner, str]:
+    def for_texts(self, texts: Sequence[str | Transcript], language: str = "") -> tuple[Aligner, str]:
         """Return the aligner for transcripts of one audio, and their language; "" means that of its settings."""
-        language = language or self.choice.language_of("\n".join(text for text in texts if isinstance(text, str)))
+        known = (text.text if isinstance(text, Transcript) else text for text in texts)
+        language = language or self.choice.language_of("\n".join(text for text in known if isinstance(text, str)))
         return self.choice.aligner(self, language), language
 
     def score_emissions(
         self,
         emissions: Sequence[Emissions],
-        texts: Sequence[Sequence[str]],
+        texts: Sequence[Sequence[str | Transcript]],
         timings: dict[str, float] | None = None,
         languages: Sequence[str] = (),
     ) -> list[list[Scored]]:

@@ -20,7 +20,7 @@ from ctc_align.types import Transcript
 class HasSettings(Protocol):
     """An `Aligner`."""
 
-    def for_texts(self: One, texts: Sequence[str], language: str = "") -> tuple[One, str]:
+    def for_texts(self: One, texts: Sequence[str | Transcript], language: str = "") -> tuple[One, str]:
         """Return the aligner for transcripts of one audio, and their language."""
         ...
 
@@ -60,7 +60,7 @@ def only_model(model: str | None, given: Settings, has_lexicon: bool) -> str | N
 
 
 def by_aligner(
-    aligner: One, texts: Sequence[Sequence[str]], languages: Sequence[str]
+    aligner: One, texts: Sequence[Sequence[str | Transcript]], languages: Sequence[str]
 ) -> Iterator[tuple[One, list[int], list[str]]]:
     """Yield the aligners that audios with alternative transcripts need, each with its audios' indices and languages.
 

@@ -21,7 +21,7 @@ from ctc_align.kernels.batching import KernelSteps
 from ctc_align.models.array_checks import warn_of_frame_shift
 from ctc_align.text import require_words, words_of
 from ctc_align.tokens.tokenizer import Tokenizer, count_missing
-from ctc_align.types import Emissions
+from ctc_align.types import Emissions, Transcript
 
 
 @dataclass(frozen=True)
@@ -64,25 +64,26 @@ class Scored:
 
 
 def score_transcript(
-    emissions: Emissions, text: str, index: int, tokenizer: Tokenizer, settings: Settings, backend: str = "auto"
+    emissions: Emissions, text: str | Transcript, index: int, tokenizer: Tokenizer, settings: Settings, backend: str
 ) -> KernelSteps[Scored]:
     """Score one transcript of an audio, without rank and posterior; its `error` says why it cannot be scored.
 
     Args:
         emissions: of the audio.
-        text: the transcript.
+        text: the transcript; lines of its captions that are shown again are not read again.
         index: its position among the alternatives.
         tokenizer: of the emissions' vocabulary.
         settings, backend: as for an alignment.
 
     Raises:
-        UsageError: a text that is not a str.
+        UsageError: a text that is neither a str nor a Transcript.
     """
-    if not isinstance(text, str):
+    if not isinstance(text, (str, Transcript)):
         raise UsageError(f"text {index}: expected the transcript as a str, got {type(text).__name__}")
-    scored = Scored(text, index, frames=len(emissions))
+    given = Transcript(text) if isinstance(text, str) else text
+    scored = Scored(given.text, index, frames=len(emissions))
     try:
-        words = words_of(text, settings)
+        words = words_of(given.text, settings, given.subtitles)
         require_words(words, "transcript")
         words, tokenizer = read_words(words, emissions, tokenizer, settings.language, as_written=True)
         word_tokens = yield from prepared_word_tokens(words, tokenizer, settings)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,7 +33,7 @@ from ctc_align.cli.options import (
 )
 from ctc_align.cli.printing import SOME_FAILED, Talk, counted
 from ctc_align.config import setting
-from ctc_align.errors import UsageError
+from ctc_align.errors import InputError, UsageError
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
@@ -140,7 +141,20 @@ def _names(corrected: Sequence[str]) -> dict[str, str]:
 
 def _check_hand(corrected: Sequence[str], hand: str | None) -> None:
     """Raise UsageError if the labels are missing, or if one file of labels is given for several alignments."""
-    if hand is None or (kind := kind_of(hand, "--hand")) == "folder":
+    from ctc_align.evaluate.utterance_files import labels_of
+
+    if hand is None:
+        return
+    if (kind := kind_of(hand, "--hand")) == "folder":
+        owners: dict[Path, str] = {}
+        for path in corrected:
+            with suppress(InputError):  # a missing one fails its own alignment
+                labels = labels_of(Path(hand), Path(path))
+                if owners.setdefault(labels, path) != path:
+                    raise UsageError(
+                        f"{labels}: expected labels of one alignment, got {owners[labels]} and {path}, which have the "
+                        f"same name: put those of each into a subfolder of {hand} that is named like its own"
+                    )
         return
     if kind == "nothing":
         raise UsageError(f"--hand {hand}: expected a TextGrid or a folder of TextGrids, got no such file")
@@ -205,6 +219,7 @@ def _read(sound: str, alignment: Alignment, reader: LogProbsReader | None) -> Au
 def _realigned(aligner: Aligner, alignment: Alignment, audio: AudioLike, talk: Talk) -> Alignment:
     if not any(word.by for word in alignment.words):
         talk.note(f"{alignment.utterance}: no word is hand-corrected: its text is aligned as if for the first time")
+    alignment = replace(alignment, config={**alignment.config, "channel": aligner.settings.channel})
     talk.notes(recording_notes(alignment, audio) if isinstance(audio, str) else ())
     with talk.progress("aligning") as progress:
         again = aligner.realign(alignment, audio, progress=progress)

@@ -33,6 +33,7 @@ from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, Interrupted, 
 from ctc_align.config import setting
 from ctc_align.errors import CtcAlignError, OutputError, TranscriptError, UsageError, WrongFileError
 from ctc_align.text.characters import json_escaped, printable
+from ctc_align.types import Transcript
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -217,36 +218,36 @@ def _is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def _read(files: list[str], texts: list[str]) -> list[tuple[str, str | TranscriptError, bool]]:
+def _read(files: list[str], texts: list[str]) -> list[tuple[str, Transcript | TranscriptError, bool]]:
     """Return for each transcript its name, its text or the error of reading it, and whether it comes from a file.
 
     Raises:
         UsageError: a file is missing, or there is no transcript.
     """
     from ctc_align.cli.arguments import check_text, is_book
-    from ctc_align.files.transcripts import read_transcript
+    from ctc_align.files.transcripts import read_transcript_file
 
     texts = [text for text in texts if not is_book(text)]
     for text in texts:
         check_text(text)
     if files.count("-") > 1:
         raise UsageError("TRANSCRIPT: standard input (-) can be read once only")
-    found: list[tuple[str, str | TranscriptError, bool]] = []
+    found: list[tuple[str, Transcript | TranscriptError, bool]] = []
     for file in files:
         if not file:
             raise UsageError("TRANSCRIPT: expected the path of a text file or - for standard input, got an empty one")
         try:
-            found.append((file, read_transcript(file), True))
+            found.append((file, read_transcript_file(file), True))
         except WrongFileError:
             raise
         except TranscriptError as error:
             found.append((file, error, True))
-    return found + [(text, text, False) for text in texts]
+    return found + [(text, Transcript(text), False) for text in texts]
 
 
 def _rows_of_audio(
     audio: str,
-    transcripts: list[tuple[str, str | TranscriptError, bool]],
+    transcripts: list[tuple[str, Transcript | TranscriptError, bool]],
     reader: LogProbsReader | None,
     model: ModelOptions,
     settings: Settings,
@@ -254,19 +255,19 @@ def _rows_of_audio(
 ) -> Iterator[ScoreRow]:
     from ctc_align.cli.align import load_aligner, sound_of
 
-    texts = ["" if isinstance(text, Exception) else text for _, text, _ in transcripts]
+    texts = [Transcript("") if isinstance(text, Exception) else text for _, text, _ in transcripts]
     aligner, language = load_aligner(model, reader, settings).for_texts(texts)
     talk.notes(choice_notes({language: 1} if language not in ("", "en") else {}))
     source = sound_of(audio, reader, aligner)
-    for name, text, is_file in transcripts:
-        for note in language_notes(text, aligner.choice.only, settings.language) if isinstance(text, str) else ():
+    for (name, _, is_file), given in zip(transcripts, texts):
+        for note in language_notes(given.text, aligner.choice.only, settings.language) if given.text else ():
             talk.note(f"{name if is_file else _shortened(name)}: {note}")
     with talk.progress("listening") as progress:
         emissions = aligner.emissions(source, progress=progress)
     scored = aligner.score_texts(emissions, texts)
     for one in scored:
         name, text, is_file = transcripts[one.index]
-        row = row_of(one, name, text=text if is_file and isinstance(text, str) else None)
+        row = row_of(one, name, text=one.text if is_file and not isinstance(text, Exception) else None)
         if isinstance(text, TranscriptError):
             row.error = str(text).removeprefix(name).lstrip(",: ")
         if row.error is not None:

@@ -73,8 +73,9 @@ class ScoreTask:
         from ctc_align.alignment.model_choice import by_aligner
 
         results: list[Any] = [None] * len(jobs)
-        texts = [state.job.utterance.texts or (state.job.utterance.text,) for state in jobs]
-        sources, named = list(map(source_of, jobs)), [state.job.utterance.language for state in jobs]
+        given = [state.job.utterance for state in jobs]
+        texts = [one.texts or (one.file or one.text,) for one in given]
+        sources, named = list(map(source_of, jobs)), [one.language for one in given]
         for language_aligner, indices, languages in by_aligner(aligner, texts, named):
             heard = language_aligner.emissions_batch([sources[i] for i in indices])
             for i, one in zip(indices, heard):

@@ -439,7 +439,7 @@ class ModelWorker(threading.Thread):
     ) -> Sequence[list[dict[str, Any]] | CtcAlignError]:
         from ctc_align.alignment.model_choice import by_aligner
 
-        texts = [[text.text for text in job.texts] for job, _ in loaded]
+        texts = [job.texts for job, _ in loaded]
         results: list[Any] = [None] * len(loaded)
         for chosen, indices, languages in by_aligner(aligner, texts, [""] * len(loaded)):
             for index, scored in zip(indices, self._scored_by(chosen, [loaded[i] for i in indices], languages)):
@@ -463,7 +463,7 @@ class ModelWorker(threading.Thread):
             for index, result in enumerate(results)
             if not isinstance(result, CtcAlignError) and self._goes_on(loaded[index][0])
         ]
-        texts = [[text.text for text in loaded[index][0].texts] for index in heard]
+        texts = [loaded[index][0].texts for index in heard]
         emissions, codes = [results[index] for index in heard], [languages[index] for index in heard]
         for index, scored in zip(heard, aligner.score_emissions(emissions, texts, languages=codes)):
             results[index] = [_score_row(one) for one in scored]

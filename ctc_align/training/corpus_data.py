@@ -27,11 +27,11 @@ import numpy as np
 import torch
 
 from ctc_align.audio.loading import estimated_duration_s
-from ctc_align.config import UNKNOWN_LANGUAGE
+from ctc_align.config import UNKNOWN_LANGUAGE, Settings
 from ctc_align.corpus.utterance import Refused, Source, Utterance
 from ctc_align.errors import AudioError, InputError
 from ctc_align.models.convnet import features
-from ctc_align.text import split
+from ctc_align.text import words_of
 from ctc_align.text.lexicon import Lexicon
 from ctc_align.text.markup import may_have_sample_numbers, without_sample_numbers
 from ctc_align.text.phone_sets import ARPABET_PHONES, IPA_PHONES
@@ -331,7 +331,8 @@ def read_pairs(sources: Sequence[tuple[Source, bool]], language: str) -> Pairs:
                 continue
             utterance = replace(utterance, language=utterance.language or language)
             # digits of texts in an unknown language are not spelled out
-            words = split(utterance.text, language=utterance.language or UNKNOWN_LANGUAGE)
+            cues = utterance.file.subtitles if utterance.file is not None else None
+            words = words_of(utterance.text, Settings(language=utterance.language or UNKNOWN_LANGUAGE), cues)
             words = _without_sample_numbers(words, utterance)
             if any(word.spoken for word in words.words):
                 pairs.utterances.append(utterance)

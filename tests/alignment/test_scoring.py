@@ -21,6 +21,7 @@ from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.ctc_path import LOCAL_S
 from ctc_align.alignment.scoring import Scored, posteriors
 from ctc_align.errors import AudioError, EmissionsError, TooShortError, TranscriptError, UsageError
+from ctc_align.files.transcripts import parse_transcript
 from ctc_align.types import Emissions
 
 ALIGNER = Aligner(model=None)
@@ -219,6 +220,16 @@ def test_the_order_of_the_input_does_not_matter(order: list[int]) -> None:
     assert {one.text: (one.rank, one.loss) for one in met} == {text: it[:2] for text, it in expected.items()}
     for one in met:
         assert one.posterior == (expected[one.text][2] and pytest.approx(expected[one.text][2], rel=1e-12))
+
+
+def test_a_line_that_is_shown_again_is_scored_once() -> None:
+    times = ("00:01 --> 00:02", "00:02 --> 00:02.010", "00:02.010 --> 00:03", "00:03 --> 00:03.010")
+    lines = ("we call it", "we call it", "we call it\na bear", "a bear")
+    cues = "\n\n".join(f"{time}\n{line}" for time, line in zip(times, lines))
+    shown = parse_transcript(f"WEBVTT\n\n{cues}\n".encode(), "a.vtt")
+    emissions = random_emissions(80)
+    one, two = ALIGNER.score_texts(emissions, [shown, "we call it a bear"])
+    assert one.loss == two.loss
 
 
 def test_calls_that_are_wrong(tmp_path: Path) -> None:

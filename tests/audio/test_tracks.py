@@ -15,6 +15,7 @@ from made_models import LETTERS, tiny_folder
 from made_sounds import babble
 from rows import over_rows
 
+from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio.loading import load_segment
 from ctc_align.cli.notes import alignment_notes
 from ctc_align.config import Settings, load_settings
@@ -128,6 +129,7 @@ def test_commands_align_the_track_of_the_language_and_name_the_others(cli, tmp_p
         alignments[given] = read_alignment(out / "film.json")
         assert alignments[given].config["track"] == track
         assert choice_of(alignments[given]) == SoundChoice(None, track)
+    assert Aligner(str(model)).realign(alignments["--track", "German"], path).config["track"] == "2"
     gone = {"status": "skipped", "start_s": None, "end_s": None, "confidence": None, "tokens": ()}
     words = tuple(replace(word, **gone) for word in alignments[()].words)
     lost = replace(alignments[()], words=words, fit="none", regions=(Region("misfit", reason="not found"),))

@@ -202,8 +202,12 @@ def test_a_log_has_a_line_of_progress_only_if_there_is_news(
     assert [line.split()[1] for line in capsys.readouterr().err.splitlines()] == ["1", "2"]
 
 
-def test_realign_mirrors_folders_that_share_names() -> None:
-    from ctc_align.cli.realign import _names
+def test_realign_mirrors_folders_that_share_names(tmp_path: Path) -> None:
+    from ctc_align.cli.realign import _check_hand, _names
+    from ctc_align.errors import UsageError
 
     assert _names(["out/a/1.json", "out/b/2.json"]) == {"out/a/1.json": "1", "out/b/2.json": "2"}
     assert _names(["out/a/1.json", "out/b/1.json"]) == {"out/a/1.json": "a/1", "out/b/1.json": "b/1"}
+    (tmp_path / "1.TextGrid").touch()
+    with pytest.raises(UsageError, match=r"labels of one alignment, got out/a/1\.json and out/b/1\.json"):
+        _check_hand(["out/a/1.json", "out/b/1.json"], str(tmp_path))

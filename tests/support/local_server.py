@@ -90,7 +90,7 @@ class SpreadingAligner:
     def score_emissions(self, emissions: Any, texts: Any, *, languages: Any) -> list[list[Any]]:
         from ctc_align.alignment.scoring import Scored  # which takes seconds where nothing else needs it
 
-        return [[Scored(text, i, i + 1, float(len(text))) for i, text in enumerate(one)] for one in texts]
+        return [[Scored(each.text, i, i + 1, float(len(each.text))) for i, each in enumerate(one)] for one in texts]
 
     def _aligned(self, audio: Any, text: Any, name: str) -> Alignment:
         if "boom" in text.text:
