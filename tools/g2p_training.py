@@ -18,11 +18,14 @@ import sys
 import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
 import torch
+from safetensors.torch import save
+from torch import nn
+from torch.nn import functional
 
 from ctc_align.config import load_config
 from ctc_align.errors import UsageError
@@ -32,12 +35,11 @@ from ctc_align.models.log_probs import load_torch_file
 from ctc_align.text.characters import printable
 from ctc_align.text.letter_network import (
     LABELS,
+    LETTERS,
     MAX_LETTERS,
     SPREAD,
-    LetterNetwork,
     LetterNetworkShape,
     encode,
-    write_network,
 )
 from ctc_align.text.letter_to_phone import DICTIONARY, WEIGHTS
 from ctc_align.text.phone_sets import strip_all
@@ -49,6 +51,86 @@ _BEST = 2
 _SURE_RATIO = 0.8  # above it, rounding on another machine might swap the network's first two pronunciations
 _WORD = re.compile("[a-z']*[a-z][a-z']*")
 _PHONE_ID = {label: index for index, label in enumerate(LABELS)}
+
+
+class _WordDropout(nn.Module):
+    """Dropout of a channel in a whole word at once, with a mask (B, 1, D)."""
+
+    def __init__(self, share: float) -> None:
+        super().__init__()
+        self.share = share
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if not self.training:
+            return x
+        return x * functional.dropout(torch.ones_like(x[:, :1]), self.share)
+
+
+class _LetterBlock(nn.Module):
+    """Attention over the word, then two layers over each letter and its neighbours; both added to the input."""
+
+    def __init__(self, shape: LetterNetworkShape) -> None:
+        super().__init__()
+        d = shape.channels
+        self.heads = shape.heads
+        self.norm_attention = nn.LayerNorm(d)
+        self.project = nn.Linear(d, 3 * d)
+        self.merge = nn.Linear(d, d)
+        self.norm_convolution = nn.LayerNorm(d)
+        self.wide = nn.Linear(3 * d, 2 * d)
+        self.narrow = nn.Linear(2 * d, d)
+        self.dropout = _WordDropout(shape.dropout)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, d = x.shape
+        heads = self.project(self.norm_attention(x)).view(batch, length, 3, self.heads, d // self.heads)
+        query, key, value = heads.permute(2, 0, 3, 1, 4)
+        # torch's fused attention is several times slower for rows as short as words.
+        weights = (query @ key.transpose(2, 3) * (d // self.heads) ** -0.5).softmax(dim=3)
+        mixed = (weights.to(value.dtype) @ value).transpose(1, 2).reshape(batch, length, d)
+        x = x + self.dropout(self.merge(mixed))
+        return x + self.dropout(self.narrow(functional.gelu(self.wide(_neighbours(self.norm_convolution(x))))))
+
+
+def _neighbours(x: torch.Tensor) -> torch.Tensor:
+    """Return each row with the rows before and after it, (B, N, D) -> (B, N, 3 D), for a convolution as one product."""
+    padded = functional.pad(x, (0, 0, 1, 1))
+    return torch.cat((padded[:, :-2], x, padded[:, 2:]), dim=2)
+
+
+class TrainableLetterNetwork(nn.Module):
+    """A `LetterNetwork` in torch: letter ids (B, N) to log-probs (B, SPREAD * N, 40)."""
+
+    def __init__(self, shape: LetterNetworkShape) -> None:
+        super().__init__()
+        self.shape = shape
+        d = shape.channels
+        self.letters = nn.Embedding(len(LETTERS) + 1, d)
+        self.from_start = nn.Parameter(torch.randn(MAX_LETTERS + 2, d) * 0.1)
+        self.from_end = nn.Parameter(torch.randn(MAX_LETTERS + 2, d) * 0.1)
+        self.dropout = _WordDropout(shape.dropout)
+        self.blocks = nn.ModuleList(_LetterBlock(shape) for _ in range(shape.blocks))
+        self.spread = nn.Linear(d, SPREAD * d)
+        self.norm = nn.LayerNorm(d)
+        self.refine = nn.Linear(3 * d, d)
+        self.output = nn.Linear(d, len(LABELS))
+
+    def forward(self, letters: torch.Tensor) -> torch.Tensor:
+        batch, length = letters.shape
+        position = self.from_start[:length] + self.from_end[:length].flip(0)
+        x = self.dropout(self.letters(letters) + position)
+        for block in self.blocks:
+            x = block(x)
+        x = self.norm(self.spread(x).view(batch, SPREAD * length, -1))
+        x = x + functional.gelu(self.refine(_neighbours(x)))
+        return self.output(x).float().log_softmax(dim=2)
+
+
+def write_network(network: TrainableLetterNetwork, path: Path) -> None:
+    """Write the weights as float16 safetensors, with the sizes in the metadata."""
+    weights = {name: tensor.detach().to(torch.float16).contiguous() for name, tensor in network.state_dict().items()}
+    metadata = {key: str(value) for key, value in asdict(network.shape).items()}
+    path.write_bytes(save(weights, metadata=metadata))
 
 
 @dataclass(frozen=True)
@@ -133,10 +215,10 @@ def _batch(pairs: list[tuple[str, tuple[str, ...]]]) -> WordBatch:
     targets = torch.zeros(len(pairs), max(lengths), dtype=torch.int64)
     for row, (_, phones) in enumerate(pairs):
         targets[row, : len(phones)] = torch.tensor([_PHONE_ID[phone] for phone in phones])
-    return WordBatch(encode([word for word, _ in pairs]), targets, torch.tensor(lengths))
+    return WordBatch(torch.from_numpy(encode([word for word, _ in pairs])), targets, torch.tensor(lengths))
 
 
-def loss_of(network: LetterNetwork, batch: WordBatch, settings: G2pSettings) -> torch.Tensor:
+def loss_of(network: TrainableLetterNetwork, batch: WordBatch, settings: G2pSettings) -> torch.Tensor:
     """Return the mean CTC loss of the batch's words, a scalar in nats."""
     with torch.autocast("cpu", torch.bfloat16, enabled=settings.bfloat16):
         log_probs = network(batch.letters)
@@ -150,10 +232,12 @@ def rate(step: int, steps: int, settings: G2pSettings) -> float:
     return settings.learning_rate * warm * 0.5 * (1.0 + math.cos(math.pi * step / steps))
 
 
-def train(dictionary: Dictionary, settings: G2pSettings, out: Path, *, stop_after: int | None = None) -> LetterNetwork:
+def train(
+    dictionary: Dictionary, settings: G2pSettings, out: Path, *, stop_after: int | None = None
+) -> TrainableLetterNetwork:
     """Train on `dictionary`, or continue from `out/checkpoint.pt`; `stop_after` ends the run after that epoch."""
     torch.manual_seed(settings.seed)
-    network = LetterNetwork(settings.network)
+    network = TrainableLetterNetwork(settings.network)
     optimizer = torch.optim.AdamW(network.parameters(), weight_decay=settings.weight_decay, betas=(0.9, 0.98))
     seen = {word: phones for word, phones in dictionary.items() if not is_held_out(word, settings.held_out)}
     held = {word: phones for word, phones in dictionary.items() if is_held_out(word, settings.held_out)}
@@ -183,7 +267,7 @@ def train(dictionary: Dictionary, settings: G2pSettings, out: Path, *, stop_afte
 
 
 def _epoch(
-    network: LetterNetwork,
+    network: TrainableLetterNetwork,
     optimizer: torch.optim.Optimizer,
     epoch: Iterable[tuple[float, WordBatch]],
     settings: G2pSettings,
@@ -202,7 +286,7 @@ def _epoch(
     return sum(losses) / len(losses)
 
 
-def error_rates(network: LetterNetwork, dictionary: Dictionary) -> tuple[float, float]:
+def error_rates(network: TrainableLetterNetwork, dictionary: Dictionary) -> tuple[float, float]:
     """Return phone and word error rate of the best path, against the nearest of a word's pronunciations."""
     network.eval()
     by_length: dict[int, list[str]] = {}
@@ -211,7 +295,7 @@ def error_rates(network: LetterNetwork, dictionary: Dictionary) -> tuple[float, 
     edits = phones = wrong = 0
     for words in by_length.values():
         with torch.inference_mode():
-            best = network(encode(words)).argmax(dim=2)
+            best = network(torch.from_numpy(encode(words))).argmax(dim=2)
         for word, row in zip(words, best.tolist()):
             phones_said = tuple(LABELS[now] for before, now in zip([0, *row], row) if now not in (0, before))
             distance, length = min((edit_distance(phones_said, other), len(other)) for other in dictionary[word])
@@ -233,7 +317,9 @@ def edit_distance(left: tuple[str, ...], right: tuple[str, ...]) -> int:
     return row[-1]
 
 
-def write_package(network: LetterNetwork, dictionary: Dictionary, out: Path, figures: Mapping[str, float]) -> None:
+def write_package(
+    network: TrainableLetterNetwork, dictionary: Dictionary, out: Path, figures: Mapping[str, float]
+) -> None:
     """Write weights, the dictionary, CMUdict's licence and `g2p.json` (the figures) into `out`."""
     write_network(network, out / WEIGHTS)
     lines = sorted("\t".join((word, *map(" ".join, phones))).encode() for word, phones in dictionary.items())

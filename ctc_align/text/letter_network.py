@@ -1,4 +1,4 @@
-"""The letter-to-phone network, from letters to CTC log-probs over phones, and the beam search over its output.
+"""The letter-to-phone network, from letters to CTC probabilities of phones, and the beam search over its output.
 
 Every block has attention over the whole word and a convolution over each letter's neighbours. The last layer makes
 `SPREAD` output frames for each letter, so that a letter can have several phones ("x" is K S). All words of a batch have
@@ -7,16 +7,11 @@ the same length, so there is no padding and no mask.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
-from safetensors import safe_open
-from safetensors.torch import save
-from torch import nn
-from torch.nn import functional
 
 from ctc_align.text.phone_sets import ARPABET_PHONES
 
@@ -25,20 +20,22 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz'"
 LABELS: tuple[str, ...] = ("<blank>", *ARPABET_PHONES)
 SPREAD = 2
 MAX_LETTERS = 46
-_POSITIONS = MAX_LETTERS + 2
+_NORM_EPSILON = 1e-5
+_ERF = (0.3275911, 0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429)
+"""Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26: the error is below 1.5e-7."""
 _BEAM_PREFIXES = 8
 _LEAST_PROBABILITY = 0.01  # of a class at a frame; the likeliest class is always followed
 
 _LETTER_ID = {letter: index + 1 for index, letter in enumerate(LETTERS)}
 
 
-def encode(words: Sequence[str]) -> torch.Tensor:
+def encode(words: Sequence[str]) -> np.ndarray:
     """Return letter ids (B, letters + 2) int64 of words of equal length, with an edge mark on both sides.
 
     >>> encode(["ab"]).tolist()
     [[0, 1, 2, 0]]
     """
-    return torch.tensor([[EDGE, *(_LETTER_ID[letter] for letter in word), EDGE] for word in words])
+    return np.array([[EDGE, *(_LETTER_ID[letter] for letter in word), EDGE] for word in words], np.int64)
 
 
 @dataclass(frozen=True)
@@ -51,97 +48,80 @@ class LetterNetworkShape:
     dropout: float = 0.1
 
 
-class _WordDropout(nn.Module):
-    """Dropout of a channel in a whole word at once, with a mask (B, 1, D)."""
+class LetterNetwork:
+    """Letter ids (B, N) to probabilities (B, SPREAD * N, 40), class 0 the blank; `tools/g2p_training.py` trains it."""
 
-    def __init__(self, share: float) -> None:
-        super().__init__()
-        self.share = share
+    def __init__(self, shape: LetterNetworkShape, weights: Mapping[str, np.ndarray]) -> None:
+        self.shape, self.weights = shape, weights
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if not self.training:
-            return x
-        return x * functional.dropout(torch.ones_like(x[:, :1]), self.share)
-
-
-class _LetterBlock(nn.Module):
-    """Attention over the word, then two layers over each letter and its neighbours; both added to the input."""
-
-    def __init__(self, shape: LetterNetworkShape) -> None:
-        super().__init__()
-        d = shape.channels
-        self.heads = shape.heads
-        self.norm_attention = nn.LayerNorm(d)
-        self.project = nn.Linear(d, 3 * d)
-        self.merge = nn.Linear(d, d)
-        self.norm_convolution = nn.LayerNorm(d)
-        self.wide = nn.Linear(3 * d, 2 * d)
-        self.narrow = nn.Linear(2 * d, d)
-        self.dropout = _WordDropout(shape.dropout)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        batch, length, d = x.shape
-        heads = self.project(self.norm_attention(x)).view(batch, length, 3, self.heads, d // self.heads)
-        query, key, value = heads.permute(2, 0, 3, 1, 4)
-        # torch's fused attention is several times slower for rows as short as words.
-        weights = (query @ key.transpose(2, 3) * (d // self.heads) ** -0.5).softmax(dim=3)
-        mixed = (weights.to(value.dtype) @ value).transpose(1, 2).reshape(batch, length, d)
-        x = x + self.dropout(self.merge(mixed))
-        return x + self.dropout(self.narrow(functional.gelu(self.wide(_neighbours(self.norm_convolution(x))))))
-
-
-def _neighbours(x: torch.Tensor) -> torch.Tensor:
-    """Return each row with the rows before and after it, (B, N, D) -> (B, N, 3 D), for a convolution as one product."""
-    padded = functional.pad(x, (0, 0, 1, 1))
-    return torch.cat((padded[:, :-2], x, padded[:, 2:]), dim=2)
-
-
-class LetterNetwork(nn.Module):
-    """Letter ids (B, N) to log-probs (B, SPREAD * N, 40), class 0 the blank."""
-
-    def __init__(self, shape: LetterNetworkShape) -> None:
-        super().__init__()
-        self.shape = shape
-        d = shape.channels
-        self.letters = nn.Embedding(len(LETTERS) + 1, d)
-        self.from_start = nn.Parameter(torch.randn(_POSITIONS, d) * 0.1)
-        self.from_end = nn.Parameter(torch.randn(_POSITIONS, d) * 0.1)
-        self.dropout = _WordDropout(shape.dropout)
-        self.blocks = nn.ModuleList(_LetterBlock(shape) for _ in range(shape.blocks))
-        self.spread = nn.Linear(d, SPREAD * d)
-        self.norm = nn.LayerNorm(d)
-        self.refine = nn.Linear(3 * d, d)
-        self.output = nn.Linear(d, len(LABELS))
-
-    def forward(self, letters: torch.Tensor) -> torch.Tensor:
+    def __call__(self, letters: np.ndarray) -> np.ndarray:
         batch, length = letters.shape
-        position = self.from_start[:length] + self.from_end[:length].flip(0)
-        x = self.dropout(self.letters(letters) + position)
-        for block in self.blocks:
-            x = block(x)
-        x = self.norm(self.spread(x).view(batch, SPREAD * length, -1))
-        x = x + functional.gelu(self.refine(_neighbours(x)))
-        return self.output(x).float().log_softmax(dim=2)
+        position = self.weights["from_start"][:length] + self.weights["from_end"][:length][::-1]
+        x = self.weights["letters.weight"][letters] + position
+        for block in range(self.shape.blocks):
+            x = self._block(f"blocks.{block}.", x)
+        x = self._normalised("norm", self._mapped("spread", x).reshape(batch, SPREAD * length, -1))
+        x = x + _gelu(self._mapped("refine", _neighbours(x)))
+        return _softmax(self._mapped("output", x))
+
+    def _block(self, name: str, x: np.ndarray) -> np.ndarray:
+        """Return attention over the word, then two layers over each letter and its neighbours, both added to x."""
+        batch, length, d = x.shape
+        heads = self._mapped(name + "project", self._normalised(name + "norm_attention", x))
+        size = d // self.shape.heads
+        query, key, value = heads.reshape(batch, length, 3, self.shape.heads, size).transpose(2, 0, 3, 1, 4)
+        weights = _softmax(query @ key.swapaxes(2, 3) * np.float32(size**-0.5))
+        x = x + self._mapped(name + "merge", (weights @ value).swapaxes(1, 2).reshape(batch, length, d))
+        near = _neighbours(self._normalised(name + "norm_convolution", x))
+        return np.asarray(x + self._mapped(name + "narrow", _gelu(self._mapped(name + "wide", near))))
+
+    def _mapped(self, name: str, x: np.ndarray) -> np.ndarray:
+        """Return a linear map of the last axis."""
+        weight = self.weights[f"{name}.weight"]
+        y = x.reshape(-1, x.shape[-1]) @ weight.T
+        y += self.weights[f"{name}.bias"]
+        return y.reshape(*x.shape[:-1], -1)
+
+    def _normalised(self, name: str, x: np.ndarray) -> np.ndarray:
+        """Return x with mean 0 and variance 1 over the last axis, times a factor, plus a constant."""
+        x = x - x.mean(-1, keepdims=True)
+        x /= np.sqrt(np.square(x).mean(-1, keepdims=True) + np.float32(_NORM_EPSILON))
+        return np.asarray(x * self.weights[f"{name}.weight"] + self.weights[f"{name}.bias"])
 
 
-def write_network(network: LetterNetwork, path: Path) -> None:
-    """Write the weights as float16 safetensors, with the sizes in the metadata."""
-    weights = {name: tensor.detach().to(torch.float16).contiguous() for name, tensor in network.state_dict().items()}
-    metadata = {key: str(value) for key, value in asdict(network.shape).items()}
-    path.write_bytes(save(weights, metadata=metadata))
+def _neighbours(x: np.ndarray) -> np.ndarray:
+    """Return each row with the rows before and after it, (B, N, D) -> (B, N, 3 D), for a convolution as one product."""
+    padded = np.pad(x, ((0, 0), (1, 1), (0, 0)))
+    return np.concatenate((padded[:, :-2], x, padded[:, 2:]), 2)
+
+
+def _gelu(x: np.ndarray) -> np.ndarray:
+    """Return x Φ(x) = x (1 + erf(x / √2)) / 2 (Hendrycks and Gimpel 2016)."""
+    p, *factors = map(np.float32, _ERF)
+    z = np.abs(x) * np.float32(0.5**0.5)
+    t = np.float32(1.0) / (np.float32(1.0) + p * z)
+    series = np.zeros_like(t)
+    for factor in reversed(factors):
+        series = (series + factor) * t
+    beyond = series * np.exp(-np.square(z))  # 1 - erf(z)
+    return np.asarray(np.maximum(x, np.float32(0.0)) - np.float32(0.5) * np.abs(x) * beyond)
+
+
+def _softmax(x: np.ndarray) -> np.ndarray:
+    x = np.exp(x - x.max(-1, keepdims=True))
+    x /= x.sum(-1, keepdims=True)
+    return x
 
 
 def read_network(path: Path) -> LetterNetwork:
-    """Read a network of `write_network` for inference in float32 on the CPU."""
-    with safe_open(path, framework="pt") as file:
+    """Read the network of a file: weights as float16 safetensors, with the sizes in the metadata."""
+    from safetensors import safe_open
+
+    with safe_open(path, framework="numpy") as file:
         sizes = file.metadata()
-        weights = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 (not a dict)
-    shape = LetterNetworkShape(
-        int(sizes["channels"]), int(sizes["blocks"]), int(sizes["heads"]), float(sizes["dropout"])
-    )
-    network = LetterNetwork(shape)
-    network.load_state_dict(weights)
-    return network.eval()
+        weights = {name: file.get_tensor(name).astype(np.float32) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    channels, blocks, heads = (int(sizes[name]) for name in ("channels", "blocks", "heads"))
+    return LetterNetwork(LetterNetworkShape(channels, blocks, heads, float(sizes["dropout"])), weights)
 
 
 def likeliest(probs: np.ndarray, best: int) -> list[tuple[tuple[int, ...], float]]:

@@ -19,8 +19,6 @@ from typing import TYPE_CHECKING
 from ctc_align.text.phone_sets import ARPABET_VOWELS
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from ctc_align.text.letter_network import LetterNetwork
 
 _FOLDED = {
@@ -231,14 +229,8 @@ class LetterToPhone:
         """Return the network's candidates with their likelihood relative to the first, in batches of one length."""
         if not words:
             return {}
-        import torch
-
         from ctc_align.text.letter_network import LABELS, encode, likeliest
         from ctc_align.threads import on_one_thread
-
-        @torch.inference_mode()
-        def probabilities(batch: list[str]) -> np.ndarray:
-            return self._network(encode(batch)).exp().numpy()
 
         by_length: dict[int, list[str]] = {}
         for word in words:
@@ -247,7 +239,7 @@ class LetterToPhone:
         for same in by_length.values():
             for start in range(0, len(same), _BATCH_WORDS):
                 batch = same[start : start + _BATCH_WORDS]
-                probs = on_one_thread(partial(probabilities, batch))
+                probs = on_one_thread(partial(self._network, encode(batch)))
                 for word, rows in zip(batch, probs):
                     best = [(ids, p) for ids, p in likeliest(rows, _CANDIDATES) if ids]
                     candidates[word] = [(tuple(LABELS[i] for i in ids), p / best[0][1]) for ids, p in best]
