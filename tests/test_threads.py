@@ -14,9 +14,19 @@ import torch
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from ctc_align import Aligner, Alignment
+from ctc_align.models.confidence_network import ConfidenceNetwork
+from ctc_align.models.convnet.inference import InferenceNetwork
+from ctc_align.models.edge_network import EdgeNetwork
+from ctc_align.text.letter_network import LetterNetwork
 from ctc_align.threads import cpu_count, in_caller, on_one_thread, side_by_side
 from tests.support.made_sounds import babble
 
+NETWORKS = (
+    (InferenceNetwork, "__call__"),
+    (EdgeNetwork, "logits"),
+    (ConfidenceNetwork, "logits"),
+    (LetterNetwork, "__call__"),
+)
 PAIRS = [((babble(seconds, seed), 16000), "we call it grumblewick") for seed, seconds in enumerate((1.0, 25.0, 3.0))]
 
 
@@ -40,18 +50,20 @@ def counts() -> tuple[object, object]:
 
 def test_every_network_has_one_thread_and_results_are_those_of_one(monkeypatch, three_threads: None) -> None:
     seen: dict[str, set[int]] = {}
-    call = torch.nn.Module.__call__
 
-    def noted(self: torch.nn.Module, *args: object, **named: object) -> object:
-        seen.setdefault(type(self).__name__, set()).add(torch.get_num_threads())
-        return call(self, *args, **named)
+    def noting(call: Callable[..., object]) -> Callable[..., object]:
+        def noted(*args: object) -> object:
+            seen.setdefault(type(args[0]).__name__, set()).add(torch.get_num_threads())
+            return call(*args)
 
-    monkeypatch.setattr(torch.nn.Module, "__call__", noted)
+        return noted
+
+    for network, name in NETWORKS:
+        monkeypatch.setattr(network, name, noting(getattr(network, name)))
     aligner = Aligner("english", device="cpu")
     found = aligner.align_batch(PAIRS)
     assert counts() == (3, 3)
-    assert {"EdgeNetwork", "ConfidenceNetwork", "LetterNetwork"} <= set(seen)
-    assert all(number == {1} for number in seen.values())
+    assert seen == {network.__name__: {1} for network, _ in NETWORKS}
     torch.set_num_threads(1)
     assert found == [aligner.align(*pair, utterance=one.utterance) for pair, one in zip(PAIRS, found)]
     assert counts() == (1, 1)

@@ -31,6 +31,7 @@ from unittest.mock import patch
 
 import numpy as np
 import torch
+from torch import nn
 
 from ctc_align.alignment import confidence
 from ctc_align.alignment.align_utterance import choose_tokens, place_tokens
@@ -51,7 +52,13 @@ from ctc_align.errors import CtcAlignError, TooShortError
 from ctc_align.files import Alignment
 from ctc_align.kernels import batching
 from ctc_align.lattice import WILDCARD
-from ctc_align.models.confidence_network import ConfidenceNetwork, FitLimits, save_confidence_network
+from ctc_align.models.confidence_network import (
+    DILATIONS,
+    ConfidenceNetwork,
+    FitLimits,
+    inputs_of,
+    save_confidence_network,
+)
 from ctc_align.text.characters import printable
 from ctc_align.types import AlignedWord, Emissions
 from mismatches import KINDS, RATE, Clip, Mismatch, MismatchMaterial, TimedWord, degraded, make, shortened
@@ -398,16 +405,41 @@ class ConfidenceTraining:
     bias: float = 0.0
 
 
+class TrainableConfidenceNetwork(nn.Module):
+    """A `ConfidenceNetwork` in torch, with the same names of weights, of `features` features."""
+
+    def __init__(self, features: int, width: int) -> None:
+        super().__init__()
+        self.mean, self.deviation = nn.Buffer(torch.zeros(features)), nn.Buffer(torch.ones(features))
+        self.input = nn.Conv1d(2 * features, width, 1)
+        self.around = nn.ModuleList(nn.Conv1d(width, width, 3, padding=step, dilation=step) for step in DILATIONS)
+        self.hidden = nn.Conv1d(width, width, 1)
+        self.output = nn.Conv1d(width, 1, 1)
+
+    def forward(self, inputs: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
+        """Return logits (B, W) of inputs (B, 2 F, W); `inside` (B, 1, W) is 1 for words and 0 for padding."""
+        hidden = self.input(inputs) * inside
+        for convolution in self.around:
+            hidden = hidden + torch.relu(convolution(torch.relu(hidden))) * inside
+        return self.output(torch.relu(self.hidden(torch.relu(hidden))))[:, 0]
+
+    def trained(self, names: tuple[str, ...], limits: FitLimits | None = None) -> ConfidenceNetwork:
+        """Return the network for inference; `names` are those of its features."""
+        weights = {name: weight.numpy() for name, weight in self.state_dict().items()}
+        return ConfidenceNetwork(names, self.input.out_channels, limits, weights)
+
+
 def train_network(given: Sequence[Example], settings: ConfidenceTraining, seed: int = 1) -> ConfidenceNetwork:
     """Return a network that has learnt from examples; the same for the same seed, machine and number of threads."""
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
     names = next(names for names in (NAMES, EMISSION_NAMES) if len(names) == given[0].features.shape[1])
-    network = ConfidenceNetwork(names, settings.width)
+    network = TrainableConfidenceNetwork(len(names), settings.width)
     every = torch.from_numpy(np.concatenate([each.features for each in given]))
     network.mean.copy_(every.mean(0).half())
     network.deviation.copy_((every.std(0) + 1e-3).half())
-    inputs = [network.inputs(each.features) for each in given]
+    normal = network.mean.numpy(), network.deviation.numpy()
+    inputs = [torch.from_numpy(inputs_of(each.features, *normal)).T for each in given]
     steps = settings.epochs * -(-len(given) // settings.batch)
     optimizer = torch.optim.AdamW(network.parameters(), settings.learning_rate, weight_decay=1e-3)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, settings.learning_rate, total_steps=steps)
@@ -424,7 +456,7 @@ def train_network(given: Sequence[Example], settings: ConfidenceTraining, seed: 
     assert network.output.bias is not None
     with torch.no_grad():
         network.output.bias.add_(settings.bias)
-    return network.eval()
+    return network.trained(names)
 
 
 def _batches(given: Sequence[Example], size: int, rng: np.random.Generator) -> Iterator[Sequence[int]]:
@@ -434,7 +466,7 @@ def _batches(given: Sequence[Example], size: int, rng: np.random.Generator) -> I
 
 
 def _loss(
-    network: ConfidenceNetwork,
+    network: TrainableConfidenceNetwork,
     inputs: Sequence[torch.Tensor],
     off_s: Sequence[np.ndarray],
     settings: ConfidenceTraining,

@@ -88,13 +88,13 @@ def examples(
     drawn: Sequence[DrawnUtterance],
     recordings: Mapping[str, Utterance],
     kind: str,
-    network: EdgeNetwork,
+    shape: EdgeNetworkShape,
     seed: int,
 ) -> list[EdgeExamples]:
     """Return the examples of each utterance in recordings of a kind (`synthetic_sounds.WORSE`)."""
     rng = np.random.default_rng(seed)
     return [
-        utterance_examples(utterance, edges, network, 1 / (1 + (one.doubts_ms / USUAL_DOUBT_MS) ** 2))
+        utterance_examples(utterance, edges, shape, 1 / (1 + (one.doubts_ms / USUAL_DOUBT_MS) ** 2))
         for one in drawn
         for utterance, edges in [_aligned(aligner, one, recordings[one.recording], kind, rng)]
     ]
@@ -155,11 +155,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     assert aligner.model is not None
     model = aligner.model
     labels = tuple(label for index, label in enumerate(model.vocab) if index != model.blank)
-    scratch = EdgeNetwork(EdgeNetworkShape(labels))
+    shape = EdgeNetworkShape(labels)
     parts = [
         each
         for number, kind in enumerate(COPIES)
-        for each in examples(aligner, drawn, recordings, kind, scratch, seed=number)
+        for each in examples(aligner, drawn, recordings, kind, shape, seed=number)
     ]
     learnt = EdgeExamples.joined(parts)
     print(printable(f"{len(drawn)} utterances, {len(learnt)} edges with copies"), flush=True)

@@ -8,11 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
-import torch
 
 from ctc_align.alignment.ctc_path import Spans, spoken_indices
 from ctc_align.alignment.edges import among_all_tokens, frames_in, in_order
@@ -20,24 +18,23 @@ from ctc_align.kernels.batching import KernelSteps
 from ctc_align.kernels.log_space import log_softmax
 from ctc_align.lattice import WILDCARD, states_per_sound
 from ctc_align.models.edge_network import (
-    BLOCK,
     CHANNELS,
     FARTHEST,
     FINE_MELS,
     FINE_SHIFT_S,
     INSIDE,
     LEVEL_REACH_FRAMES,
-    MODEL_CHANNELS,
     REACH,
     WINDOW,
     WORD_END,
     WORD_START,
     EdgeNetwork,
+    EdgeNetworkShape,
     EdgeWindows,
     fine_features,
 )
 from ctc_align.reading.rows_on_disk import ArrayOnDisk
-from ctc_align.threads import on_one_thread, side_by_side
+from ctc_align.threads import side_by_side
 from ctc_align.types import Audio, Emissions, Tokens
 
 EDGES_AT_ONCE = 512
@@ -95,9 +92,9 @@ def refine_edges(emissions: Emissions, tokens: Tokens, drawn: Spans, network: Ed
         return drawn
     coarse = drawn.of(spoken)
     edges = edges_of(coarse.start, coarse.end, words)
-    scene = EdgeScene(emissions, ids, edges, network)
+    scene = EdgeScene(emissions, ids, edges, network.shape)
     blocks = range(0, len(edges), EDGES_AT_ONCE)
-    answers = yield [EdgeChances(scene, first, min(first + EDGES_AT_ONCE, len(edges))) for first in blocks]
+    answers = yield [EdgeChances(network, scene, first, min(first + EDGES_AT_ONCE, len(edges))) for first in blocks]
     chances = np.concatenate(answers)
     fine, fine_sd = medians_of(chances)
     per_frame = FINE_SHIFT_S / emissions.frame_shift_s
@@ -116,6 +113,7 @@ def refine_edges(emissions: Emissions, tokens: Tokens, drawn: Spans, network: Ed
 class EdgeChances:
     """A request for the network's probabilities (E, PLACES) float64 of the edges [first, last) of an utterance."""
 
+    network: EdgeNetwork
     scene: EdgeScene
     first: int
     last: int
@@ -128,17 +126,15 @@ class EdgeChances:
 
     @property
     def key(self) -> Hashable:
-        return EdgeChances, id(self.scene.network)
+        return EdgeChances, id(self.network)
 
     @staticmethod
     def run(requests: Sequence[EdgeChances]) -> list[np.ndarray]:
-        scenes = [partial(request.scene.windows, request.first, request.last) for request in requests]
-        windows = on_one_thread(lambda: [scene() for scene in scenes])
-        network, joined = requests[0].scene.network.to(windows[0].values.device), EdgeWindows.joined(windows)
-        blocks = [joined.part(slice(first, first + BLOCK)) for first in range(0, len(joined), BLOCK)]
-        parts = side_by_side(partial(network.chances, block) for block in blocks)
-        chances = np.concatenate([part.double().cpu().numpy() for part in parts])
-        return np.split(chances, np.cumsum([len(one) for one in windows])[:-1])
+        return list(side_by_side(request.chances for request in requests))
+
+    def chances(self) -> np.ndarray:
+        """Return what is requested."""
+        return self.network.chances(self.scene.windows(self.first, self.last))
 
 
 def medians_of(chances: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -248,13 +244,13 @@ class EdgeScene:
         emissions: with their sound.
         ids: (L,) of the sounds in the vocabulary, `lattice.WILDCARD` among them.
         edges: of the sounds.
-        network: that draws them.
+        shape: of the network that draws them.
     """
 
     emissions: Emissions
     ids: np.ndarray
     edges: Edges
-    network: EdgeNetwork
+    shape: EdgeNetworkShape
 
     def centres(self) -> np.ndarray:
         """Return the fine frame (E,) int64 that is nearest to each edge."""
@@ -264,40 +260,35 @@ class EdgeScene:
 
     def windows(self, first: int, last: int, margin: int = 0) -> EdgeWindows:
         """Return the windows of edges [first, last), `margin` fine frames wider on either side."""
-        edges = self.edges
-        reach = REACH + margin
+        edges, reach = self.edges, REACH + margin
         centres = self.centres()[first:last]
         fine = centres[:, None] + np.arange(-reach, reach + 1)
-        values = np.empty((last - first, FINE_MELS + MODEL_CHANNELS, 2 * reach + 1), np.float32)
-        values[:, :FINE_MELS] = self._features(fine)
-        values[:, FINE_MELS:] = self._scores_and_distances(first, last, fine)
-        sounds = [self._indices(side[first:last]) for side in (edges.left, edges.right)]
-        role = torch.from_numpy(edges.role[first:last])
-        left, right = (torch.from_numpy(side) for side in sounds)
-        return EdgeWindows(torch.from_numpy(values), left, right, role)
+        values = np.empty((last - first, 2 * reach + 1, CHANNELS), np.float32)
+        values[:, :, :FINE_MELS] = self._features(fine)
+        values[:, :, FINE_MELS:] = self._scores_and_distances(first, last, fine).transpose(0, 2, 1)
+        left, right = (self._indices(side[first:last]) for side in (edges.left, edges.right))
+        return EdgeWindows(values, left, right, edges.role[first:last])
 
     def _indices(self, sounds: np.ndarray) -> np.ndarray:
         """Return the network's indices of sounds (E,)."""
         silent = sounds == SILENT
         tokens, number = np.unique(self.ids[sounds[~silent]], return_inverse=True)
         labels = ("" if token == WILDCARD else self.emissions.vocab[token] for token in tokens)
-        known = np.array([self.network.index_of(label) for label in labels], np.int64)
-        indices = np.full(len(sounds), self.network.silence)
+        known = np.array([self.shape.index_of(label) for label in labels], np.int64)
+        indices = np.full(len(sounds), self.shape.silence)
         indices[~silent] = known[number]
         return indices
 
     def _features(self, fine: np.ndarray) -> np.ndarray:
-        """Return the fine features (E, FINE_MELS, W) of windows of fine frames (E, W), which ascend."""
+        """Return the fine features (E, W, FINE_MELS) of windows of fine frames (E, W), which ascend."""
         audio = self.emissions.sound
         assert audio is not None
-        found = np.empty((len(fine), FINE_MELS, fine.shape[1]), np.float32)
+        found = np.empty((*fine.shape, FINE_MELS), np.float32)
         # Hours without an edge between two windows are not read.
         far = np.flatnonzero(fine[1:, 0] - fine[:-1, -1] > FAR_FRAMES) + 1
         for begin, end in zip((0, *far), (*far, len(fine))):
-            low, width = int(fine[begin, 0]), fine.shape[1]
-            features = fine_features(audio, low, int(fine[end - 1, -1]) + 1).numpy()
-            windows = np.lib.stride_tricks.sliding_window_view(np.ascontiguousarray(features.T), width, 1)
-            found[begin:end] = windows[:, fine[begin:end, 0] - low].transpose(1, 0, 2)
+            low = int(fine[begin, 0])
+            found[begin:end] = fine_features(audio, low, int(fine[end - 1, -1]) + 1)[fine[begin:end] - low]
         return found
 
     def _scores_and_distances(self, first: int, last: int, fine: np.ndarray) -> np.ndarray:

@@ -14,10 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import nn
 
-from ctc_align.models.network_files import network_bytes, read_network
+from ctc_align.models.network_files import check_weights, network_bytes, read_network
 from ctc_align.reading import as_number, as_whole
 
 FILE = "confidence.safetensors"
@@ -45,39 +43,61 @@ class FitLimits:
     none_share: float
 
 
-class ConfidenceNetwork(nn.Module):
-    """The network, its features' names, means and deviations, and the limits of `fit` that were found with it."""
+class ConfidenceNetwork:
+    """The network, its features' names, means and deviations, and the limits of `fit` that were found with it.
 
-    mean: torch.Tensor
-    deviation: torch.Tensor
+    Args:
+        features: the names of its F features.
+        width: the number of channels.
+        limits: of `fit`; None until they are known.
+        weights: by their names in `weight_shapes`.
+    """
 
-    def __init__(self, features: tuple[str, ...], width: int, limits: FitLimits | None = None) -> None:
-        super().__init__()
-        self.features, self.width, self.limits = features, width, limits
-        self.register_buffer("mean", torch.zeros(len(features)))
-        self.register_buffer("deviation", torch.ones(len(features)))
-        self.input = nn.Conv1d(2 * len(features), width, 1)
-        self.around = nn.ModuleList(nn.Conv1d(width, width, 3, padding=step, dilation=step) for step in DILATIONS)
-        self.hidden = nn.Conv1d(width, width, 1)
-        self.output = nn.Conv1d(width, 1, 1)
+    def __init__(
+        self, features: tuple[str, ...], width: int, limits: FitLimits | None, weights: Mapping[str, np.ndarray]
+    ) -> None:
+        self.features, self.width, self.limits, self.weights = features, width, limits, weights
 
-    def forward(self, inputs: torch.Tensor, inside: torch.Tensor) -> torch.Tensor:
-        """Return logits (B, W) of inputs (B, 2 F, W); `inside` (B, 1, W) is 1 for words and 0 for padding."""
-        hidden = self.input(inputs) * inside
-        for convolution in self.around:
-            hidden = hidden + torch.relu(convolution(torch.relu(hidden))) * inside
-        return self.output(torch.relu(self.hidden(torch.relu(hidden))))[:, 0]
-
-    def inputs(self, features: np.ndarray) -> torch.Tensor:
-        """Return (2 F, W): the features (W, F), normalised, and their means over all words, repeated for each word."""
-        normal = ((torch.from_numpy(features) - self.mean) / self.deviation).clamp(-LARGEST, LARGEST)
-        return torch.cat((normal, normal.mean(0, keepdim=True).expand_as(normal)), 1).T
-
-    @torch.no_grad()
     def chances(self, features: np.ndarray) -> np.ndarray:
         """Return the chance (W,) float64 that each word is at its position, from features (W, F) float32, W > 0."""
-        logits = self(self.inputs(features)[None], torch.ones(1, 1, len(features)))
-        return torch.sigmoid(logits.double())[0].numpy()
+        return np.asarray(1.0 / (1.0 + np.exp(-self.logits(features).astype(np.float64))))
+
+    def logits(self, features: np.ndarray) -> np.ndarray:
+        """Return the logits (W,) of features (W, F)."""
+        hidden = self._convolved("input", inputs_of(features, self.weights["mean"], self.weights["deviation"]))
+        for number, step in enumerate(DILATIONS):
+            hidden = hidden + _rectified(self._convolved(f"around.{number}", _rectified(hidden), step))
+        hidden = _rectified(self._convolved("hidden", _rectified(hidden)))
+        return self._convolved("output", hidden)[:, 0]
+
+    def _convolved(self, name: str, x: np.ndarray, step: int = 0) -> np.ndarray:
+        """Return a convolution (W, out) of x (W, in), between zeros, whose taps are `step` words apart."""
+        weight = self.weights[f"{name}.weight"]
+        padded = np.pad(x, ((step, step), (0, 0)))
+        taps = (padded[tap * step : tap * step + len(x)] @ weight[:, :, tap].T for tap in range(weight.shape[2]))
+        return np.asarray(sum(taps) + self.weights[f"{name}.bias"])
+
+
+def inputs_of(features: np.ndarray, mean: np.ndarray, deviation: np.ndarray) -> np.ndarray:
+    """Return (W, 2 F): the features (W, F), normalised, and their means over all words, repeated for each word."""
+    normal = np.clip((features - mean) / deviation, -LARGEST, LARGEST)
+    return np.concatenate((normal, np.broadcast_to(normal.mean(0, keepdims=True), normal.shape)), 1)
+
+
+def weight_shapes(features: int, width: int) -> dict[str, tuple[int, ...]]:
+    """Return the shape of each weight by its name; convolutions are (out, in, taps)."""
+    layers = {"input": (width, 2 * features, 1), "hidden": (width, width, 1), "output": (1, width, 1)}
+    layers |= {f"around.{number}": (width, width, 3) for number in range(len(DILATIONS))}
+    return {
+        "mean": (features,),
+        "deviation": (features,),
+        **{f"{name}.weight": shape for name, shape in layers.items()},
+        **{f"{name}.bias": shape[:1] for name, shape in layers.items()},
+    }
+
+
+def _rectified(x: np.ndarray) -> np.ndarray:
+    return np.maximum(x, np.float32(0.0))
 
 
 def load_confidence_network(folder: Path) -> ConfidenceNetwork | None:
@@ -97,19 +117,18 @@ def network_of_any_model() -> ConfidenceNetwork:
     return network
 
 
-def _built(about: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> ConfidenceNetwork:
+def _built(about: Mapping[str, Any], weights: Mapping[str, np.ndarray]) -> ConfidenceNetwork:
     given: dict[str, Any] = {
         name: value if value is None else as_number(value) for name, value in about["limits"].items()
     }
     limits = FitLimits(**given)
     features, width = tuple(about["features"]), as_whole(about["width"], 1)
-    if weights["input.weight"].shape != (width, 2 * len(features), 1):
-        raise ValueError("features and width do not match the weights")
-    return ConfidenceNetwork(features, width, limits)
+    check_weights(weights, weight_shapes(len(features), width))
+    return ConfidenceNetwork(features, width, limits, weights)
 
 
 def save_confidence_network(network: ConfidenceNetwork, folder: Path) -> None:
     """Write the network, in half precision, and its limits into a model's folder."""
     assert network.limits is not None
     about = {"features": network.features, "width": network.width, "limits": vars(network.limits)}
-    (folder / FILE).write_bytes(network_bytes(network, FORMAT, about))
+    (folder / FILE).write_bytes(network_bytes(network.weights, FORMAT, about))

@@ -8,21 +8,20 @@ of a model that was trained with one, and in that of a calibration that learnt o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
-from torch import nn
 
-from ctc_align.models.calibration import KINDS, MOST_SPREAD, SILENCE, SOUND, folder_of, kind_of
-from ctc_align.models.convnet.features import mel_filters
-from ctc_align.models.network_files import network_bytes, read_network
+from ctc_align.kernels.log_space import log_softmax, log_sum_exp
+from ctc_align.models.calibration import KINDS, MOST_SPREAD, SILENCE, folder_of, kind_of
+from ctc_align.models.convnet.features import log_channels, mel_filters
+from ctc_align.models.network_files import check_weights, network_bytes, read_network
 from ctc_align.reading import as_number, as_whole
-from ctc_align.text.phone_sets import IPA_PHONES, NEAREST_ARPABET, is_ipa
+from ctc_align.text.phone_sets import is_ipa
 from ctc_align.types import Audio
 
 # Fine log-mel features of a recording, for networks that look at edges: a frame every 5 ms, levelled nearby.
@@ -46,7 +45,6 @@ FLOOR, CENTRE, SCALE = -14.0, -5.0, 0.3
 FINE_SILENCE = (FLOOR - CENTRE) * SCALE
 """The value of all channels beyond the recording's ends."""
 _SMALLEST_POWER = 1e-12
-_LEAST_ROWS = 64
 
 
 def fine_frame_count(audio: Audio) -> int:
@@ -54,8 +52,8 @@ def fine_frame_count(audio: Audio) -> int:
     return -(-len(audio.samples) // _shift_samples(audio.sample_rate))
 
 
-def fine_features(audio: Audio, first: int, last: int) -> torch.Tensor:
-    """Return the features of frames [first, last) of a recording: (last - first, MELS) float32, on the CPU.
+def fine_features(audio: Audio, first: int, last: int) -> np.ndarray:
+    """Return the features of frames [first, last) of a recording: (last - first, MELS) float32.
 
     Frames before its beginning and after its end are silent. A frame does not depend on which others are requested.
 
@@ -65,29 +63,31 @@ def fine_features(audio: Audio, first: int, last: int) -> torch.Tensor:
     """
     count = fine_frame_count(audio)
     begin, end = min(max(first, 0), count), min(max(last, 0), count)
-    features = torch.full((last - first, FINE_MELS), FINE_SILENCE)
+    features = np.full((last - first, FINE_MELS), FINE_SILENCE, np.float32)
     if begin >= end:
         return features
     first_second, last_second = begin // LEVEL_FRAMES, (end - 1) // LEVEL_FRAMES
     near = max(0, first_second * LEVEL_FRAMES - LEVEL_REACH_FRAMES)
     far = min(count, (last_second + 1) * LEVEL_FRAMES + LEVEL_REACH_FRAMES)
     log_mel = _log_mel(audio, near, far)
-    loudness = log_mel.logsumexp(1)
+    loudness = log_sum_exp(log_mel)
     found = log_mel[begin - near : end - near]
     for second in range(first_second, last_second + 1):
         low = max(0, second * LEVEL_FRAMES - LEVEL_REACH_FRAMES) - near
         high = (second + 1) * LEVEL_FRAMES + LEVEL_REACH_FRAMES - near
         within = slice(max(begin, second * LEVEL_FRAMES) - begin, (second + 1) * LEVEL_FRAMES - begin)
         found[within] -= _loud(loudness[low:high])
-    features[begin - first : end - first] = found.clamp_min(FLOOR).sub_(CENTRE).mul_(SCALE)
+    features[begin - first : end - first] = (np.maximum(found, np.float32(FLOOR)) - np.float32(CENTRE)) * np.float32(
+        SCALE
+    )
     return features
 
 
-def _loud(loudness: torch.Tensor) -> float:
+def _loud(loudness: np.ndarray) -> np.float32:
     """Return the quantile of loudness (t,), of every `LEVEL_STEP`-th frame."""
-    some = loudness[::LEVEL_STEP].numpy()
+    some = loudness[::LEVEL_STEP]
     rank = round(LOUD_QUANTILE * (len(some) - 1))
-    return float(np.partition(some, rank)[rank])
+    return np.float32(np.partition(some, rank)[rank])
 
 
 def _shift_samples(sample_rate: int) -> int:
@@ -95,27 +95,22 @@ def _shift_samples(sample_rate: int) -> int:
 
 
 @lru_cache(maxsize=4)
-def _filters(sample_rate: int) -> tuple[torch.Tensor, torch.Tensor, int]:
-    """Return the window, the mel filters (fft // 2 + 1, MELS), and the length of the FFT, all for one sample rate."""
+def _filters(sample_rate: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the window and the mel filters (fft // 2 + 1, MELS) for one sample rate."""
     length = round(FINE_WINDOW_S * sample_rate)
     fft = 2 ** (length - 1).bit_length()
     filters = mel_filters(FINE_MELS, fft, sample_rate, LOW_HZ, min(HIGH_HZ, sample_rate / 2))
-    return torch.hann_window(length, periodic=False), torch.from_numpy(filters), fft
+    return np.hanning(length).astype(np.float32), filters
 
 
-def _log_mel(audio: Audio, first: int, last: int) -> torch.Tensor:
+def _log_mel(audio: Audio, first: int, last: int) -> np.ndarray:
     """Return frames [first, last) within the recording: (last - first, MELS) float32, natural log of power."""
-    window, filters, fft = _filters(audio.sample_rate)
+    window, filters = _filters(audio.sample_rate)
     shift, reach = _shift_samples(audio.sample_rate), len(window) // 2
     begin, end = first * shift - reach, (last - 1) * shift + len(window) - reach
-    samples = np.ascontiguousarray(audio.samples[max(0, begin) : max(0, end)], np.float32)
-    # Products of a few rows are summed in a different order: a frame must not depend on how many are computed with it.
-    lacking = max(0, _LEAST_ROWS - (last - first)) * shift
-    right = max(0, end - len(audio.samples)) + lacking
-    padded = torch.nn.functional.pad(torch.from_numpy(samples), (max(0, -begin), right))
-    spectrum = torch.fft.rfft(padded.unfold(0, len(window), shift) * window, fft)
-    power = spectrum.real.square().addcmul_(spectrum.imag, spectrum.imag)
-    return torch.log((power @ filters).clamp_min_(_SMALLEST_POWER))[: last - first]
+    samples = np.asarray(audio.samples[max(0, begin) : max(0, end)], np.float32)
+    padded = np.pad(samples, (max(0, -begin), max(0, end - len(audio.samples))))
+    return log_channels(padded, window, filters, shift, _SMALLEST_POWER)
 
 
 FILE = "edges.safetensors"
@@ -132,10 +127,9 @@ MODEL_CHANNELS = 7
 CHANNELS = FINE_MELS + MODEL_CHANNELS
 INSIDE, WORD_END, WORD_START = ROLES = range(3)
 """An edge that two sounds share; the end of a word and the start of the next one, which need not be the same."""
-BLOCK = 32
-"""Windows that are computed together; the last batch is filled up, because results round differently for other
+BLOCK = 16
+"""Windows that are computed together; the last block is filled up, because results round differently for other
 sizes."""
-WIDEST = 2**12
 MOST_LABELS = 2**16
 MOST_MEMBERS = 16
 
@@ -156,95 +150,22 @@ class EdgeNetworkShape:
     embedding: int = 8
     members: int = 1
 
-
-@dataclass(frozen=True, eq=False)
-class EdgeWindows:
-    """Windows around edges, and the sounds on either side.
-
-    Attributes:
-        values: (E, CHANNELS, W) float32, W fine frames per window: `WINDOW`, or more if training will shift the
-            windows.
-        left, right: (E,) int64, the sounds before and after, as `EdgeNetwork.index_of` counts them.
-        role: (E,) int64, one of `ROLES`.
-    """
-
-    values: torch.Tensor
-    left: torch.Tensor
-    right: torch.Tensor
-    role: torch.Tensor
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    @property
-    def _columns(self) -> tuple[torch.Tensor, ...]:
-        return self.values, self.left, self.right, self.role
-
-    def part(self, which: slice | torch.Tensor) -> EdgeWindows:
-        """Return some of the windows."""
-        return EdgeWindows(*(column[which] for column in self._columns))
-
-    def to(self, device: str | torch.device) -> EdgeWindows:
-        """Return the windows on a device."""
-        return EdgeWindows(*(column.to(device) for column in self._columns))
-
-    @staticmethod
-    def joined(parts: Sequence[EdgeWindows]) -> EdgeWindows:
-        """Return the concatenation of several batches of windows."""
-        return EdgeWindows(*(torch.cat(columns) for columns in zip(*(part._columns for part in parts))))
-
-
-class EdgeNetwork(nn.Module):
-    """The network; its companions are networks of the same shape whose chances are averaged with its chances.
-
-    A sound that it does not know counts as its kind (`ctc_align.models.calibration.kind_of`).
-    """
-
-    kind_of_sound: torch.Tensor
-
-    def __init__(self, shape: EdgeNetworkShape) -> None:
-        super().__init__()
-        self.shape = shape
-        self.spread = 1.0
-        """Factor of standard deviations, so that 68 of 100 edges lie within one of them."""
-        self._index = {label: index for index, label in enumerate(shape.labels)}
-        width, size = shape.width, shape.embedding
-        ipa = is_ipa(shape.labels)
-        sounds = [kind_of(label, ipa=ipa) for label in shape.labels] + [SILENCE, *KINDS]
-        self.register_buffer("kind_of_sound", torch.tensor([KINDS.index(kind) for kind in sounds]), persistent=False)
-        self.sound = nn.Embedding(len(shape.labels) + 1, size)
-        self.kind = nn.Embedding(len(KINDS), size)
-        self.role = nn.Embedding(len(ROLES), size)
-        around = 5 * size + 1
-        inputs = (CHANNELS, *[width] * (len(DILATIONS) - 1))
-        self.layers = nn.ModuleList(nn.Conv1d(count, width, KERNEL, dilation=d) for count, d in zip(inputs, DILATIONS))
-        self.modulation = nn.ModuleList(nn.Linear(around, 2 * width) for _ in DILATIONS)
-        self.output = nn.Conv1d(width, 1, 1)
-        self.habit = nn.Linear(around, POSITIONS)
-        alone = replace(shape, members=1)
-        self.companions = nn.ModuleList(EdgeNetwork(alone) for _ in range(shape.members - 1))
-
-    @staticmethod
-    def together(networks: Sequence[EdgeNetwork]) -> EdgeNetwork:
-        """Return networks of one shape as one, whose chances are the means of theirs."""
-        network = EdgeNetwork(replace(networks[0].shape, members=len(networks)))
-        weights = dict(networks[0].state_dict())
-        for number, other in enumerate(networks[1:]):
-            weights |= {f"companions.{number}.{name}": weight for name, weight in other.state_dict().items()}
-        network.load_state_dict(weights)
-        return network.eval()
-
-    def members(self) -> list[EdgeNetwork]:
-        """Return the networks one by one."""
-        weights = {name: weight for name, weight in self.state_dict().items() if not name.startswith("companions.")}
-        first = EdgeNetwork(replace(self.shape, members=1)).eval()
-        first.load_state_dict(weights)
-        return [first, *(each for each in self.companions if isinstance(each, EdgeNetwork))]
-
     @property
     def silence(self) -> int:
         """The index of silence among the sounds."""
-        return len(self.shape.labels)
+        return len(self.labels)
+
+    @cached_property
+    def kinds(self) -> np.ndarray:
+        """The index in `KINDS` of each sound: the labels, silence, and sounds of which only the kind is known."""
+        ipa = is_ipa(self.labels)
+        return np.array(
+            [KINDS.index(kind_of(label, ipa=ipa)) for label in self.labels] + [KINDS.index(SILENCE), *range(len(KINDS))]
+        )
+
+    @cached_property
+    def _index(self) -> dict[str, int]:
+        return {label: index for index, label in enumerate(self.labels)}
 
     def index_of(self, label: str) -> int:
         """Return the index of a sound's token; if the network does not know the token, the index of its kind."""
@@ -255,101 +176,154 @@ class EdgeNetwork(nn.Module):
         """Return the index of a sound of which only the kind is known."""
         return self.silence + 1 + KINDS.index(kind)
 
-    def hidden(self, index: torch.Tensor, sounds: torch.Tensor, kinds: torch.Tensor) -> torch.Tensor:
-        """Return indices (E,) of sounds, some replaced by their kind or by "sound"; silence stays.
+    @property
+    def around(self) -> int:
+        """The number of features of an edge that do not depend on its window."""
+        return 5 * self.embedding + 1
 
-        Args:
-            index: (E,) of the sounds.
-            sounds, kinds: (E,) bool, where the sound is hidden, and where its kind is hidden, too.
-        """
-        silent = index == self.silence
-        hidden = torch.where(sounds, self.silence + 1 + self.kind_of_sound[index], index)
-        hidden = torch.where(kinds, torch.full_like(index, self.index_of_kind(SOUND)), hidden)
-        return torch.where(silent, index, hidden)
-
-    def for_ipa(self) -> EdgeNetwork:
-        """Return a network that takes each phone of `ctc_align.text.phone_sets` for the nearest English one."""
-        nearest = [self.index_of(NEAREST_ARPABET[phone]) for phone in IPA_PHONES]
-        return self._with_sounds(IPA_PHONES, [*nearest, self.silence])
-
-    def without_sounds(self) -> EdgeNetwork:
-        """Return the same network for sounds of any language: it knows their kinds, if they have one."""
-        return self._with_sounds((), [self.silence])
-
-    def _with_sounds(self, labels: tuple[str, ...], rows: list[int]) -> EdgeNetwork:
-        """Return the same network for other tokens; `rows` are their embeddings and that of silence."""
-        weights = {
-            name: weight[rows] if name.endswith("sound.weight") else weight
-            for name, weight in self.state_dict().items()
+    @property
+    def weight_shapes(self) -> dict[str, tuple[int, ...]]:
+        """The shape of each weight of one member by its name in a file; convolutions are (out, in, taps)."""
+        width, size = self.width, self.embedding
+        shapes: dict[str, tuple[int, ...]] = {
+            "sound.weight": (len(self.labels) + 1, size),
+            "kind.weight": (len(KINDS), size),
+            "role.weight": (len(ROLES), size),
+            "output.weight": (1, width, 1),
+            "output.bias": (1,),
+            "habit.weight": (POSITIONS, self.around),
+            "habit.bias": (POSITIONS,),
         }
-        network = EdgeNetwork(replace(self.shape, labels=labels))
-        network.load_state_dict(weights)
-        network.spread = self.spread
-        return network.eval()
+        for number in range(len(DILATIONS)):
+            shapes |= {
+                f"layers.{number}.weight": (width, width if number else CHANNELS, KERNEL),
+                f"layers.{number}.bias": (width,),
+                f"modulation.{number}.weight": (2 * width, self.around),
+                f"modulation.{number}.bias": (2 * width,),
+            }
+        return shapes
 
-    def forward(
-        self,
-        windows: EdgeWindows,
-        dropout: Callable[[torch.Tensor], torch.Tensor] | None = None,
-    ) -> torch.Tensor:
-        """Return the logits (E, POSITIONS) of this network alone for windows of `WINDOW` frames.
 
-        Args:
-            windows: around the edges.
-            dropout: applied to each layer's output (E, width, time), in training.
-        """
-        around = self._around(windows.left, windows.right, windows.role)
-        hidden = windows.values.transpose(1, 2).contiguous()
-        for number, (layer, modulation) in enumerate(zip(self.layers, self.modulation)):
-            gain, shift = modulation(around)[:, None, :].chunk(2, 2)
-            found = _convolved(layer, hidden).mul_(1.0 + gain).add_(shift).relu_()
-            if dropout is not None:
-                found = dropout(found.transpose(1, 2)).transpose(1, 2)
-            lost = DILATIONS[number] * (KERNEL // 2)
-            hidden = found + hidden[:, lost:-lost] if number else found
-        found = nn.functional.linear(hidden, self.output.weight[:, :, 0], self.output.bias)
-        return found[:, :, 0] + self.habit(around)
+@dataclass(frozen=True, eq=False)
+class EdgeWindows:
+    """Windows around edges, and the sounds on either side.
 
-    def _around(self, left: torch.Tensor, right: torch.Tensor, role: torch.Tensor) -> torch.Tensor:
-        """Return the features of the edges that do not depend on their windows (E, 5 * embedding + 1)."""
-        sounds = []
-        for index in (left, right):
-            named = (index <= self.silence).to(self.sound.weight.dtype)
-            sounds.append(self.sound(index.clamp_max(self.silence)) * named[:, None])
-        kinds = [self.kind(self.kind_of_sound[index]) for index in (left, right)]
-        same = (left == right).to(self.sound.weight.dtype)
-        return torch.cat((*sounds, *kinds, self.role(role), same[:, None]), 1)
+    Attributes:
+        values: (E, W, CHANNELS) float32, W fine frames per window: `WINDOW`, or more if training will shift the
+            windows.
+        left, right: (E,) int64, the sounds before and after, as `EdgeNetworkShape.index_of` counts them.
+        role: (E,) int64, one of `ROLES`.
+    """
 
-    @torch.no_grad()
-    def chances(self, windows: EdgeWindows) -> torch.Tensor:
-        """Return the chance (E, POSITIONS) of each position; a window's bits do not depend on the other windows."""
+    values: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    role: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @property
+    def _columns(self) -> tuple[np.ndarray, ...]:
+        return self.values, self.left, self.right, self.role
+
+    def part(self, which: slice | np.ndarray) -> EdgeWindows:
+        """Return some of the windows."""
+        return EdgeWindows(*(column[which] for column in self._columns))
+
+    @staticmethod
+    def joined(parts: Sequence[EdgeWindows]) -> EdgeWindows:
+        """Return the concatenation of several batches of windows."""
+        return EdgeWindows(*(np.concatenate(columns) for columns in zip(*(part._columns for part in parts))))
+
+
+class EdgeNetwork:
+    """The network: its members are networks of the same shape, whose chances are averaged.
+
+    A sound that it does not know counts as its kind (`ctc_align.models.calibration.kind_of`).
+    `ctc_align.training.edge_learning` trains one member.
+
+    Args:
+        shape: the sizes.
+        weights: those of the first member by the names in `EdgeNetworkShape.weight_shapes`; those of the others have
+            the prefixes `companions.0.`, `companions.1.` …
+        spread: factor of standard deviations, so that 68 of 100 edges lie within one of them.
+    """
+
+    def __init__(self, shape: EdgeNetworkShape, weights: Mapping[str, np.ndarray], spread: float = 1.0) -> None:
+        self.shape, self.weights, self.spread = shape, weights, spread
+
+        def of_all(name: str) -> np.ndarray:
+            return np.stack([weights[prefix + name] for prefix in _prefixes(shape.members)])
+
+        # A sound of which only the kind is known has no embedding of its own.
+        sounds = np.pad(of_all("sound.weight"), ((0, 0), (0, len(KINDS)), (0, 0)))
+        self._sounds = np.concatenate((sounds, of_all("kind.weight")[:, shape.kinds]), 2)
+        self._roles = of_all("role.weight")
+        layers = range(len(DILATIONS))
+        kernels = [of_all(f"layers.{k}.weight").transpose(0, 3, 2, 1) for k in layers]
+        self._kernels = [np.ascontiguousarray(kernel.reshape(shape.members, -1, shape.width)) for kernel in kernels]
+        self._biases = [of_all(f"layers.{k}.bias")[:, None] for k in layers]
+        # What depends on the sounds alone is one product: gains, shifts, and the habit.
+        names = [*(f"modulation.{k}" for k in layers), "habit"]
+        self._modulation = np.concatenate([of_all(f"{name}.weight").transpose(0, 2, 1) for name in names], 2)
+        self._constant = np.concatenate([of_all(f"{name}.bias") for name in names], 1)[:, None]
+        self._output, self._level = of_all("output.weight")[:, 0], of_all("output.bias")[:, None]
+
+    @staticmethod
+    def together(networks: Sequence[EdgeNetwork]) -> EdgeNetwork:
+        """Return networks of one shape and one member each as one, whose chances are the means of theirs."""
+        named = zip(_prefixes(len(networks)), networks)
+        weights = {prefix + name: weight for prefix, network in named for name, weight in network.weights.items()}
+        return EdgeNetwork(replace(networks[0].shape, members=len(networks)), weights)
+
+    def with_sounds(self, labels: tuple[str, ...], rows: list[int]) -> EdgeNetwork:
+        """Return the same network for other tokens; `rows` are their embeddings and that of silence."""
+        weights = {name: w[rows] if name.endswith("sound.weight") else w for name, w in self.weights.items()}
+        return EdgeNetwork(replace(self.shape, labels=labels), weights, self.spread)
+
+    def chances(self, windows: EdgeWindows) -> np.ndarray:
+        """Return the chance (E, POSITIONS) float64 of each position; a window's bits do not depend on other windows."""
         found = []
         for first in range(0, len(windows), BLOCK):
-            some = windows.part(slice(first, first + BLOCK))
-            lacking = torch.arange(first, first + BLOCK, device=some.left.device).clamp_max(len(windows) - 1)
-            whole = some if len(some) == BLOCK else windows.part(lacking)
-            chances = self(whole).softmax(1)
-            for other in self.companions:
-                chances = chances + other(whole).softmax(1)
-            found.append((chances / self.shape.members)[: len(some)])
-        return torch.cat(found)
+            block = np.minimum(np.arange(first, first + BLOCK), len(windows) - 1)
+            found.append(np.exp(log_softmax(self.logits(windows.part(block)))).mean(0, np.float64))
+        return np.concatenate(found)[: len(windows)]
+
+    def logits(self, windows: EdgeWindows) -> np.ndarray:
+        """Return the logits (members, E, POSITIONS) of windows of `WINDOW` frames."""
+        members, count, width = self.shape.members, len(windows), self.shape.width
+        around = self._around(windows) @ self._modulation
+        around += self._constant
+        hidden = windows.values[None]
+        for number, (dilation, kernel) in enumerate(zip(DILATIONS, self._kernels)):
+            # The taps of a position beside each other: a convolution is one product.
+            time, lost = hidden.shape[2] - dilation * (KERNEL - 1), dilation * (KERNEL // 2)
+            taps = [hidden[:, :, tap * dilation : tap * dilation + time] for tap in range(KERNEL)]
+            rows = np.concatenate(taps, 3).reshape(len(hidden), count * time, -1)
+            found = (rows @ kernel).reshape(members, count, time, width)
+            gain, shift = np.split(around[:, :, 2 * width * number : 2 * width * (number + 1)], 2, 2)
+            gain = gain + np.float32(1.0)
+            shift = shift + self._biases[number] * gain
+            found *= gain[:, :, None]
+            found += shift[:, :, None]
+            np.maximum(found, np.zeros(width, np.float32), out=found)
+            if number:
+                found += hidden[:, :, lost : hidden.shape[2] - lost]
+            hidden = found
+        levels = np.matmul(hidden.reshape(members, -1, width), self._output)
+        return levels.reshape(members, count, -1) + self._level + around[:, :, -POSITIONS:]
+
+    def _around(self, windows: EdgeWindows) -> np.ndarray:
+        """Return the features of the edges that do not depend on their windows (members, E, around)."""
+        left, right = self._sounds[:, windows.left], self._sounds[:, windows.right]
+        sounds, kinds = zip(*(np.split(side, 2, 2) for side in (left, right)))
+        same = np.broadcast_to((windows.left == windows.right).astype(np.float32)[:, None], (*left.shape[:2], 1))
+        return np.concatenate((*sounds, *kinds, self._roles[:, windows.role], same), 2)
 
 
-def _convolved(layer: nn.Module, hidden: torch.Tensor) -> torch.Tensor:
-    """Return a layer's convolution of values (E, time, channels): a product of matrices for every tap of its kernel.
-
-    Each window has products of the same size, so that its bits do not depend on the other windows. For rows as short as
-    these, the products are faster than a convolution.
-    """
-    assert isinstance(layer, nn.Conv1d)
-    assert layer.bias is not None
-    dilation, count = layer.dilation[0], len(hidden)
-    time = hidden.shape[1] - dilation * (KERNEL - 1)
-    found = layer.bias.repeat(count, time, 1)
-    for tap, weight in enumerate(layer.weight.permute(2, 1, 0).contiguous()):
-        part = hidden[:, tap * dilation : tap * dilation + time]
-        found.baddbmm_(part, weight.expand(count, -1, -1))
-    return found
+def _prefixes(members: int) -> list[str]:
+    return ["", *(f"companions.{number}." for number in range(members - 1))]
 
 
 def load_edge_network(folder: Path) -> EdgeNetwork | None:
@@ -367,18 +341,17 @@ def edge_network_of(model: str) -> EdgeNetwork | None:
     return None if folder is None else load_edge_network(folder)
 
 
-def _built(about: Mapping[str, Any], weights: Mapping[str, torch.Tensor]) -> EdgeNetwork:
-    network = EdgeNetwork(_checked_shape(about, weights))
-    network.spread = as_number(about["spread"])
-    if not 0.0 < network.spread <= MOST_SPREAD:
+def _built(about: Mapping[str, Any], weights: Mapping[str, np.ndarray]) -> EdgeNetwork:
+    shape, spread = _checked_shape(about, weights), as_number(about["spread"])
+    if not 0.0 < spread <= MOST_SPREAD:
         raise ValueError("the spread is not above 0")
-    if not all(bool(weight.isfinite().all()) for weight in weights.values()):
+    if not all(np.isfinite(weight).all() for weight in weights.values()):
         raise ValueError("weights that are not finite")
-    return network
+    return EdgeNetwork(shape, weights, spread)
 
 
-def _checked_shape(about: Mapping[str, object], weights: Mapping[str, torch.Tensor]) -> EdgeNetworkShape:
-    """Return the shape, checked against the weights before any memory is taken for a network of its sizes.
+def _checked_shape(about: Mapping[str, object], weights: Mapping[str, np.ndarray]) -> EdgeNetworkShape:
+    """Return the shape, checked against the weights.
 
     Raises:
         KeyError, TypeError, ValueError: the shape is missing, or does not fit the weights.
@@ -388,17 +361,15 @@ def _checked_shape(about: Mapping[str, object], weights: Mapping[str, torch.Tens
         raise ValueError("labels are not strings")
     if len(labels) > MOST_LABELS or len(set(labels)) != len(labels):
         raise ValueError("a label is there twice, or there are too many")
-    width, embedding = (min(as_whole(about[name], 1), WIDEST) for name in ("width", "embedding"))
-    members = as_whole(about["members"], 1)
-    if members > MOST_MEMBERS or any(f"companions.{k}.sound.weight" not in weights for k in range(members - 1)):
-        raise ValueError("members do not match the weights")
-    if weights["sound.weight"].shape != (len(labels) + 1, embedding):
-        raise ValueError("labels do not match the weights")
-    if weights["layers.0.weight"].shape != (width, CHANNELS, KERNEL):
-        raise ValueError("width does not match the weights")
-    return EdgeNetworkShape(tuple(labels), width, embedding, members)
+    width, embedding, members = (as_whole(about[name], 1) for name in ("width", "embedding", "members"))
+    if members > MOST_MEMBERS:
+        raise ValueError("too many members")
+    shape = EdgeNetworkShape(tuple(labels), width, embedding, members)
+    sizes = shape.weight_shapes.items()
+    check_weights(weights, {prefix + name: size for prefix in _prefixes(members) for name, size in sizes})
+    return shape
 
 
 def edge_network_bytes(network: EdgeNetwork) -> bytes:
     """Return the contents of the network's file: weights in half precision."""
-    return network_bytes(network, FORMAT, {"spread": network.spread, **asdict(network.shape)})
+    return network_bytes(network.weights, FORMAT, {"spread": network.spread, **asdict(network.shape)})

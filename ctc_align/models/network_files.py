@@ -11,19 +11,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-import torch
-from torch import nn
+import numpy as np
 
 from ctc_align.errors import ConfigError, one_line
 from ctc_align.reading import parse_json
 
 KEY = "ctc-align"
 """Names the description in the metadata of a file."""
-Network = TypeVar("Network", bound=nn.Module)
+Network = TypeVar("Network")
 
 
 def read_network(
-    path: Path, what: str, form: str, build: Callable[[Mapping[str, Any], Mapping[str, torch.Tensor]], Network]
+    path: Path, what: str, form: str, build: Callable[[Mapping[str, Any], Mapping[str, np.ndarray]], Network]
 ) -> Network | None:
     """Return the network in a file, for inference; None if there is no file.
 
@@ -31,9 +30,8 @@ def read_network(
         path: of the file.
         what: the network's name in an error, such as "a confidence network".
         form: the `format` that the description must have.
-        build: returns the network for a description and weights by name (float32), after checking both; the weights are
-            loaded afterwards. If something is missing or wrong, its KeyError, TypeError, ValueError or AttributeError
-            becomes the error.
+        build: returns the network for a description and weights by name (float32), after checking both. If something is
+            missing or wrong, its KeyError, TypeError, ValueError or AttributeError becomes the error.
 
     Raises:
         ConfigError: the file was not written by training.
@@ -43,28 +41,37 @@ def read_network(
     if not path.is_file():
         return None
     try:
-        with safe_open(path, framework="pt") as file:
+        with safe_open(path, framework="numpy") as file:
             about = parse_json((file.metadata() or {}).get(KEY, "{}"))
-            weights = {name: file.get_tensor(name).float() for name in file.keys()}  # noqa: SIM118 (no mapping)
+            weights = {name: file.get_tensor(name).astype(np.float32) for name in file.keys()}  # noqa: SIM118 (no mapping)
         if about["format"] != form:
             raise ValueError("another format")
-        network = build(about, weights)
-        network.load_state_dict(weights)
+        return build(about, weights)
     except (SafetensorError, KeyError, TypeError, ValueError, RuntimeError, AttributeError, OSError) as error:
         raise ConfigError(f"{path}: expected {what} ({form}), got a file without it: {one_line(error)}") from error
-    return network.eval()
 
 
-def network_bytes(network: nn.Module, form: str, about: Mapping[str, object]) -> bytes:
+def check_weights(weights: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Raise ValueError unless the weights have the names and shapes of a network's."""
+    for name, shape in shapes.items():
+        if name not in weights:
+            raise ValueError(f"{name} is missing")
+        if weights[name].shape != shape:
+            raise ValueError(f"{name}: expected the shape {shape}, got {weights[name].shape}")
+    if others := sorted(weights.keys() - shapes.keys()):
+        raise ValueError(f"{others[0]} is not a weight of this network")
+
+
+def network_bytes(weights: Mapping[str, np.ndarray], form: str, about: Mapping[str, object]) -> bytes:
     """Return the contents of a network's file.
 
     Args:
-        network: its weights are written in half precision.
+        weights: by name; they are written in half precision.
         form: the `format` of the description.
         about: the rest of the description, as values that JSON can hold.
     """
     # safetensors' own `save_file` makes files that only their owner can read
-    from safetensors.torch import save
+    from safetensors.numpy import save
 
-    weights = {name: weight.detach().half().contiguous() for name, weight in network.state_dict().items()}
-    return save(weights, {KEY: json.dumps({"format": form, **about}, ensure_ascii=False)})
+    halves = {name: np.ascontiguousarray(weight, np.float16) for name, weight in weights.items()}
+    return bytes(save(halves, {KEY: json.dumps({"format": form, **about}, ensure_ascii=False)}))

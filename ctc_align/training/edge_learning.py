@@ -24,12 +24,16 @@ from ctc_align.alignment.ctc_path import Spans
 from ctc_align.alignment.refined_edges import SIGMA, Edges, EdgeScene, edges_of, refine_edges, utterance_sounds
 from ctc_align.evaluate import Evaluation, evaluate_intervals
 from ctc_align.kernels import batching
-from ctc_align.models.calibration import MOST_SPREAD
+from ctc_align.models.calibration import KINDS, MOST_SPREAD, SOUND
 from ctc_align.models.edge_network import (
+    CHANNELS,
+    DILATIONS,
     FARTHEST,
     FINE_MELS,
     FINE_SHIFT_S,
+    KERNEL,
     POSITIONS,
+    ROLES,
     WINDOW,
     EdgeNetwork,
     EdgeNetworkShape,
@@ -71,8 +75,8 @@ class EdgeExamples:
     """
 
     windows: EdgeWindows
-    offset: torch.Tensor
-    weight: torch.Tensor
+    offset: np.ndarray
+    weight: np.ndarray
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -82,8 +86,8 @@ class EdgeExamples:
         """Return the examples of all parts."""
         return EdgeExamples(
             EdgeWindows.joined([part.windows for part in parts]),
-            torch.cat([part.offset for part in parts]),
-            torch.cat([part.weight for part in parts]),
+            np.concatenate([part.offset for part in parts]),
+            np.concatenate([part.weight for part in parts]),
         )
 
 
@@ -130,13 +134,72 @@ def examples_of(scene: EdgeScene, edge_s: np.ndarray, weight: np.ndarray) -> Edg
         weight: (E,) of each in the loss.
     """
     offset = edge_s / FINE_SHIFT_S - scene.centres()
-    near = torch.from_numpy(np.flatnonzero(np.abs(offset) <= FARTHEST + 0.5))  # False where NaN
-    windows = scene.windows(0, len(scene.edges), MARGIN).to("cpu").part(near)
-    return EdgeExamples(
-        replace(windows, values=windows.values.half()),
-        torch.from_numpy(offset).float()[near],
-        torch.from_numpy(weight).float()[near],
-    )
+    near = np.flatnonzero(np.abs(offset) <= FARTHEST + 0.5)  # False where NaN
+    windows = scene.windows(0, len(scene.edges), MARGIN).part(near)
+    windows = replace(windows, values=windows.values.astype(np.float16))
+    return EdgeExamples(windows, offset[near].astype(np.float32), weight[near].astype(np.float32))
+
+
+class TrainableEdgeNetwork(nn.Module):
+    """A member of an `EdgeNetwork` in torch, with the same names of weights."""
+
+    def __init__(self, shape: EdgeNetworkShape) -> None:
+        super().__init__()
+        self.shape, self.kind_of_sound = shape, torch.from_numpy(shape.kinds)
+        width, size = shape.width, shape.embedding
+        self.sound = nn.Embedding(len(shape.labels) + 1, size)
+        self.kind = nn.Embedding(len(KINDS), size)
+        self.role = nn.Embedding(len(ROLES), size)
+        inputs = (CHANNELS, *[width] * (len(DILATIONS) - 1))
+        self.layers = nn.ModuleList(nn.Conv1d(count, width, KERNEL, dilation=d) for count, d in zip(inputs, DILATIONS))
+        self.modulation = nn.ModuleList(nn.Linear(shape.around, 2 * width) for _ in DILATIONS)
+        self.output = nn.Conv1d(width, 1, 1)
+        self.habit = nn.Linear(shape.around, POSITIONS)
+
+    def hidden(self, index: torch.Tensor, sounds: torch.Tensor, kinds: torch.Tensor) -> torch.Tensor:
+        """Return indices (E,) of sounds, some replaced by their kind or by "sound"; silence stays.
+
+        Args:
+            index: (E,) of the sounds.
+            sounds, kinds: (E,) bool, where the sound is hidden, and where its kind is hidden, too.
+        """
+        silence = self.shape.silence
+        hidden = torch.where(sounds, silence + 1 + self.kind_of_sound[index], index)
+        hidden = torch.where(kinds, torch.full_like(index, self.shape.index_of_kind(SOUND)), hidden)
+        return torch.where(index == silence, index, hidden)
+
+    def forward(
+        self,
+        values: torch.Tensor,
+        left: torch.Tensor,
+        right: torch.Tensor,
+        role: torch.Tensor,
+        dropout: Callable[[torch.Tensor], torch.Tensor] | None = None,
+    ) -> torch.Tensor:
+        """Return the logits (E, POSITIONS) of windows, whose columns are those of `EdgeWindows`.
+
+        `dropout` is applied to each layer's output (E, width, time).
+        """
+        around = self._around(left, right, role)
+        hidden = values.transpose(1, 2)
+        for number, (layer, modulation) in enumerate(zip(self.layers, self.modulation)):
+            gain, shift = modulation(around)[:, :, None].chunk(2, 1)
+            found = torch.relu(layer(hidden) * (1.0 + gain) + shift)
+            if dropout is not None:
+                found = dropout(found)
+            lost = DILATIONS[number] * (KERNEL // 2)
+            hidden = found + hidden[:, :, lost:-lost] if number else found
+        return self.output(hidden)[:, 0] + self.habit(around)
+
+    def _around(self, left: torch.Tensor, right: torch.Tensor, role: torch.Tensor) -> torch.Tensor:
+        """Return the features of the edges that do not depend on their windows (E, around)."""
+        sounds = []
+        for index in (left, right):
+            named = (index <= self.shape.silence).to(self.sound.weight.dtype)
+            sounds.append(self.sound(index.clamp_max(self.shape.silence)) * named[:, None])
+        kinds = [self.kind(self.kind_of_sound[index]) for index in (left, right)]
+        same = (left == right).to(self.sound.weight.dtype)
+        return torch.cat((*sounds, *kinds, self.role(role), same[:, None]), 1)
 
 
 def train_edge_network(
@@ -159,9 +222,9 @@ def train_edge_network(
     """
     # all randomness is this generator's: calibration trains several networks in several threads
     generator = torch.Generator().manual_seed(seed)
-    network = EdgeNetwork(EdgeNetworkShape(tuple(labels)))
+    network = TrainableEdgeNetwork(EdgeNetworkShape(tuple(labels)))
     if begin is not None:
-        network.load_state_dict(begin.members()[0].state_dict())
+        network.load_state_dict({name: torch.from_numpy(begin.weights[name]) for name in network.state_dict()})
     else:
         _initialise(network, generator)
     network.train()
@@ -177,7 +240,7 @@ def train_edge_network(
         order = torch.randperm(count, generator=generator)
         total = 0.0
         for batch in order[: batches * training.batch].split(training.batch):
-            loss = _loss(network, examples, batch, training, generator)
+            loss = _loss(network, examples, batch.numpy(), training, generator)
             optimizer.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(network.parameters(), 1.0)
@@ -186,10 +249,10 @@ def train_edge_network(
             total += loss.item()
         if say is not None:
             say(f"epoch {epoch + 1} of {training.epochs}: {total / batches:.4f} nats an edge")
-    return network.eval()
+    return EdgeNetwork(network.shape, {name: weight.numpy() for name, weight in network.state_dict().items()})
 
 
-def _initialise(network: EdgeNetwork, generator: torch.Generator) -> None:
+def _initialise(network: TrainableEdgeNetwork, generator: torch.Generator) -> None:
     """Initialise the weights: labels hardly matter at first, and kinds of sounds matter more than single sounds."""
     with torch.no_grad():
         for each in (*network.layers, network.output, network.habit):
@@ -209,25 +272,26 @@ def _initialise(network: EdgeNetwork, generator: torch.Generator) -> None:
 
 
 def _loss(
-    network: EdgeNetwork,
+    network: TrainableEdgeNetwork,
     examples: EdgeExamples,
-    batch: torch.Tensor,
+    batch: np.ndarray,
     training: EdgeTraining,
     generator: torch.Generator,
 ) -> torch.Tensor:
     """Return the mean cross-entropy of a batch of examples, with random shifts, levels and hidden sounds."""
-    windows, offset, weight = examples.windows.part(batch), examples.offset[batch], examples.weight[batch]
+    windows = examples.windows.part(batch)
+    left, right, role = (torch.from_numpy(column) for column in (windows.left, windows.right, windows.role))
+    offset, weight = torch.from_numpy(examples.offset[batch]), torch.from_numpy(examples.weight[batch])
     count, most = len(batch), training.shift_frames
     shift = torch.randint(-most, most + 1, (count,), generator=generator)
     column = MARGIN + shift[:, None] + torch.arange(WINDOW)
-    values = windows.values.float()
-    values = values.gather(2, column[:, None, :].expand(-1, values.shape[1], -1))
-    values[:, :FINE_MELS] += training.level * torch.randn(count, 1, 1, generator=generator)
+    values = torch.from_numpy(windows.values).float()
+    values = values.gather(1, column[:, :, None].expand(-1, -1, values.shape[2]))
+    values[:, :, :FINE_MELS] += training.level * torch.randn(count, 1, 1, generator=generator)
     sounds, others = (torch.rand(count, generator=generator) < training.hidden_sounds for _ in range(2))
     kinds = torch.rand(count, generator=generator) < training.hidden_kinds
-    left, right = network.hidden(windows.left, sounds, kinds), network.hidden(windows.right, others, kinds)
-    shifted = EdgeWindows(values, left, right, windows.role)
-    logits = network(shifted, partial(_dropout, share=training.dropout, generator=generator))
+    left, right = network.hidden(left, sounds, kinds), network.hidden(right, others, kinds)
+    logits = network(values, left, right, role, partial(_dropout, share=training.dropout, generator=generator))
     # the target is a Gaussian around the edge: an edge that is one fine frame off is nearly as good
     positions = torch.arange(POSITIONS) - FARTHEST
     target = torch.softmax(-0.5 * ((positions - (offset - shift)[:, None]) / training.width_frames).square(), 1)
@@ -252,22 +316,24 @@ def network_labels(emissions: Emissions, separator: int | None = None) -> tuple[
     return tuple(label for index, label in enumerate(emissions.vocab) if label and index not in others)
 
 
-def edge_examples(utterances: Sequence[SpokenUtterance], drawn: Sequence[Spans], network: EdgeNetwork) -> EdgeExamples:
+def edge_examples(
+    utterances: Sequence[SpokenUtterance], drawn: Sequence[Spans], shape: EdgeNetworkShape
+) -> EdgeExamples:
     """Return the examples of one utterance or more; the arguments are those of `utterance_examples`."""
     return EdgeExamples.joined(
-        [utterance_examples(utterance, edges, network) for utterance, edges in zip(utterances, drawn)]
+        [utterance_examples(utterance, edges, shape) for utterance, edges in zip(utterances, drawn)]
     )
 
 
 def utterance_examples(
-    utterance: SpokenUtterance, drawn: Spans, network: EdgeNetwork, word_weights: np.ndarray | None = None
+    utterance: SpokenUtterance, drawn: Spans, shape: EdgeNetworkShape, word_weights: np.ndarray | None = None
 ) -> EdgeExamples:
     """Return the examples of one utterance.
 
     Args:
         utterance: its emissions have their sound.
         drawn: its edges before a network refines them.
-        network: of the same labels as the one that will learn.
+        shape: of the network that will learn.
         word_weights: (W, 2) of the start and the end of each labelled word, all other edges weighing as unlabelled
             ones; None: 1 for every labelled edge.
     """
@@ -282,7 +348,7 @@ def utterance_examples(
         weight = np.where(unknown, UNLABELLED_WEIGHT, 1.0)
     else:
         weight = _weights_of_words(utterance, drawn, edges, word_weights)
-    return examples_of(EdgeScene(emissions, ids, edges, network), edge_s, weight)
+    return examples_of(EdgeScene(emissions, ids, edges, shape), edge_s, weight)
 
 
 def _weights_of_words(utterance: SpokenUtterance, drawn: Spans, edges: Edges, word_weights: np.ndarray) -> np.ndarray:
@@ -454,7 +520,6 @@ def _trained(
 
     A job says which utterances a network learns from (U,) bool.
     """
-    index = EdgeNetwork(shape)
     workers = min(torch.get_num_threads(), MOST_AT_ONCE)
     pending: deque[tuple[list[Spans], Future[EdgeNetwork]]] = deque()
     done = 0
@@ -463,7 +528,7 @@ def _trained(
             for job in jobs:
                 drawn = edges_with(job)
                 learnt: list[int] = np.flatnonzero(job).tolist()
-                examples = edge_examples([utterances[k] for k in learnt], [drawn[k] for k in learnt], index)
+                examples = edge_examples([utterances[k] for k in learnt], [drawn[k] for k in learnt], shape)
                 training = training_for(len(examples), begin)
                 future = pool.submit(train_edge_network, examples, shape.labels, training, begin=begin)
                 pending.append((drawn, future))

@@ -202,5 +202,6 @@ def learnt_edges(edges: str, vocab: Sequence[str], base: Path | None = None) -> 
     if english is None or set(english.shape.labels) == set(vocab[1:]):
         return english
     if is_ipa(vocab) and set(english.shape.labels) == set(ARPABET_PHONES):
-        return english.for_ipa()
-    return english.without_sounds()
+        nearest = [english.shape.index_of(NEAREST_ARPABET[phone]) for phone in IPA_PHONES]
+        return english.with_sounds(IPA_PHONES, [*nearest, english.shape.silence])
+    return english.with_sounds((), [english.shape.silence])

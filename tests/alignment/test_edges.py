@@ -230,12 +230,9 @@ def test_weights_that_are_none_are_refused(tmp_path: Path, line: str) -> None:
 
 def habitual(place: int) -> EdgeNetwork:
     """A network that puts every edge `place` fine frames from where it was."""
-    network = untrained()
-    with torch.no_grad():
-        for weight in network.parameters():
-            weight.zero_()
-        network.habit.bias[place + FARTHEST] = 50.0
-    return network
+    weights = {name: np.zeros_like(weight) for name, weight in untrained().weights.items()}
+    weights["habit.bias"][place + FARTHEST] = 50.0
+    return EdgeNetwork(untrained().shape, weights)
 
 
 def refined(utterance: SpokenUtterance, drawn: Spans, network: EdgeNetwork) -> Spans:
@@ -318,13 +315,13 @@ def test_windows_hold_what_the_whole_recording_holds(parts: int) -> None:
     """At both ends of the recording, and where 20 s are between two words."""
     made, ids = emissions(parts), np.array([1, 2, 3, 1])
     edges = edges_of(np.array([0.2, 9, 30, 2550.4]), np.array([9, 21.3, 44, 2599.9]), np.array([0, 0, 1, 2]))
-    scene = EdgeScene(made, ids, edges, EdgeNetwork(EdgeNetworkShape(("AH", "S"))))
+    scene = EdgeScene(made, ids, edges, EdgeNetworkShape(("AH", "S")))
     windows = scene.windows(0, len(edges))
     fine = scene.centres()[:, None] + np.arange(-REACH, REACH + 1)
     low = int(fine.min())
-    features = fine_features(made.sound, low, int(fine.max()) + 1).numpy()
-    assert np.array_equal(windows.values[:, :FINE_MELS].numpy(), features[fine - low].transpose(0, 2, 1))
-    stop = scene.network.index_of("T")
+    features = fine_features(made.sound, low, int(fine.max()) + 1)
+    assert np.array_equal(windows.values[:, :, :FINE_MELS], features[fine - low])
+    stop = scene.shape.index_of("T")
     assert windows.left.tolist() == [2, 1, 0, 2, stop, 2, 1]
     assert windows.right.tolist() == [1, 0, 2, stop, 2, 1, 2]
     frame = np.clip(fine * FINE_SHIFT_S / 0.01 - 0.5, 0, None)

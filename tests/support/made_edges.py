@@ -52,7 +52,7 @@ def roughly(begin: np.ndarray, seed: int, deviation_frames: float = 1.5) -> Span
 
 
 def untrained(labels: tuple[str, ...] = VOCAB[1:], seed: int = 0) -> EdgeNetwork:
-    """Return a network with random weights; the state of torch's chance is as before."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return EdgeNetwork(EdgeNetworkShape(labels)).eval()
+    """Return a network with random weights."""
+    shape, rng = EdgeNetworkShape(labels), np.random.default_rng(seed)
+    weights = {name: 0.2 * rng.normal(size=size).astype(np.float32) for name, size in shape.weight_shapes.items()}
+    return EdgeNetwork(shape, weights)

@@ -27,6 +27,7 @@ from ctc_align.models.convnet import features
 from ctc_align.models.convnet.gaussian_mixtures import MIXTURES, Mixtures, StateScoring, from_weights, share_of_weight
 from ctc_align.models.convnet.inference import STRIDE, InferenceNetwork, NetworkShape, folded_layers
 from ctc_align.models.edge_network import load_edge_network
+from ctc_align.models.network_files import check_weights
 from ctc_align.reading import shown
 from ctc_align.reading.rows_on_disk import ArrayOnDisk, RowsOnDisk
 from ctc_align.threads import side_by_side
@@ -342,7 +343,8 @@ def load_folder(folder: Path, device: str | Device | torch.device, settings: Set
     confidence_network, edge_network = load_confidence_network(folder), load_edge_network(folder)
     try:
         weights = load_file(str(folder / "model.safetensors"))
-        _check_sizes(description.shape, weights)
+        own = {name: w for name, w in weights.items() if name != "log_priors" and not name.startswith(MIXTURES)}
+        check_weights(own, description.shape.weight_shapes)
         model = ConvNet(description, weights, device, settings)
     except Exception as error:  # safetensors and numpy raise various kinds, and all mean the same here
         raise UsageError(
@@ -371,19 +373,6 @@ def _read_description(path: Path) -> ModelDescription:
         raise UsageError(str(error)) from error
     except (ValueError, TypeError) as error:
         raise UsageError(f"{path}: expected the description of a {FORMAT} model, got: {one_line(error)}") from error
-
-
-def _check_sizes(shape: NetworkShape, weights: Mapping[str, np.ndarray]) -> None:
-    """Raise ValueError if a network's weights are not those of its sizes."""
-    wanted = shape.weight_shapes
-    for name, size in wanted.items():
-        if name not in weights:
-            raise ValueError(f"{name} is missing")
-        if weights[name].shape != size:
-            raise ValueError(f"{name}: expected the shape {size}, got {weights[name].shape}")
-    for name in weights.keys() - wanted.keys() - {"log_priors"}:
-        if not name.startswith(MIXTURES):
-            raise ValueError(f"{name} is not a weight of this network")
 
 
 def _check(description: ModelDescription) -> None:
