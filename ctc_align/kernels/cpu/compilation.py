@@ -80,17 +80,17 @@ def compiled(function: Callable[..., Any]) -> Any:
     Arrays are not counted, as Numba does unless told otherwise: each of a call's, and each part of a tuple, would cost
     an atomic operation, and all of them together as much as some frames.
     """
-    return _cached(njit(nogil=True, error_model="numpy", _nrt=False)(function))
+    return _cached(njit(nogil=True, error_model="numpy", _nrt=False)(function), makes_arrays=False)
 
 
 def compiled_with_arrays(function: Callable[..., Any]) -> Any:
     """Compile a kernel that makes arrays."""
-    return _cached(njit(nogil=True, error_model="numpy")(function))
+    return _cached(njit(nogil=True, error_model="numpy")(function), makes_arrays=True)
 
 
-def _cached(dispatcher: Any) -> Any:
+def _cached(dispatcher: Any, *, makes_arrays: bool) -> Any:
     # What `cache=True` does, with the cache below: Numba has no public way to another.
-    dispatcher._cache = KernelCache(dispatcher.py_func)
+    dispatcher._cache = KernelCache(dispatcher.py_func, makes_arrays)
     return dispatcher
 
 
@@ -103,7 +103,8 @@ def in_kernels_too(function: Callable[..., Any]) -> Callable[..., Any]:
 class KernelCache:
     """The cache of one kernel, in the form that Numba's dispatcher asks for."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: Callable[..., Any], makes_arrays: bool) -> None:
+        self._makes_arrays = makes_arrays
         module = function.__module__.rpartition(".")[2]
         self._name = f"{module}.{function.__qualname__}"
         # Now, when its imports have been executed: later the files may be those of another version.
@@ -118,8 +119,10 @@ class KernelCache:
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the compiled function for types of arguments, None where no folder has it whole."""
-        # What compiled code calls. All of Numba's types, which `refresh` registers, only a compiler needs.
-        rtsys.initialize(target_context)
+        # What compiled code that makes arrays calls. All of Numba's types, which `refresh` registers, only a compiler
+        # needs.
+        if self._makes_arrays:
+            rtsys.initialize(target_context)
         if not self._is_enabled:
             return None
         key = self._key(sig, target_context.codegen())
