@@ -12,16 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from ctc_align.errors import InputError, OutputError
 from ctc_align.files.corrections import is_corrected, keep_corrected
-from ctc_align.files.elan import read_elan
 from ctc_align.files.formats import DEFAULT_FORMATS, FORMATS, writer_of
 from ctc_align.files.json_files import alignment_fields, fixes_of, read_object, to_dict
-from ctc_align.files.pages import notebook_html, page_object, picture_sound
-from ctc_align.files.textgrid import textgrid_layout
 from ctc_align.files.tiers import is_document
 from ctc_align.files.whole_files import placing
 from ctc_align.files.writer import Style, StyleSource, Writer, WritingContext
 from ctc_align.types import EAF, TEXTGRID, AlignmentData, Audio, AudioLike
-from ctc_align.view import check_plotting
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,6 +64,8 @@ class Alignment(AlignmentData):
             AudioError: the recording cannot be read.
             UsageError: matplotlib is not installed, or the stretch or a panel does not exist.
         """
+        from ctc_align.files.pages import page_object, picture_sound
+        from ctc_align.view import check_plotting
         from ctc_align.view.pictures import alignment_figure
 
         check_plotting()
@@ -76,6 +74,8 @@ class Alignment(AlignmentData):
 
     def _repr_html_(self) -> str:
         """Return the display of a notebook: the page with the recording, or a table if the recording is missing."""
+        from ctc_align.files.pages import notebook_html
+
         return notebook_html(self)
 
     def save(self, path: str | Path, *, force: bool = False, sound: Audio | None = None) -> None:
@@ -127,9 +127,13 @@ def from_dict(data: dict[str, Any], name: str | Path = "the JSON object") -> Ali
 def document_tiers(alignment: AlignmentData) -> tuple[str, ...]:
     """Return the names of the tiers if the transcript is a TextGrid or an ELAN file; () for other transcripts."""
     if is_document(alignment.subtitles, TEXTGRID):
+        from ctc_align.files.textgrid import textgrid_layout
+
         _, names, _ = textgrid_layout(alignment.subtitles.document)
         return names
     if is_document(alignment.subtitles, EAF):
+        from ctc_align.files.elan import read_elan
+
         return read_elan(alignment.subtitles.document).names
     return ()
 
@@ -182,12 +186,12 @@ class OutputFiles:
     def _targets(self) -> dict[Path, Path]:
         """The files with this name, and the content of each."""
         targets = {}
-        for writer in self._writers:
-            path = target = Path(self.out_dir) / f"{self.name}{writer.extension}"
+        for extension in (extension for format in self.formats for extension in FORMATS[format].files):
+            path = target = Path(self.out_dir) / f"{self.name}{extension}"
             name = self.name
             while self.beside and self._is_input(target):
                 name += ".aligned"
-                target = Path(self.out_dir) / f"{name}{writer.extension}"
+                target = Path(self.out_dir) / f"{name}{extension}"
             targets[path] = target
         return targets
 

@@ -274,8 +274,6 @@ class ElanWriter(Writer):
     each tier of its text. The new tiers do not depend on others, so words may lie outside old annotations.
     """
 
-    extension = ".eaf"
-
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         style = self.style(alignment)
         if is_document(alignment.subtitles, EAF):

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import importlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ctc_align.errors import UsageError
-from ctc_align.files.elan import ElanWriter, read_elan
-from ctc_align.files.json_files import JsonWriter, parse_object
-from ctc_align.files.labels import AudacityWriter, CsvWriter, CtmWriter, TokenCtmWriter, TsvWriter
-from ctc_align.files.pages import HtmlWriter, PngWriter, SvgWriter
-from ctc_align.files.read_aloud import SmilWriter
-from ctc_align.files.segments import LabelStudioWriter, WhisperWriter, parse_json_transcript
-from ctc_align.files.subtitles import AssWriter, LrcWriter, SrtWriter, VttWriter, parse_subtitles
-from ctc_align.files.textgrid import TextGridWriter, parse_textgrid
-from ctc_align.files.writer import Writer
 from ctc_align.types import SRT, VTT
+
+if TYPE_CHECKING:
+    from ctc_align.files.writer import Writer
 
 
 @dataclass(frozen=True)
 class Format:
-    """A format of alignments.
+    """A format of alignments. Modules of formats are imported when they are used.
 
     Attributes:
-        writers: one for each file; a file's name ends in the `extension` of its writer.
+        files: the writer of each file, as "MODULE:CLASS" in this folder, by the extension of its name.
         leaves_out: what the format cannot hold, in the words of docs/formats.md.
         reader: takes the bytes and the name of a file, and returns its content; raises CtcAlignError or ValueError if
             the file is incomplete. None for formats that are only written.
@@ -34,44 +31,82 @@ class Format:
         needs_sound: whether it needs the recording.
     """
 
-    writers: tuple[type[Writer], ...]
+    files: Mapping[str, str]
     leaves_out: str
     reader: Callable[[bytes, str], object] | None = None
     media_type: str = "text/plain; charset=utf-8"
     is_served: bool = True
     needs_sound: bool = False
 
+    @cached_property
+    def writers(self) -> tuple[type[Writer], ...]:
+        """The writers of its files, in order."""
+        return tuple(_imported(name) for name in self.files.values())
+
+
+def _imported(name: str) -> Any:
+    """Return the class or function "MODULE:NAME" of this folder."""
+    module, _, name = name.partition(":")
+    return getattr(importlib.import_module(f"ctc_align.files.{module}"), name)
+
+
+def _text_reader(name: str, *arguments: str) -> Callable[[bytes, str], object]:
+    """Return a reader that calls a function with a file's text, its name, and arguments."""
+    return lambda data, file: _imported(name)(data.decode(), file, *arguments)
+
 
 _UNTIMED, _SKIPPED = "words without times", "words that are not in the recording"
 _JSON = "application/json"
 FORMATS: dict[str, Format] = {
-    "json": Format((JsonWriter,), "nothing", parse_object, _JSON),
-    "ctm": Format((CtmWriter, TokenCtmWriter), _UNTIMED),
-    "textgrid": Format((TextGridWriter,), f"{_UNTIMED}, confidences", parse_textgrid),
-    "srt": Format((SrtWriter,), f"{_SKIPPED}, speakers", lambda data, name: parse_subtitles(data.decode(), name, SRT)),
+    "json": Format(
+        {".json": "json_files:JsonWriter"}, "nothing", lambda *file: _imported("json_files:parse_object")(*file), _JSON
+    ),
+    "ctm": Format({".ctm": "labels:CtmWriter", ".tokens.ctm": "labels:TokenCtmWriter"}, _UNTIMED),
+    "textgrid": Format(
+        {".TextGrid": "textgrid:TextGridWriter"},
+        f"{_UNTIMED}, confidences",
+        lambda *file: _imported("textgrid:parse_textgrid")(*file),
+    ),
+    "srt": Format(
+        {".srt": "subtitles:SrtWriter"}, f"{_SKIPPED}, speakers", _text_reader("subtitles:parse_subtitles", SRT)
+    ),
     "vtt": Format(
-        (VttWriter,), _SKIPPED, lambda data, name: parse_subtitles(data.decode(), name, VTT), "text/vtt; charset=utf-8"
+        {".vtt": "subtitles:VttWriter"},
+        _SKIPPED,
+        _text_reader("subtitles:parse_subtitles", VTT),
+        "text/vtt; charset=utf-8",
     ),
-    "ass": Format((AssWriter,), _SKIPPED),
-    "lrc": Format((LrcWriter,), f"{_SKIPPED}, speakers"),
-    "tsv": Format((TsvWriter,), f"{_UNTIMED}, tokens", media_type="text/tab-separated-values; charset=utf-8"),
-    "csv": Format((CsvWriter,), "the loss, `fit` and `regions`", media_type="text/csv; charset=utf-8"),
-    "audacity": Format((AudacityWriter,), f"{_UNTIMED}, tokens, confidences"),
+    "ass": Format({".ass": "subtitles:AssWriter"}, _SKIPPED),
+    "lrc": Format({".lrc": "subtitles:LrcWriter"}, f"{_SKIPPED}, speakers"),
+    "tsv": Format(
+        {".tsv": "labels:TsvWriter"}, f"{_UNTIMED}, tokens", media_type="text/tab-separated-values; charset=utf-8"
+    ),
+    "csv": Format({".csv": "labels:CsvWriter"}, "the loss, `fit` and `regions`", media_type="text/csv; charset=utf-8"),
+    "audacity": Format({".audacity.txt": "labels:AudacityWriter"}, f"{_UNTIMED}, tokens, confidences"),
     "eaf": Format(
-        (ElanWriter,), f"{_UNTIMED}, confidences", lambda data, name: read_elan(data.decode(), name), "application/xml"
+        {".eaf": "elan:ElanWriter"}, f"{_UNTIMED}, confidences", _text_reader("elan:read_elan"), "application/xml"
     ),
-    "smil": Format((SmilWriter,), f"paragraphs without an id, {_UNTIMED}", is_served=False),
-    "html": Format((HtmlWriter,), "nothing", media_type="text/html; charset=utf-8", needs_sound=True),
-    "labelstudio": Format((LabelStudioWriter,), _UNTIMED, media_type=_JSON),
+    "smil": Format({".smil": "read_aloud:SmilWriter"}, f"paragraphs without an id, {_UNTIMED}", is_served=False),
+    "html": Format({".html": "pages:HtmlWriter"}, "nothing", media_type="text/html; charset=utf-8", needs_sound=True),
+    "labelstudio": Format({".labelstudio.json": "segments:LabelStudioWriter"}, _UNTIMED, media_type=_JSON),
     "whisper": Format(
-        (WhisperWriter,), f"{_SKIPPED}, tokens", lambda data, name: parse_json_transcript(data.decode(), name), _JSON
+        {".whisper.json": "segments:WhisperWriter"},
+        f"{_SKIPPED}, tokens",
+        _text_reader("segments:parse_json_transcript"),
+        _JSON,
     ),
-    "png": Format((PngWriter,), "confidences", media_type="image/png", is_served=False, needs_sound=True),
-    "svg": Format((SvgWriter,), "confidences", media_type="image/svg+xml", is_served=False, needs_sound=True),
+    "png": Format(
+        {".png": "pages:PngWriter"}, "confidences", media_type="image/png", is_served=False, needs_sound=True
+    ),
+    "svg": Format(
+        {".svg": "pages:SvgWriter"}, "confidences", media_type="image/svg+xml", is_served=False, needs_sound=True
+    ),
 }
+EXTENSIONS = tuple(extension for format in FORMATS.values() for extension in format.files)
+"""The extensions of all formats' files."""
 DEFAULT_FORMATS = ("json", "ctm", "textgrid")
 """The formats that are written by default."""
-JSON_EXPORTS = (WhisperWriter.extension, LabelStudioWriter.extension)
+JSON_EXPORTS = (*FORMATS["whisper"].files, *FORMATS["labelstudio"].files)
 """Extensions of JSON files for other programs."""
 
 
@@ -99,14 +134,14 @@ def parse_formats(formats: str) -> tuple[str, ...]:
 
 def output_paths(out_dir: str | Path, name: str, formats: Sequence[str]) -> list[Path]:
     """Return the files of an alignment called `name`: one or more for each of `formats`, in their order."""
-    return [Path(out_dir) / f"{name}{writer.extension}" for format in formats for writer in FORMATS[format].writers]
+    return [Path(out_dir) / f"{name}{extension}" for format in formats for extension in FORMATS[format].files]
 
 
 def writer_of(path: Path) -> type[Writer]:
     """Return the writer for the extension of a file name; raise UsageError if no format has this extension."""
-    every = [writer for format in FORMATS.values() for writer in format.writers]
-    fitting = [writer for writer in every if path.name.casefold().endswith(writer.extension.casefold())]
+    name = path.name.casefold()
+    fitting = [extension for extension in EXTENSIONS if name.endswith(extension.casefold())]
     if not fitting:
-        known = ", ".join(writer.extension for writer in every)
-        raise UsageError(f"{path}: expected a file name that ends in one of {known}")
-    return max(fitting, key=lambda writer: len(writer.extension))
+        raise UsageError(f"{path}: expected a file name that ends in one of {', '.join(EXTENSIONS)}")
+    longest = max(fitting, key=len)
+    return next(_imported(format.files[longest]) for format in FORMATS.values() if longest in format.files)

@@ -17,8 +17,6 @@ from typing import Any, TextIO, TypeVar
 from ctc_align._version import __version__
 from ctc_align.config import known_settings
 from ctc_align.errors import ConfigError, InputError, one_line
-from ctc_align.files.elan import read_elan
-from ctc_align.files.textgrid import textgrid_layout
 from ctc_align.files.tiers import SYLLABLES, syllabified, wanted_tiers
 from ctc_align.files.writer import RECORDING, UNITS_PER_S, Style, Writer, end_units, finite, time_units
 from ctc_align.reading import (
@@ -226,7 +224,6 @@ class JsonWriter(Writer):
     not UTF-8 as halves of surrogate pairs (`\\udcff`).
     """
 
-    extension = ".json"
     encoding_errors = "backslashreplace"  # which is JSON's own escape for half a surrogate pair
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
@@ -445,6 +442,9 @@ def _subtitles(data: Fields) -> Subtitles | None:
     cues = tuple(map(_cue, subtitles.objects("cues")))
     document = subtitles.text("document", "")
     if format in (TEXTGRID, EAF):
+        from ctc_align.files.elan import read_elan
+        from ctc_align.files.textgrid import textgrid_layout
+
         try:
             (textgrid_layout if format == TEXTGRID else read_elan)(document, "subtitles.document")
         except InputError as error:

@@ -38,8 +38,6 @@ class CtmWriter(Writer):
     White space and control characters in a word or in the utterance's name are "_".
     """
 
-    extension = ".ctm"
-
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         name = _utterance_field(alignment.utterance)
         file.write(
@@ -58,8 +56,6 @@ class CtmWriter(Writer):
 class TokenCtmWriter(CtmWriter):
     """CTM with a line for each token."""
 
-    extension = ".tokens.ctm"
-
     def rows(self, alignment: AlignmentData, style: Style) -> list[TimedLabel]:
         return token_rows(alignment, style, _MS_PER_S)
 
@@ -72,8 +68,6 @@ class TsvWriter(Writer):
     spreadsheet would compute (`'=1+1`), or that begins with such apostrophes: remove one to get the word; numbers
     stay. `char_start:char_end` is the word's span in the transcript, in code points.
     """
-
-    extension = ".tsv"
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         file.write("\t".join(_COLUMNS) + "\n")
@@ -90,8 +84,6 @@ class AudacityWriter(Writer):
     The extension is not the plain `.txt` that Audacity uses, because transcripts have that. White space in a label
     becomes one space, a control character U+FFFD.
     """
-
-    extension = ".audacity.txt"
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         for row in word_rows(alignment, self.style(alignment)):
@@ -139,8 +131,6 @@ class CsvWriter(Writer):
     Words, names and sentences that a spreadsheet would compute have an apostrophe before them, as in TSV; tokens of the
     model are unchanged ("@" is a phone of SAMPA). Control characters are written as Python's escapes.
     """
-
-    extension = ".csv"
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         table = csv.writer(file, lineterminator="\n")

@@ -51,7 +51,6 @@ class HtmlWriter(Writer):
     alignment names. If there is neither (log-probs), the page has no sound, and a warning is logged.
     """
 
-    extension = ".html"
     beside_extension = SOUND_EXTENSION
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
@@ -164,7 +163,6 @@ def choice_of(alignment: AlignmentData) -> SoundChoice:
 class PngWriter(Writer):
     """A picture of the whole alignment, 150 dots per inch: `ctc_align.view.pictures`."""
 
-    extension = ".png"
     is_binary = True
     format: ClassVar[str] = "png"
 
@@ -189,7 +187,6 @@ class PngWriter(Writer):
 class SvgWriter(PngWriter):
     """The same picture as `PngWriter` draws, as vector graphics with letters as outlines."""
 
-    extension = ".svg"
     is_binary = False
     format = "svg"
 

@@ -69,8 +69,6 @@ class SmilWriter(Writer):
         OutputError: the transcript is not a book, or no element that is read has an id.
     """
 
-    extension = ".smil"
-
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         clips, nameless, apart = _smil_clips(alignment)
         if not clips:

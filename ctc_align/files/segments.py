@@ -163,7 +163,6 @@ class WhisperWriter(Writer):
     Words that are not in the recording are left out. Times are seconds with 3 decimals.
     """
 
-    extension = ".whisper.json"
     encoding_errors = "backslashreplace"
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
@@ -228,7 +227,6 @@ class LabelStudioWriter(Writer):
     the transcript as `text`. The controls that a project needs are in docs/formats.md.
     """
 
-    extension = ".labelstudio.json"
     encoding_errors = "backslashreplace"
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:

@@ -268,8 +268,6 @@ class SrtWriter(Writer):
     dropped.
     """
 
-    extension = ".srt"
-
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         style = self.style(alignment)
         if style.highlight_words:
@@ -334,8 +332,6 @@ class VttWriter(Writer):
     A control character is written as U+FFFD, as in WebVTT for NUL. With `highlight_words`, each word's start time
     precedes it (`<00:00:01.200>`), and browsers and players show past words in a different style (`::cue(:past)`).
     """
-
-    extension = ".vtt"
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         style = self.style(alignment)
@@ -494,7 +490,6 @@ class AssWriter(Writer):
     are written as parentheses, and a backslash that would be a command is followed by an invisible word joiner.
     """
 
-    extension = ".ass"
     most_s = _MOST_ASS_CS / _CS_PER_S
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
@@ -542,7 +537,6 @@ class LrcWriter(Writer):
     Square brackets in the text are written as parentheses: LRC has no escape for them.
     """
 
-    extension = ".lrc"
     most_s = _MOST_LRC_CS / _CS_PER_S
 
     def write(self, alignment: AlignmentData, file: TextIO) -> None:

@@ -249,8 +249,6 @@ class TextGridWriter(Writer):
     Even with times "recording" the tiers begin at 0, so that they match the recording in Praat.
     """
 
-    extension = ".TextGrid"
-
     def write(self, alignment: AlignmentData, file: TextIO) -> None:
         style = self.style(alignment)
         if is_document(alignment.subtitles, TEXTGRID):

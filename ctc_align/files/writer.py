@@ -88,12 +88,11 @@ NO_CONTEXT = WritingContext()
 
 
 class Writer:
-    """A writer of one format: its `extension`, with the dot, and `write`; the caller opens the file.
+    """A writer of one format, with a method `write`; the caller opens the file.
 
     A binary format, or one that needs the sound, overrides `write_bytes` and not `write`.
     """
 
-    extension: ClassVar[str]
     encoding_errors: ClassVar[str] = "replace"
     """Treatment of characters that UTF-8 cannot encode (halves of surrogate pairs from file names)."""
     beside_extension: ClassVar[str] = ""

@@ -204,5 +204,5 @@ def test_the_page_of_formats_says_what_the_table_says():
     said = {name.strip("`"): (files, leaves_out) for name, files, _, _, leaves_out, *_ in rows}
     assert FORMATS.keys() - said.keys() == {"html", "png", "svg"}, "which have pages"
     for name, found in said.items():
-        files = ", ".join(f"`NAME{writer.extension}`" for writer in FORMATS[name].writers)
+        files = ", ".join(f"`NAME{extension}`" for extension in FORMATS[name].files)
         assert found == (files, FORMATS[name].leaves_out)

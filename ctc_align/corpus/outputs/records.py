@@ -13,14 +13,13 @@ from pathlib import Path
 
 from ctc_align.corpus.utterance import Checksum, Utterance
 from ctc_align.errors import OutputError
-from ctc_align.files import FORMATS
 from ctc_align.files.corrections import is_corrected, is_whole_label_file, keep_aside
+from ctc_align.files.formats import EXTENSIONS
 from ctc_align.reading import content_hash
 
 CUTS = "cuts"
 """The folder of cut audio in an output folder."""
 _DIGEST_BYTES = 8
-_EXTENSIONS = tuple(writer.extension for format in FORMATS.values() for writer in format.writers)
 
 
 @dataclass
@@ -116,7 +115,7 @@ def fault_of(name: str, recorded: Checksum, out_dir: Path) -> str | None:
 
 def is_own_name(name: str, utterance: Utterance) -> bool:
     """Return whether a recorded file can belong to this utterance: others may have changed the journal."""
-    if any(name == f"{utterance.output}{extension}" for extension in _EXTENSIONS):
+    if any(name == f"{utterance.output}{extension}" for extension in EXTENSIONS):
         return True
     return re.fullmatch(rf"{CUTS}/{re.escape(utterance.output)}(-\d{{4,}})?\.(flac|txt)", name) is not None
 

@@ -18,7 +18,7 @@ from pathlib import PurePath
 import numpy as np
 
 from ctc_align.errors import InputError
-from ctc_align.files import FORMATS
+from ctc_align.files.formats import EXTENSIONS
 
 MAX_PART_BYTES = 235
 """File systems allow 255 bytes; extensions such as `.tokens.ctm` and numbers after the name need some of them."""
@@ -33,7 +33,7 @@ _UNSAFE_ON_WINDOWS = re.compile(r'[<>:"|?*]|[. ]\Z')
 _DEVICES = re.compile(r"(con|prn|aux|nul|(com|lpt)[0-9¹²³]|conin\$|conout\$) *(\..*)?", re.DOTALL | re.IGNORECASE)
 _OURS = re.compile(r"summary(\..*)?|journal(\..*)?|manifest(\..*)?|alignments(-.*)?", re.DOTALL)
 _OUR_PREFIX = ".ctc-align"
-_WRITTEN = [writer.extension.casefold() for format in FORMATS.values() for writer in format.writers]
+_WRITTEN = [extension.casefold() for extension in EXTENSIONS]
 _EXTENSIONS = (
     *sorted({PurePath(f"a{extension}").suffix for extension in _WRITTEN}),
     *(".jsonl", ".gz", ".flac", ".wav", ".lab", ".part", ".tmp", ".sqlite"),
