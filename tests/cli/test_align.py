@@ -406,7 +406,7 @@ def test_json_keeps_the_limit_and_refuses_one_that_is_none():
     data = alignment_of(3, 1, config={"max_skipped": 20.0}).to_dict()
     assert from_dict(data).too_many_skipped
     data["config"]["max_skipped"] = None
-    with pytest.raises(InputError, match=r"config.max_skipped: expected percent from 0 to 100, got"):
+    with pytest.raises(InputError, match=r"config.max_skipped: expected a number from 0 to 100, got"):
         from_dict(data)
 
 
