@@ -170,6 +170,31 @@ def test_help_loads_no_heavy_packages(here):
     assert result.stdout.splitlines()[-1] == "[]"
 
 
+def test_the_models_inside_the_package_need_no_torch(here):
+    """Commands on a CPU, a worker of a corpus and the network for unknown words run where torch cannot be imported."""
+    folder = here / "instead" / "torch"
+    folder.mkdir(parents=True)
+    (folder / "__init__.py").write_text("raise ImportError('torch was imported')")
+    demo = Path(ctc_align.__file__).parent / "demo"
+    (here / "source").mkdir()
+    for name in ("demo.flac", "demo.txt"):
+        (here / "source" / name).write_bytes((demo / name).read_bytes())
+    env = environment()
+    env["PYTHONPATH"] = os.pathsep.join((str(folder.parent), env["PYTHONPATH"]))
+    for arguments in (
+        ["source/demo.flac", "source/demo.txt", "--unknown", "wildcard"],
+        ["source/demo.flac", "--text", "Glorbish Straße", "--match", "exact", "--language", "de", "--force"],
+        ["score", "source/demo.flac", "--text", "glorbish", "--text", "forced alignment"],
+        ["realign", "demo.json", "--out-dir", "again"],
+        ["corpus", "source", "--out-dir", "out", "--workers", "1"],
+        ["talk.npy", "talk.txt", *OPTIONS],
+    ):
+        command = [sys.executable, "-m", "ctc_align", *arguments]
+        result = subprocess.run(command, cwd=here, env=env, capture_output=True, text=True, timeout=120)
+        assert result.returncode == 0, result.stderr
+        assert "torch was imported" not in result.stderr
+
+
 def test_a_recording_from_standard_input(cli, here, monkeypatch):
     demo = Path(ctc_align.__file__).parent / "demo" / "demo.flac"
     for arguments in (["-", "--text", "We call it bear.", "--channel", "left"], ["-", "-"]):
