@@ -176,6 +176,8 @@ class UsedIds:
         """By the hash of the id: 31 bits of another hash of it, whether it was made, and 32 bits of its line."""
         self._outputs = HashIndex() if fold_case else None
         """The hashes of the outputs; without `fold_case` two ids never share an output."""
+        self._numbers: dict[str, int] = {}
+        """The number of the last id that was made of each stem, for stems of the last ids."""
 
     def claim(self, id: str, line: int) -> str:
         """Return the output of `id`, which the source gives at `line` (from 1), and mark the id as used.
@@ -192,13 +194,17 @@ class UsedIds:
         """
         id = stem
         if self._is_used(stem):
-            used, free = 1, 2
+            first = used = self._numbers.get(stem, 1)
+            free = first + 1
             while self._is_used(f"{stem}-{free}"):
-                used, free = free, 2 * free
+                used, free = free, 2 * free - first + 1
             while free - used > 1:
                 middle = (used + free) // 2
                 used, free = (middle, free) if self._is_used(f"{stem}-{middle}") else (used, middle)
             id = f"{stem}-{free}"
+            if len(self._numbers) >= _RECENT:
+                self._numbers.clear()
+            self._numbers[stem] = free
         return id, self._claim(id, line, made=True)
 
     def has(self, id: str) -> bool:
