@@ -188,6 +188,9 @@ def json_memory(data: bytes) -> int:
     return len(data) + sum(size * data.count(mark) for mark, size in sizes.items())
 
 
+_LONG_KEY = re.compile(rf"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){{{_DEEPEST}}}""")
+
+
 def parse_toml(text: str) -> dict[str, Any]:
     """Return the tables of a TOML text.
 
@@ -195,6 +198,8 @@ def parse_toml(text: str) -> dict[str, Any]:
         ValueError: anything is wrong, in one line (tomllib's TOMLDecodeError is one).
     """
     try:
+        if _LONG_KEY.search(text):  # tomllib needs n² steps and bytes for a key of n parts
+            raise RecursionError
         tables = tomllib.loads(text)
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise _plain(error) from None
