@@ -26,8 +26,9 @@ from ctc_align.types import DIRECTION, MARKUP, REPEAT, SPEAKER, SourceCue, Words
 
 Span = tuple[int, int]
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[A-Za-z][A-Za-z\d]{1,31});")
+_HIDDEN = re.compile(r"<!--|<(?P<name>script|style|head|template|noscript)\b[^>]{0,5000}>", re.IGNORECASE)
 _TAG = re.compile(
-    r"<!--.*?-->|<(?P<hidden>script|style|head|template|noscript)\b[^>]*>.*?</(?P=hidden)\s*>|<![A-Za-z\[][^>]*>|<\?[^>]*>"
+    r"<![A-Za-z\[][^>]{0,5000}>|<\?[^>]{0,5000}>"
     rf"|</?(?P<name>[A-Za-z][\w:.-]*)(?P<inside>(?:\s[^<>]*)?)/?>|<{TIME}>|\{{\\[^{{}}\n]*\}}|\{{\d+\}}\{{\d+\}}"
     r"|\{[yYcCsSfF]:[^{}\n]*\}",
     re.DOTALL | re.IGNORECASE,
@@ -81,7 +82,7 @@ def breaks_line(marks: str) -> bool:
     """
     if "\\" in marks and _LINE_BREAK.search(marks):
         return True
-    names = (match["name"] or "" for match in _TAG.finditer(marks))
+    names = (match["name"] or "" for match in _tags(marks, list(_hidden(marks))))
     return any(name.casefold() in _KNOWN - _INLINE for name in names)
 
 
@@ -228,7 +229,11 @@ def _without_tags(source: MappedText) -> tuple[MappedText, list[Mark]]:
         return source, []
     edits: list[tuple[int, int, str]] = []
     marks: list[Mark] = []
-    for match in _TAG.finditer(text):
+    hidden = list(_hidden(text))
+    for span in hidden:
+        marks.append(Mark(*source.span(*span), MARKUP))
+        edits.append((*span, " "))
+    for match in _tags(text, hidden):
         name = (match["name"] or "").casefold().partition(".")[0]
         voice = _VOICE.fullmatch(match[0])
         kind = SPEAKER if voice else _kind_of_tag(text, match, name)
@@ -241,8 +246,26 @@ def _without_tags(source: MappedText) -> tuple[MappedText, list[Mark]]:
     if "{\\" in text:
         breaks = [match.span() for match in _LINE_BREAK.finditer(text)]
         marks += [Mark(*source.span(*span), MARKUP) for span in breaks]
-        edits = sorted([*edits, *((*span, "\n") for span in breaks)])
-    return source.replaced(edits), marks
+        edits += [(*span, "\n") for span in breaks]
+    return source.replaced(sorted(edits)), marks
+
+
+def _hidden(text: str) -> Iterator[Span]:
+    """Yield the spans of comments and of elements that are not shown; an end that is not there is sought once."""
+    at, endless = 0, set[str]()
+    while match := _HIDDEN.search(text, at):
+        at = match.end()
+        ending = rf"</{match['name'].casefold()}\s*>" if match["name"] else "-->"
+        found = None if ending in endless else re.compile(ending, re.IGNORECASE).search(text, at)
+        if found is not None:
+            yield match.start(), found.end()
+            at = found.end()
+        endless.update(() if found else (ending,))
+
+
+def _tags(text: str, hidden: Sequence[Span]) -> Iterator[re.Match[str]]:
+    for low, high in zip([0, *(end for _, end in hidden)], [*(start for start, _ in hidden), len(text)]):
+        yield from _TAG.finditer(text, low, high)
 
 
 def _kind_of_tag(text: str, match: re.Match[str], name: str) -> str:
@@ -384,7 +407,10 @@ def _kind_of_brackets(text: str, match: re.Match[str]) -> str:
         return "direction"
     if text[start] == "【" or before == "[" or after == "]" or before.isalnum() or after.isalnum():
         return ""
-    begins_line = not text[text.rfind("\n", 0, start) + 1 : start].strip()
+    line = start
+    while line and text[line - 1] != "\n" and text[line - 1].isspace():
+        line -= 1
+    begins_line = not line or text[line - 1] == "\n"
     if begins_line and (_LABELLED.match(text, end) or names_speaker(inside)):
         return ""
     if _BLANK_LINE.search(inside) or len(inside.split()) > _MOST_WORDS:

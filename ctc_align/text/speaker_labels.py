@@ -30,7 +30,7 @@ _LINE = re.compile(
     re.MULTILINE,
 )
 _TIMED = re.compile(
-    rf"^[^\S\n]*(?:>{{2,}}[^\S\n]*)?(?P<head>[^\n:：(\[\d]{{1,{_LONGEST}}}?(?:\d{{1,2}})?)(?P<gap>[^\S\n]*)"
+    rf"^[^\S\n]*(?:>{{2,}}[^\S\n]*)?(?P<head>[^\s:：(\[\d][^\n:：(\[\d]{{,{_LONGEST}}}?(?:\d{{1,2}})?)(?P<gap>[^\S\n]*)"
     rf"(?P<open>[(\[]?){TIME}[)\]]?[^\S\n]*(?P<colon>[:：]|$)",
     re.MULTILINE,
 )
@@ -101,12 +101,7 @@ def speaker_labels(text: str, stamps: Sequence[int] = ()) -> list[Mark]:
     labels += [Mark(*match.span(1), SPEAKER, match[1].strip("[] \t")) for match in bracketed if names_speaker(match[1])]
     if has_colon:
         labels += _inside_lines(text, labels)
-    taken = [(label.start, label.end) for label in labels]
-    labels += [
-        Mark(*match.span(), SPEAKER, "")
-        for match in (_CHEVRONS.finditer(text) if ">>" in text else ())
-        if not any(start <= match.start() < end for start, end in taken)
-    ]
+    labels += [Mark(*match.span(), SPEAKER, "") for match in (_CHEVRONS.finditer(text) if ">>" in text else ())]
     return _in_order(labels)
 
 
@@ -124,10 +119,10 @@ def names_speaker(words: str) -> bool:
 
 
 def _in_order(labels: list[Mark]) -> list[Mark]:
-    """Return the labels in order without overlaps, with one spelling for each speaker."""
+    """Return the labels in order without overlaps, those with names first, with one spelling for each speaker."""
     written: dict[str, str] = {}
     ordered: list[Mark] = []
-    for label in sorted(labels, key=lambda label: (label.start, not label.certain)):
+    for label in sorted(labels, key=lambda label: (label.start, not label.speaker, not label.certain)):
         if not ordered or label.start >= ordered[-1].end:
             speaker = label.speaker or ""
             ordered.append(replace(label, speaker=written.setdefault(speaker.casefold(), speaker)))
@@ -197,7 +192,8 @@ def _labels_among(candidates: list[_Candidate], text: str) -> list[Mark]:
     shouting = not any(map(str.islower, text))
     several = len(counts) > 1
     certain: set[str] = {one.key for one in candidates if _is_certain(one, counts, shouting, several and most, often)}
-    ordinary = {one.key: _in_lower_case(one, text) for one in {one.key: one for one in candidates}.values()}
+    written = set(re.findall(r"\w+(?![\w:])", text))
+    ordinary = {one.key: _in_lower_case(one, text, written) for one in {one.key: one for one in candidates}.values()}
     labels = []
     for one in candidates:
         sure = one.sure or one.key in certain or (one.form == "title" and bool(certain) and one.after_end and often)
@@ -239,11 +235,13 @@ def _is_certain(one: _Candidate, counts: Counter[str], shouting: bool, most_line
     return most_lines or (again and len(counts) > 1)
 
 
-def _in_lower_case(one: _Candidate, text: str) -> bool:
-    """Return whether the name is also an ordinary word of the text."""
+def _in_lower_case(one: _Candidate, text: str, written: Collection[str]) -> bool:
+    """Return whether the name is also an ordinary word of the text, whose words without a colon are `written`."""
     if one.form == "caseless" or any(word in _ROLES for word in one.words):
         return False
-    return len(one.words) == 1 and re.search(rf"(?<!\w){re.escape(one.key)}(?!\w|:)", text) is not None
+    if one.key in written or len(one.words) > 1 or one.key.isalnum() or one.key not in text:
+        return one.key in written and len(one.words) == 1
+    return re.search(rf"(?<!\w){re.escape(one.key)}(?!\w|:)", text) is not None
 
 
 def _inside_lines(text: str, labels: list[Mark]) -> list[Mark]:

@@ -119,7 +119,13 @@ def phones_together(words: Iterable[str | None]) -> str | None:
 
 def _joined_variants(parts: Iterable[Sequence[tuple[str, ...]]]) -> str:
     """Return the best pronunciations of a word in the notation of `Word.phones`, from those of its parts."""
-    variants: list[tuple[str, ...]] = [()]
+    variants: list[list[str]] = [[]]
     for part in parts:
-        variants = list(dict.fromkeys((*variant, *more) for more in part for variant in variants))[:MOST_PRONUNCIATIONS]
+        first, *others = dict.fromkeys(part)
+        if others and len(variants) < MOST_PRONUNCIATIONS:
+            joined = dict.fromkeys((*variant, *more) for more in (first, *others) for variant in variants)
+            variants = list(map(list, joined))[:MOST_PRONUNCIATIONS]
+            continue
+        for variant in variants:  # in place, or a word of n pieces would take n² steps
+            variant += first
     return ALTERNATIVE.join(" ".join(variant) for variant in variants if variant)
