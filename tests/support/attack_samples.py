@@ -22,11 +22,12 @@ from made_books import made_epub
 from made_media import Coding, write_media
 from made_models import tiny_folder
 from safetensors.numpy import save
+from sample_alignments import talk_alignment
 
 from ctc_align.config import settings_toml
 from ctc_align.corpus.state.journal import Journal
 from ctc_align.corpus.state.summary import summarize
-from ctc_align.files import to_dict
+from ctc_align.files import rendered, to_dict
 from ctc_align.types import Region, SourceCue, Subtitles
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -163,6 +164,10 @@ PROSE = (
     "<html><body><p>Hello</p><script>x()</script></body></html>",
     "Mr. Smith—née Jones—said: “Dr. No, call 555-0199 or mail a.b@c.org …” [00:01:02] >> SPEAKER 2: X² + ½ = №5.\n",
     "日本語 と 中文，ไทย العربية עברית Ελληνικά\n",
+)
+LANGUAGES = (
+    "en de fr es it pt nl sv da no fi pl cs sk ro hu tr vi id ru uk bg el ka hy he ar fa ur hi bn ta te ml si th lo km "
+    "my zh yue ja ko am dv kk az lt lv et hr sl eo sw mn und"
 )
 WAVES = (
     *(("WAV", "PCM_16", 1), ("WAV", "FLOAT", 2), ("AIFF", "PCM_16", 1), ("CAF", "ALAC_16", 1), ("RF64", "PCM_16", 1)),
@@ -334,6 +339,8 @@ FOLDERS: dict[str, Callable[[], list[dict[str, Content]]]] = {
         {"a.wav": "RIFF", "a.TextGrid": LONG_GRID, "b.wav": "", "b.lab": "hello there"},
         {"a.mp3": "ID3", "a.srt": SRT, "c.mp4": "", "c.txt": "x", "c.TextGrid": ""},
     ],
+    "languages": lambda: [{f"{code}.txt": PROSE[-1] + PROSE[0]} for code in LANGUAGES.split()],
+    "hand labels": lambda: [{f"a.{end}": rendered(talk_alignment(), end.lower()) for end in ("json", "TextGrid")}],
     "onnx settings": lambda: [{"a.toml": ONNX_SETTINGS, "a.onnx": ""}],
     "journal, summary": lambda: _journals(),
     "model folder": lambda: _model_folders(),

@@ -2,7 +2,8 @@
 
 A case is a dictionary of file names and their bytes. `mutated` changes one file of it, one to six times: numbers become
 1e999 or 5,000 digits, texts half of a surrogate pair, values of JSON anything else; lines and bytes are doubled, lost,
-moved, or come from another sample; lengths in binary files become -1 or 2**63. Archives are changed inside.
+moved, or come from another sample; lengths in binary files become -1 or 2**63. Archives are changed inside. `repeated`
+puts 100 kB of one unit into a sample: what a pattern or a loop with quadratic work does not survive.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ import re
 import struct
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 Case = dict[str, bytes]
+Change = Callable[[bytes, bytes, random.Random], bytes]
 
 NUMBERS = (
     *("1e999", "-1e999", "1e400", "1e300", "-1e300", "nan", "inf", "-inf", "NaN", "Infinity", "-Infinity", "-0"),
@@ -56,6 +59,20 @@ INTEGERS = (
 )
 FLOATS = (float("nan"), float("inf"), -1.0, 1e300, 1e-310)
 
+REPEATED_BYTES = 100_000
+_SHORT = (
+    'a␣ ␣a a. 1. 1, 1␣ 0: 1/ 1- a- -a -␣ .␣ a\n 1\n a-\n a\t \r\n \n\n a:␣ a@ a/ \'a␣ a" "␣ \\" \\n \x1aE '
+    '(a (a)␣ [1 [] [a]␣ {},␣ [], {" {"a": [{ ]( {\\ **a <a <a␣ <a> <b/> </ </a> <!-- <v␣a> <i> <c.a> '
+    "&# &#1; &amp; a& 1␣000␣ 12:30␣ $5␣ 1/2␣ 1st␣ 1e A. AB␣ Mr.␣ No.␣ IX␣ 555- the␣ half␣ >>␣ JOHN:␣ -␣A.␣ "
+    'http://a a.com␣ ♪␣ a— 文字 กา␣ é́ 00:00␣ 0:01␣-->␣0:02\n ␣a␣AH\n "a"␣0␣1␣ u1␣a\n ID3 RIFF'
+)
+UNITS = (
+    *"aA0é文あアー가กకאعΑжъ़́ـ²½٠ßİ\u0e40\u1780\u1039\u00a0\u00ad\u200b\u200d\u2028\u202e\ufeff\0",
+    *" \t\n\r.,-_'\"`<>/\\&;:!?()[]{}*#=+|~@$%^€—…’“«·",
+    *_SHORT.split(" "),
+)
+"""A character of each class and script, what quotes, brackets, tags and entities begin with, and short lines."""
+
 _NUMBER = re.compile(rb"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _WORD = re.compile(rb'"[^"\n]{0,200}"|[^\s"=:,\[\]{}]{2,200}')
 _MOST_BYTES = 150_000
@@ -74,23 +91,35 @@ def mutated(case: Case, others: list[Case], chance: random.Random) -> Case:
     return changed
 
 
-def _inside(data: bytes, other: bytes, chance: random.Random) -> bytes:
+def repeated(case: Case, unit: str, chance: random.Random, size: int = REPEATED_BYTES) -> Case:
+    """Return a case with `size` bytes of a unit at the start or end of a file, in a field or in the place of one."""
+    name = chance.choice(sorted(case))
+    new = _many(unit, size)
+    return {**case, name: _inside(case[name], b"", chance, partial(_repeat, new=new))}
+
+
+def _many(unit: str, size: int) -> str:
+    return unit.replace("␣", " ") * (size // len(unit.replace("␣", " ").encode()))
+
+
+def _inside(data: bytes, other: bytes, chance: random.Random, change: Change | None = None) -> bytes:
     """Change a file, or what is packed in it."""
+    change = change or _plain
     if data[:2] == b"\x1f\x8b" and chance.random() < 0.8:
         try:
             inner = gzip.decompress(data)
         except Exception:  # an archive that was damaged before
-            return _plain(data, other, chance)
-        return gzip.compress(_plain(inner, inner, chance), 1, mtime=0)
+            return change(data, other, chance)
+        return gzip.compress(change(inner, inner, chance), 1, mtime=0)
     if data[:4] == b"PK\x03\x04" and chance.random() < 0.7:
-        changed = _zip(data, chance)
+        changed = _zip(data, chance, change)
         return data if changed is None else changed
     if len(data) > 10 and data[8:9] == b"{" and data[3:8] == b"\0" * 5 and chance.random() < 0.7:
-        return _safetensors(data, chance)
-    return _plain(data, other, chance)
+        return _safetensors(data, chance, change)
+    return change(data, other, chance)
 
 
-def _zip(data: bytes, chance: random.Random) -> bytes | None:
+def _zip(data: bytes, chance: random.Random, change: Change) -> bytes | None:
     file = io.BytesIO()
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as old:
@@ -102,7 +131,7 @@ def _zip(data: bytes, chance: random.Random) -> bytes | None:
         with zipfile.ZipFile(file, "w", kind) as new:
             for number, (name, content) in enumerate(entries):
                 if number == place:
-                    content = _plain(content, content, chance)
+                    content = change(content, content, chance)
                     name = chance.choice((name, name, name, name + "x"))
                 new.writestr(name, content)
     except Exception:  # a zip file that was damaged before
@@ -110,12 +139,12 @@ def _zip(data: bytes, chance: random.Random) -> bytes | None:
     return file.getvalue()
 
 
-def _safetensors(data: bytes, chance: random.Random) -> bytes:
+def _safetensors(data: bytes, chance: random.Random, change: Change) -> bytes:
     """Change the header of a safetensors file, and keep its length right."""
     length = struct.unpack_from("<Q", data)[0]
     if length > len(data):
-        return _plain(data, data, chance)
-    header = _plain(data[8 : 8 + length], b"", chance)
+        return change(data, data, chance)
+    header = change(data[8 : 8 + length], b"", chance)
     return struct.pack("<Q", len(header)) + header + data[8 + length :]
 
 
@@ -127,8 +156,8 @@ def _plain(data: bytes, other: bytes, chance: random.Random) -> bytes:
     return chance.choice(_CHANGES)(data, other, chance)
 
 
-def _json(data: bytes, chance: random.Random) -> bytes | None:
-    """Replace, remove or add a value somewhere in a line of JSON; None if the line is not JSON (any more)."""
+def _json(data: bytes, chance: random.Random, new: str | None = None) -> bytes | None:
+    """Replace (by `new`), remove or add a value somewhere in a line of JSON; None if it is not JSON (any more)."""
     whole = b"\n" in data.strip() and data.lstrip().startswith(b"{\n")
     rows = [data] if whole else data.split(b"\n")
     place = chance.randrange(len(rows))
@@ -141,7 +170,7 @@ def _json(data: bytes, chance: random.Random) -> bytes | None:
         return None
     holder = chance.choice(holders)
     key = chance.choice(list(holder) if isinstance(holder, dict) else range(len(holder)))
-    action = chance.random()
+    action = chance.random() if new is None else 1.0
     if action < 0.15:
         del holder[key]
     elif action < 0.25 and isinstance(holder, dict):
@@ -149,7 +178,7 @@ def _json(data: bytes, chance: random.Random) -> bytes | None:
     elif action < 0.3 and isinstance(holder, list):
         holder.extend([holder[key]] * chance.choice((1, 3, 1000)))
     else:
-        holder[key] = chance.choice(VALUES + TEXTS)
+        holder[key] = chance.choice(VALUES + TEXTS) if new is None else new
     try:
         text = json.dumps(value, ensure_ascii=chance.random() < 0.9)
     except (ValueError, RecursionError):
@@ -200,6 +229,16 @@ def _insert(data: bytes, other: bytes, chance: random.Random) -> bytes:
     place = chance.randrange(len(data) + 1)
     new = chance.choice((*BYTES, *(text.encode("utf-8", "surrogatepass") for text in TEXTS)))
     return data[:place] + new + data[place:]
+
+
+def _repeat(data: bytes, other: bytes, chance: random.Random, new: str | None = None) -> bytes:
+    new = _many(chance.choice(UNITS), REPEATED_BYTES) if new is None else new
+    if data.lstrip()[:1] in (b"{", b"[") and chance.random() < 0.4:
+        return _json(data, chance, new) or new.encode()
+    place = chance.choice((0, 0, len(data), len(data), -1, -1, -2, chance.randrange(len(data) + 1)))
+    if place < 0:
+        return _replaced(data, _NUMBER if place == -1 else _WORD, new, chance)
+    return data[:place] + new.encode() + data[place:]
 
 
 def delete(data: bytes, other: bytes, chance: random.Random) -> bytes:
@@ -282,7 +321,7 @@ def _recode(data: bytes, other: bytes, chance: random.Random) -> bytes:
     return text.encode(("utf-16", "utf-16-be", "latin-1", "utf-16-le")[action - 4], "replace")
 
 
-_CHANGES: tuple[Callable[[bytes, bytes, random.Random], bytes], ...] = (
+_CHANGES: tuple[Change, ...] = (
     *([_number] * 5 + [_word] * 4 + [_insert] * 2),
-    *(delete, _double, _truncate, flip, flip, _integer, _integer, _splice, lines, lines, _recode),
+    *(delete, _double, _truncate, flip, flip, _integer, _integer, _splice, lines, lines, _recode, _repeat),
 )

@@ -1,11 +1,12 @@
 """The attack on every reader: cases are made of valid samples, read, and judged.
 
-    python tests/support/reader_attack.py --cases 1000000 --seed 1 --out runs/attack
+    python tests/support/reader_attack.py --minutes 10 --seed 1 --out runs/attack
 
-goes on for hours. An input gives a value, or a CtcAlignError that names its file in one line. Everything else is a
-fault: another exception, no end within `LONGEST_S`, more memory than `MOST_BYTES`. Each case follows from the seed and
-its number. Faults lie in OUT/faults with their inputs and tracebacks. Where native code (libsndfile, FFmpeg, torch)
-ends the process, OUT/case has the input.
+gives each reader the same share of ten minutes; `--repeats 6` gives it 100 kB of each unit at six places. An input
+gives a value, or a CtcAlignError that names its file in one line. Everything else is a fault: another exception, no end
+within `LONGEST_S`, more memory than `MOST_BYTES`. Each case follows from the seed and its number. Faults lie in
+OUT/faults with their inputs and tracebacks. Where native code (libsndfile, FFmpeg, torch) ends the process, OUT/case
+has the input.
 """
 
 from __future__ import annotations
@@ -19,20 +20,21 @@ import resource
 import shutil
 import signal
 import sys
+import time
 import traceback
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 
 from attacked_readers import READERS, Reader
-from hostile_inputs import Case, mutated
+from hostile_inputs import UNITS, Case, mutated, repeated
 
 from ctc_align.errors import CtcAlignError
 
-LONGEST_S = 20.0
-MOST_BYTES = 800 * 2**20
+LONGEST_S = 10.0
+MOST_BYTES = 2**30
 _MOST_MESSAGE = 4000
 _ADDRESSES = 12 * 2**30
 _WHOLE_SAMPLES = 0.002
@@ -49,6 +51,9 @@ class Tally:
 
     kinds: Counter[str] = field(default_factory=Counter)
     faults: Counter[str] = field(default_factory=Counter)
+    used_s: float = 0.0
+    worst_s: float = 0.0
+    worst_bytes: int = 0
 
 
 class Attack:
@@ -79,22 +84,48 @@ class Attack:
         finally:
             logging.disable(logging.NOTSET)
 
+    def run_for(self, seconds: float) -> None:
+        """Run cases for so long, the same processor time for each reader."""
+        end, numbers = time.monotonic() + seconds, Counter[str]()
+        while time.monotonic() < end:
+            name = min(self.names, key=lambda name: self.tallies[name].used_s)
+            self.attack(READERS[name], self.case(name, random.Random(f"{self.seed} {name} {numbers[name]}")))
+            numbers[name] += 1
+
+    def repeat(self, places: int) -> None:
+        """Run cases with 100 kB of each unit, at so many places."""
+        for name in self.names:
+            for unit in UNITS:
+                chance = random.Random(f"{self.seed} {name} {unit}")
+                for _ in range(places):
+                    self.attack(READERS[name], repeated(chance.choice(self._samples(name)), unit, chance))
+
     def case(self, name: str, chance: random.Random) -> Case:
         """Return a new case for a reader."""
+        samples = self._samples(name)
+        base = chance.choice(samples)
+        return base if chance.random() < _WHOLE_SAMPLES else mutated(base, samples, chance)
+
+    def _samples(self, name: str) -> list[Case]:
         if name not in self._seeds:
             self._seeds[name] = READERS[name].seeds()
-        base = chance.choice(self._seeds[name])
-        return base if chance.random() < _WHOLE_SAMPLES else mutated(base, self._seeds[name], chance)
+        return self._seeds[name]
 
     def attack(self, reader: Reader, case: Case) -> str:
         """Read a case, add it to the tally of its reader, and return the fault, "" for none."""
         place = self.folder / "case"
         shutil.rmtree(place, ignore_errors=True)
         _write(place, case)
+        tally = self.tallies[reader.name]
+        before, started_s = _reset_memory(), time.process_time()
         with _watched():
             kind, fault, trace = _outcome(reader, place, case)
-        tally = self.tallies[reader.name]
+        seconds, grown = time.process_time() - started_s, most_memory() - before
+        if grown > MOST_BYTES and not fault:
+            kind, fault = "fault", f"{grown >> 20} MiB of memory for {sum(map(len, case.values()))} bytes"
         tally.kinds[kind] += 1
+        tally.used_s += seconds
+        tally.worst_s, tally.worst_bytes = max(tally.worst_s, seconds), max(tally.worst_bytes, grown)
         if fault:
             tally.faults[fault] += 1
             if tally.faults[fault] == 1:
@@ -113,7 +144,6 @@ def _write(folder: Path, case: Case) -> None:
 
 def _outcome(reader: Reader, place: Path, case: Case) -> tuple[str, str, str]:
     """Return "value", "refusal", "hang" or "fault", the fault in a line, and its traceback."""
-    used = most_memory()
     try:
         reader.read(place)
         kind = "value"
@@ -126,9 +156,6 @@ def _outcome(reader: Reader, place: Path, case: Case) -> tuple[str, str, str]:
     except Exception as error:
         what = f"{type(error).__name__}: {' '.join(str(error).split())[:100]}"
         return "fault", f"{what} ({_where(error)})", traceback.format_exc()
-    grown = most_memory() - used
-    if grown > MOST_BYTES:
-        return "fault", f"{grown >> 20} MiB of memory for {sum(map(len, case.values()))} bytes", ""
     return kind, "", ""
 
 
@@ -152,8 +179,15 @@ def _where(error: BaseException) -> str:
     return f"{Path(frames[-1].filename).relative_to(_PACKAGE)}:{frames[-1].name}"
 
 
+def _reset_memory() -> int:
+    """Return the bytes that the process has, and make them its most."""
+    Path("/proc/self/clear_refs").write_text("5")
+    return most_memory()
+
+
 def most_memory() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
 
 
 @contextlib.contextmanager
@@ -173,11 +207,13 @@ def _watched() -> Iterator[None]:
 
 
 def table(tallies: dict[str, Tally]) -> str:
-    """Return a line for each reader, and the faults."""
-    rows = [f"{'reader':20} {'values':>9} {'refusals':>9} {'faults':>7} {'hangs':>6}"]
+    """Return a line for each reader, with the time and the memory of its worst case, and the faults."""
+    rows = [f"{'reader':20} {'values':>9} {'refusals':>9} {'faults':>7} {'hangs':>6} {'s':>5} {'MiB':>5}"]
     for name, tally in tallies.items():
         value, refusal, fault, hang = (tally.kinds[kind] for kind in ("value", "refusal", "fault", "hang"))
-        rows.append(f"{name:20} {value:9,} {refusal:9,} {fault:7,} {hang:6,}")
+        rows.append(
+            f"{name:20} {value:9,} {refusal:9,} {fault:7,} {hang:6,} {tally.worst_s:5.1f} {tally.worst_bytes >> 20:5}"
+        )
     rows += [f"{name}: {count} x {fault}" for name, tally in tallies.items() for fault, count in tally.faults.items()]
     return "\n".join(rows)
 
@@ -185,14 +221,21 @@ def table(tallies: dict[str, Tally]) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", type=int, default=100_000)
+    parser.add_argument("--minutes", type=float, help="in place of --cases: the same share for each reader")
+    parser.add_argument("--repeats", type=int, metavar="PLACES", help="in place of --cases: 100 kB of each unit")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--reader", dest="readers", action="append", help="only this one; may be repeated")
     options = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_AS, (_ADDRESSES, resource.getrlimit(resource.RLIMIT_AS)[1]))
     attack = Attack(options.out, options.readers, options.seed)
-    for _ in attack.run(options.cases):
-        pass
+    logging.disable(logging.CRITICAL)
+    if options.repeats:
+        attack.repeat(options.repeats)
+    elif options.minutes:
+        attack.run_for(options.minutes * 60)
+    else:
+        deque(attack.run(options.cases), maxlen=0)
     print(table(attack.tallies))
     return int(any(tally.faults for tally in attack.tallies.values()))
 
