@@ -117,7 +117,7 @@ def without_times_lines(text: str) -> str:
     """
     lines = text.split("\n")
     return "\n".join(
-        re.sub("(-+)>|→", lambda arrow: f"{arrow[1] or '-'} >", line)
+        re.sub("(?<!-)(-+)>|→", lambda arrow: f"{arrow[1] or '-'} >", line)
         if _TIMES.fullmatch(line) or (_ARROW in line and _is_meant_as_times(line))
         else line
         for line in lines

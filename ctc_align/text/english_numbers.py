@@ -120,7 +120,7 @@ def spaced_unit_name(written: str, before: str) -> str | None:
     ('kilograms', 'kilograms', None)
     """
     unit = re.sub(r"⁺?[23]$", "", written)
-    if re.fullmatch(r"\W*[\d.,/]*\d\W*", before):
+    if re.fullmatch(r"\W*\d(?:[\d.,/]*\d)?\W*", before):
         allowed = unit in _UNITS and unit not in _NOT_SPACED
     else:
         allowed = unit in _ALONE

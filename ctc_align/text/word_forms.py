@@ -471,7 +471,7 @@ _POINT_IS_DECIMAL = frozenset(("en", "ja", "ko", "th", "he", "zh", "hi", "bn", "
 _NUM2WORDS_CODES = text_table("words", "num2words-codes")
 _NO_YEARS = ("bn", "ja", "ko")
 """Languages in which num2words adds the word for year, or an era."""
-_LONGEST = 18
+_LONGEST, _MOST_CONTEXT = 18, 100
 _NOT_SPOKEN = re.compile(rf"(?!{LETTER}|')[^\s]")
 
 
@@ -488,7 +488,8 @@ def spoken_forms(written: Sequence[str], language: str, *, in_context: bool = Tr
     if not in_context:
         return [speak(word, Context(shouting=True)) for word in written]
     shouting = any(map(str.isupper, written)) and not any(any(map(str.islower, word)) for word in written)
-    neighbours = zip(["", *written[:-1]], [*written[1:], ""])
+    before, after = (word[-_MOST_CONTEXT:] for word in written[:-1]), (word[:_MOST_CONTEXT] for word in written[1:])
+    neighbours = zip(["", *before], [*after, ""])
     numbers = telephone_words(written)
     return [
         numbers[index] if index in numbers else speak(word, Context(*both, shouting))

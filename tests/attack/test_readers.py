@@ -1,6 +1,6 @@
 """Every reader, given anything: a value, or an error of ours that names the file; and the attack sees what it should.
 
-`python tests/support/reader_attack.py --cases 1000000 --out runs/attack` goes on for hours.
+`python tests/support/reader_attack.py --minutes 600 --out runs/attack` goes on for hours.
 """
 
 from __future__ import annotations
@@ -58,6 +58,21 @@ def test_four_thousand_cases_of_all_readers(tmp_path: Path) -> None:
     command = [sys.executable, ROOT / "tests" / "support" / "reader_attack.py", "--cases", "4000", "--out", tmp_path]
     result = subprocess.run(list(map(str, command)), capture_output=True, text=True)
     assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-1000:]
+
+
+TOOK_MINUTES = [
+    ("transcript", "a.txt", "Ann: 1:00\n" + " " * 100_000),
+    ("transcript", "a.txt", "<!--" * 25_000),
+    ("languages", "en.txt", "0" * 100_000),
+    ("settings", "a.toml", "a." * 50_000),
+]
+
+
+def test_what_took_minutes(tmp_path: Path) -> None:
+    attack = Attack(tmp_path)
+    for name, file, text in TOOK_MINUTES:
+        attack.attack(READERS[name], {file: text.encode()})
+    assert faults(attack) == [], table(attack.tallies)
 
 
 def _old_count(parser: Any, what: str) -> int:

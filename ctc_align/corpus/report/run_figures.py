@@ -198,9 +198,9 @@ def reason_kind(reason: str, id: str) -> str:
     '… frames are too few, … are needed'
     """
     text = reason.removeprefix(f"{id}: ")
-    text = re.sub(r"^\S*[/.]\S*: ", "", text)  # the file that the message begins with
+    text = re.sub(r"^(?=\S*[/.])\S*: ", "", text)  # the file that the message begins with
     text = re.sub(r"'[^']*'|\"[^\"]*\"", "…", text)
-    text = re.sub(r"\S*/\S*", "…", text)
+    text = re.sub(r"(?<!\S)\S*/\S*", "…", text)
     return re.sub(r"\d[\d.,]*\d|\d", "…", text)
 
 
