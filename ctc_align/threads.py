@@ -14,6 +14,7 @@ such work is done, and then again what it was.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -64,14 +65,19 @@ def set_thread_count(count: int) -> None:
         torch.set_num_threads(count)
 
 
-def prepare_libraries() -> None:
-    """Set what libraries read when they are loaded, in a process of our own.
+def begin_process() -> None:
+    """Prepare a process of our own, before libraries are loaded.
 
     BLAS starts no threads. Those of torch, which training uses, wait without spinning: on a busy machine, that would
-    take several times as long as the work itself.
+    take several times as long as the work itself. Garbage is not collected in the first second: the collector would
+    look again and again through what is imported, which stays.
     """
     os.environ[_BLAS] = "1"
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    gc.disable()
+    later = threading.Timer(1.0, gc.enable)
+    later.daemon = True
+    later.start()
 
 
 def cpu_count() -> int:

@@ -27,7 +27,7 @@ from ctc_align.corpus.utterance import UtteranceResult
 from ctc_align.errors import CtcAlignError, InputError, LostFolderError, OutputError
 from ctc_align.files.whole_files import write_to_disk
 from ctc_align.models import AUTO, UNIVERSAL
-from ctc_align.threads import prepare_libraries, set_thread_count
+from ctc_align.threads import begin_process, set_thread_count
 from ctc_align.types import ALIGNED, SKIPPED, SoundChoice
 
 if TYPE_CHECKING:
@@ -346,7 +346,7 @@ def prepare_process(options: WorkerOptions) -> None:
     """Set the environment variables that libraries read when they are loaded; `load_aligner` sets torch's threads."""
     for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
         os.environ[name] = str(options.threads)
-    prepare_libraries()
+    begin_process()
     if options.shared_kernels:
         os.environ["CTC_ALIGN_SHARED_KERNELS"] = options.shared_kernels
 
