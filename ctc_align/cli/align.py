@@ -24,6 +24,7 @@ from ctc_align.cli.notes import (
     alignment_notes,
     choice_notes,
     effect_notes,
+    fast_cue_notes,
     language_notes,
     limit_lines,
     old_book_notes,
@@ -203,6 +204,7 @@ def write_alignment(
         paths = files.write(alignment, settings, sound=sound)
         note_renamed(files, talk)
         report(alignment, paths, talk)
+    talk.notes(fast_cue_notes(alignment, settings, (format,) if files is None else files.formats))
     unmet = limit_lines(alignment)
     for line in unmet:  # even when quiet
         say(f"{PROGRAM}: {line}")

@@ -19,7 +19,7 @@ from ctc_align.cli.align import (
     write_stdout,
 )
 from ctc_align.cli.arguments import alignments_at, check_alignments, kind_of
-from ctc_align.cli.notes import effect_notes, latest_alignments, recording_notes, tier_notes
+from ctc_align.cli.notes import effect_notes, fast_cue_notes, latest_alignments, recording_notes, tier_notes
 from ctc_align.cli.options import MessageOptions, SettingsOptions, formats_option, recording_option, with_options
 from ctc_align.cli.printing import SOME_FAILED, Talk
 from ctc_align.config import Settings, known_settings
@@ -82,6 +82,7 @@ def convert(
         recording = (
             _recording(path, alignment, audio, talk) if any(FORMATS[name].needs_sound for name in formats) else None
         )
+        talk.notes(fast_cue_notes(alignment, settings, formats))
         if files is None:
             write_stdout(alignment, formats[0], settings, recording)
             return 0

@@ -30,6 +30,7 @@ from ctc_align.types import (
 
 if TYPE_CHECKING:
     from ctc_align.cli.options import SettingsOptions
+    from ctc_align.config import Settings
     from ctc_align.corpus.run import RunResult
     from ctc_align.corpus.state.summary import RunStats, Summary
     from ctc_align.files import Alignment
@@ -315,6 +316,19 @@ def cue_notes(alignment: Alignment) -> list[str]:
     return found
 
 
+def fast_cue_notes(alignment: Alignment, settings: Settings, formats: Sequence[str]) -> list[str]:
+    """Return a note on the cues that are faster than --max-cps."""
+    from ctc_align.files import Style
+    from ctc_align.files.cues import fast_cues
+
+    fast = fast_cues(alignment, Style.of(settings), formats)
+    named = several([f"{each.cue} ({each.columns_per_s:g})" for each in fast], ", ")
+    return [
+        f"{counted(len(fast), 'cue is', 'cues are')} faster than --max-cps {settings.max_cps:g}, because the speech is "
+        f"(columns a second): {named}; shorten the text"
+    ] * bool(fast)
+
+
 def _missing_cues(alignment: Alignment) -> list[int]:
     """Return the ranks, from 1, of the cues none of whose words are in the recording."""
     from ctc_align.files.cues import cues_without_times
@@ -565,6 +579,11 @@ def misfits(summary: Summary, *, has_json: bool = True, keeps_cues: bool = False
         yield f"{count} {fit} poorly or not at all: {named}{more}: do they belong to these recordings?"
         if summary.text_gaps and count == summary.done:
             yield "no recording reads the text well: it may be another book, or another edition"
+    if fast := summary.others.get("fast_cues"):
+        yield (
+            f"{counted(fast, 'cue is', 'cues are')} faster than --max-cps, because the speech is: see fast_cues in "
+            "the journal and, if --max-cps is given, in JSON"
+        )
     if not summary.skipped_words:
         return
     where = "ctc-align view shows them" if has_json else "a run with --format json writes it"
@@ -620,9 +639,11 @@ def effect_notes(config: SettingsOptions, formats: Sequence[str], *, keeps_cues:
     `keeps_cues`: the cues of the transcript's file are written again, with new times.
     """
     names = [f"--{name.replace('_', '-')}" for name in _OF_CUES if config.overrides[name] is not None]
-    if not {*formats} & {"srt", "vtt", "ass", "lrc"}:
+    from ctc_align.files.cues import CUED
+
+    if CUED.isdisjoint(formats):
         return [f"{' and '.join(names)}: no effect, because no subtitles are written (--format srt)"] if names else []
-    names = [name for name in names if name != "--frame-rate"]
+    names = [name for name in names if name not in ("--frame-rate", "--max-cps")]
     if not names or not keeps_cues:
         return []
     return [

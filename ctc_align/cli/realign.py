@@ -32,7 +32,7 @@ from ctc_align.cli.options import (
     with_options,
 )
 from ctc_align.cli.printing import SOME_FAILED, Talk, counted
-from ctc_align.config import setting
+from ctc_align.config import known_settings, setting
 from ctc_align.errors import InputError, UsageError
 
 if TYPE_CHECKING:
@@ -92,8 +92,7 @@ def realign(
 
         alignment = _labelled(read_alignment(path), path, hand, talk)
         check_places(formats, alignment.places, f"the transcript of {path} is not one")
-        base = _settings_of(alignment, path)
-        settings = config.settings(base)
+        settings = config.settings(known_settings(alignment.config, f"{path}: config."))
         keeps_cues = alignment.subtitles is not None and settings.cues != "again"
         talk.notes(effect_notes(config, formats, keeps_cues=keeps_cues))
         sound = _recording(path, alignment, audio)
@@ -150,11 +149,9 @@ def _check_hand(corrected: Sequence[str], hand: str | None) -> None:
         for path in corrected:
             with suppress(InputError):  # a missing one fails its own alignment
                 labels = labels_of(Path(hand), Path(path))
-                if owners.setdefault(labels, path) != path:
-                    raise UsageError(
-                        f"{labels}: expected labels of one alignment, got {owners[labels]} and {path}, which have the "
-                        f"same name: put those of each into a subfolder of {hand} that is named like its own"
-                    )
+                if (owner := owners.setdefault(labels, path)) != path:
+                    got = f"{labels}: expected labels of one alignment, got {owner} and {path}"
+                    raise UsageError(f"{got}: put those of each into a subfolder of {hand} that is named like its own")
         return
     if kind == "nothing":
         raise UsageError(f"--hand {hand}: expected a TextGrid or a folder of TextGrids, got no such file")
@@ -182,13 +179,6 @@ def _labelled(alignment: Alignment, path: str, hand: str | None, talk: Talk) -> 
     talk.note(f"{labels}: {corrected}, {len(moved)} moved{before}{placed}")
     talk.notes(label_doubts(alignment, words, labels))
     return replace(alignment, words=words)
-
-
-def _settings_of(alignment: Alignment, path: str) -> dict[str, object]:
-    """Return the settings that an alignment was made with, except those that only a later version knows."""
-    from ctc_align.config import known_settings
-
-    return known_settings(alignment.config, f"{path}: config.")
 
 
 def _model_of(alignment: Alignment, path: str) -> str:

@@ -121,6 +121,7 @@ class UtteranceResult:
         row: the checksum of its part of a shared file.
         local_loss: nats, as in the alignment; None if not known.
         audio: the checksum of the file that the recording was read from.
+        fast_cues: number of cues that are faster than `max_cps`, None if there are none.
     """
 
     loss: Number | None = None
@@ -146,6 +147,7 @@ class UtteranceResult:
     row: Checksum | None = None
     local_loss: Number | None = None
     audio: Checksum | None = None
+    fast_cues: Count | None = field(default=None, metadata=summed("fast_cues"))
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
+from ctc_align.config import Settings
 from ctc_align.files.sentences import (
     CLAUSE,
     SENTENCE,
@@ -431,6 +433,8 @@ def _source_span(alignment: AlignmentData, words: Sequence[AlignedWord]) -> Span
 # 5/6 to 7 seconds).
 
 LONGEST_S = 7.0
+CUED = frozenset(("srt", "vtt", "ass", "lrc"))
+"""Formats with cues."""
 _GAP_MS = 80
 """Gap between two subtitles that follow each other closely, where there is silence."""
 _LEAD_MS = 400
@@ -484,6 +488,37 @@ def new_cues(alignment: AlignmentData, style: Style, *, source_lines: bool = Fal
     times = [(cue.start_ms + _ms(shift_s), cue.end_ms + _ms(shift_s)) for cue in cues]
     times = on_frames(times, alignment.duration_s + shift_s, style.frame_rate)
     return [Cue(*span, cue.pieces) for span, cue in zip(times, cues)]
+
+
+class FastCue(NamedTuple):
+    """A cue whose text must be read faster than asked: its number, from 1, its times, and its columns a second."""
+
+    cue: int
+    start_s: float
+    end_s: float
+    columns_per_s: float
+
+
+def fast_cues(alignment: AlignmentData, style: Style, formats: Iterable[str] = ()) -> list[FastCue]:
+    """Return the cues of subtitles that are faster than `max_cps`, because the speech is.
+
+    If `max_cps` is its default, none is unless new cues are written in one of `formats`.
+    """
+    is_kept = style.keeps_cues(alignment)
+    if style.max_cps == Settings.max_cps and (is_kept or CUED.isdisjoint(formats)):
+        return []
+    if is_kept:
+        texts = [alignment.text[cue.char_start : cue.char_end] for cue in source_subtitles(alignment).cues]
+        times = shown_times(alignment, style.shift_s(alignment), style.frame_rate)
+    else:
+        cues = new_cues(alignment, style)
+        texts, times = [" ".join(cue.lines) for cue in cues], [(cue.start_ms, cue.end_ms) for cue in cues]
+    found = []
+    for number, (text, (start_ms, end_ms)) in enumerate(zip(texts, times), 1):
+        speed = round(MS_PER_S * columns(" ".join(without_markup(text).split())) / (end_ms - start_ms), 1)
+        if speed > style.max_cps:
+            found.append(FastCue(number, start_ms / MS_PER_S, end_ms / MS_PER_S, speed))
+    return found
 
 
 def _source_lines(row: TextRow, most_columns: int) -> list[tuple[int, int]]:

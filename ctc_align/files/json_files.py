@@ -17,6 +17,7 @@ from typing import Any, TextIO, TypeVar
 from ctc_align._version import __version__
 from ctc_align.config import known_settings
 from ctc_align.errors import ConfigError, InputError, one_line
+from ctc_align.files.cues import fast_cues
 from ctc_align.files.tiers import SYLLABLES, syllabified, wanted_tiers
 from ctc_align.files.writer import RECORDING, UNITS_PER_S, Style, Writer, end_units, finite, time_units
 from ctc_align.reading import (
@@ -126,6 +127,7 @@ def _object(alignment: AlignmentData, style: Style) -> dict[str, Any]:
         ],
         "regions": [_region_object(region, time_s) for region in alignment.regions],
         **({"subtitles": _subtitles_object(alignment.subtitles)} if alignment.subtitles is not None else {}),
+        **({"fast_cues": [cue._asdict() for cue in fast]} if (fast := fast_cues(alignment, style)) else {}),
         **({"places": [_book_place_object(place) for place in alignment.places]} if alignment.places else {}),
         "config": _plain(config),
     }

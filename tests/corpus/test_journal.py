@@ -52,14 +52,8 @@ def test_any_id_makes_one_line_and_comes_back(id, tmp_path):
 
 WHOLE: dict[str, Any] = {"doubt": {"words": 2, "unexplained": 0, "least_confidence": 0.5}, "fit": "good", "skipped": 1}
 WHOLE |= {"words": 9, "too_many_skipped": True, "unexplained_s": 1.5, "looks": "de", "text": "0a", "book": "b.txt"}
-WHOLE |= {
-    "part": (0, 9),
-    "left_out": ((1, 2),),
-    "files": {"a.json": (3, "0b")},
-    "row": (4, "0c"),
-    "local_loss": 2.5,
-    "audio": (5, "0d"),
-}
+WHOLE |= {"part": (0, 9), "left_out": ((1, 2),), "files": {"a.json": (3, "0b")}, "row": (4, "0c"), "local_loss": 2.5}
+WHOLE |= {"audio": (5, "0d"), "fast_cues": 4}
 
 
 def test_fields_and_their_order_are_a_promise(tmp_path):

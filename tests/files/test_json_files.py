@@ -230,7 +230,7 @@ def test_it_is_a_schema_that_describes_each_field() -> None:
 
 
 def test_it_has_the_fields_that_are_written_and_no_others() -> None:
-    style = Style(times="recording", tiers="syllables")
+    style = Style(times="recording", tiers="syllables", max_cps=1.0)
     data, schema = to_dict(replace(every_field(), token_kind="phones"), style), json_schema()
     assert faults_of(data) == []
     for name, objects in {
@@ -241,6 +241,7 @@ def test_it_has_the_fields_that_are_written_and_no_others() -> None:
         "stretch": data["unexplained"],
         "region": data["regions"],
         "cue": data["subtitles"]["cues"],
+        "fast_cue": data["fast_cues"],
         "place": data["places"],
     }.items():
         part = schema["$defs"][name] if name else schema

@@ -20,7 +20,7 @@ from subtitle_checks import Shown, faults, read_srt, read_vtt, width
 
 from ctc_align.errors import OutputError
 from ctc_align.files import Alignment, OutputFiles, Style, rendered
-from ctc_align.files.cues import new_cues
+from ctc_align.files.cues import fast_cues, new_cues
 from ctc_align.files.transcripts import parse_transcript
 from ctc_align.text import split
 from ctc_align.types import ALIGNED, UNKNOWN, AlignedWord, aligned_words
@@ -181,6 +181,9 @@ def test_lines_and_reading_speed_as_they_are_wanted():
     text = "Extraordinarily extraordinary!"
     (cue,) = srt(make_alignment((aligned(text, 1.0, 1.3),), 10.0, text=text), Style(max_cps=10.0))
     assert cue.end_ms - cue.start_ms == 3000, "30 columns at 10 a second"
+    fast = make_alignment((aligned(text, 0.5, 1.0),), 2.0, text=text)
+    assert fast_cues(fast, Style(max_cps=10.0)) == fast_cues(fast, Style(), ["srt"]) == [(1, 0.5, 2.0, 20.0)]
+    assert fast_cues(fast, Style(), ["json"]) == fast_cues(fast, Style(max_cps=20.0)) == []
 
 
 @pytest.mark.parametrize(("rate", "frame_ms"), [(23.976, 1001 / 24), (25.0, 40.0), (29.97, 1001 / 30), (12.5, 80.0)])

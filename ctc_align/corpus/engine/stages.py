@@ -25,7 +25,9 @@ from ctc_align.corpus.state.output_folder import exclusive
 from ctc_align.corpus.state.shared_texts import text_hash
 from ctc_align.corpus.utterance import UtteranceResult
 from ctc_align.errors import CtcAlignError, InputError, LostFolderError, OutputError
+from ctc_align.files.cues import fast_cues
 from ctc_align.files.whole_files import write_to_disk
+from ctc_align.files.writer import Style
 from ctc_align.models import AUTO, UNIVERSAL
 from ctc_align.threads import begin_process, set_thread_count
 from ctc_align.types import ALIGNED, SKIPPED, SoundChoice
@@ -135,6 +137,7 @@ class AlignTask:
             row=placed.row,
             local_loss=_finite(alignment.local_loss),
             audio=state.audio,
+            fast_cues=len(fast_cues(alignment, Style.of(alignment.config), self.layout.formats_written)) or None,
         )
         return Outcome(job.index, DONE, result=result, pending=placed.pending, moved_aside=tuple(placed.moved_aside))
 
