@@ -21,7 +21,6 @@ from ctc_align.files.cues import fast_cues
 from ctc_align.files.tiers import SYLLABLES, syllabified, wanted_tiers
 from ctc_align.files.writer import RECORDING, UNITS_PER_S, Style, Writer, end_units, finite, time_units
 from ctc_align.reading import (
-    JSON_BYTES,
     as_number,
     as_seconds,
     as_whole,
@@ -269,7 +268,7 @@ def read_object(path: str | Path) -> dict[str, Any]:
         InputError: the file cannot be read, is not JSON, or is not in this format.
     """
     try:
-        data = read_input(path, factor=JSON_BYTES)
+        data = read_input(path)
     except OSError as error:
         raise InputError(f"{path}: cannot be read: {error.strerror or error}") from error
     return parse_object(data, str(path))

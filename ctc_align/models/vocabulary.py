@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from ctc_align.errors import EmissionsError, UsageError
-from ctc_align.reading import JSON_BYTES, parse_json, read_input, shown
+from ctc_align.reading import parse_json, read_input, shown
 
 _KALDI_LINE = re.compile(r"([^ \t]+)[ \t]+(-?[0-9]{1,9})")
 _SPACE_LINE = re.compile(r"( )[ \t]([0-9]{1,9})[ \t]*")
@@ -34,7 +34,7 @@ def load_vocab(path: str | os.PathLike[str]) -> tuple[str, ...]:
     """
     name = os.fspath(path)
     try:
-        text = read_input(name, pipes=True, factor=JSON_BYTES).decode("utf-8-sig")
+        text = read_input(name, pipes=True).decode("utf-8-sig")
     except FileNotFoundError:
         raise UsageError(f"{name}: no such vocabulary file") from None
     except UnicodeDecodeError as error:

@@ -46,8 +46,6 @@ MOST_S = 1e9
 """No recording is longer: 32 years."""
 MOST_NUMBER = 2**53
 """Whole numbers up to this are exact in JSON's readers everywhere."""
-JSON_BYTES = 8
-"""Approximate bytes of memory for each byte of JSON."""
 
 _UNCHECKED_BYTES = 2**26
 """Smaller files are not compared with the free memory, because this takes longer than reading them."""
@@ -168,24 +166,30 @@ def parse_json(text: str | bytes, **decoding: Any) -> Any:
     ValueError: lists or objects nested more than 200 deep
     """
     try:
+        if len(text) > _UNCHECKED_BYTES // 128:
+            require_memory(json_memory(text))
         value = json.loads(text, **decoding)
     except json.JSONDecodeError:
         raise
+    except OSError as error:
+        raise ValueError(f"JSON that {error.strerror}") from None
     except (ValueError, RecursionError) as error:
         raise _plain(error) from None
     check_depth(value)
     return value
 
 
-def json_memory(data: bytes) -> int:
+def json_memory(data: str | bytes) -> int:
     """Return about how many bytes of memory the value of a JSON text takes, up to half too few; it is not parsed.
 
     >>> json_memory(b"[" + b"{}, " * 1000 + b"{}]") > 64 * 1000
     True
     """
     # CPython: a list from 56 bytes, an object 64 or from 184, a text from 49, a number 24; "\n" is for JSON of lines.
-    sizes = {b"{": 128, b"[": 64, b"\n": 64, b",": 32, b":": 16, b'"': 16}
-    return len(data) + sum(size * data.count(mark) for mark, size in sizes.items())
+    sizes = {"{": 128, "[": 64, "\n": 64, ",": 32, ":": 16, '"': 16}
+    if isinstance(data, str):
+        return len(data) + sum(size * data.count(mark) for mark, size in sizes.items())
+    return len(data) + sum(size * data.count(mark.encode()) for mark, size in sizes.items())
 
 
 _LONG_KEY = re.compile(rf"""(?<![\w-])(?:(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){{{_DEEPEST}}}""")

@@ -131,6 +131,13 @@ def test_json_that_is_none(tmp_path_factory, content: str):
             write_all(alignment)
 
 
+def test_json_that_does_not_fit_into_memory_is_not_parsed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ctc_align.reading.free_memory", lambda: (2**26, ""))
+    (tmp_path / "a.json").write_text("[" + "[]," * 700_000 + "[]]")
+    with pytest.raises(InputError, match=r"JSON that needs 0\.1 GB of memory, 0\.1 GB are free"):
+        read_alignment(tmp_path / "a.json")
+
+
 def test_fields_of_a_later_version_pass_reader_and_schema():
     data = whole()
     data["new"] = data["words"][0]["new"] = data["regions"][0]["new"] = data["subtitles"]["cues"][0]["new"] = [1]

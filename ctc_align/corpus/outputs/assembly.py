@@ -42,7 +42,7 @@ from ctc_align.files import Alignment, from_dict, output_paths, read_alignment
 from ctc_align.files.corrections import is_corrected, is_whole_label_file, keep_aside, keep_corrected
 from ctc_align.files.whole_files import is_link, placing, refuse_links, remove_file, sync_folder
 from ctc_align.files.writer import words_by_time
-from ctc_align.reading import JSON_BYTES, parse_json, read_input
+from ctc_align.reading import parse_json, read_input
 from ctc_align.text.characters import json_escaped
 from ctc_align.types import FORMAT, AlignedToken, AlignedWord
 
@@ -354,7 +354,7 @@ def _is_alignment_of(path: Path, id: str) -> bool:
     if path.suffix != ".json":
         return False
     try:
-        data = parse_json(read_input(path, factor=JSON_BYTES))
+        data = parse_json(read_input(path))
     except (OSError, ValueError):
         return False
     return isinstance(data, dict) and (data.get("format"), data.get("utterance")) == (FORMAT, id)
