@@ -167,7 +167,7 @@ def parse_json(text: str | bytes, **decoding: Any) -> Any:
     """
     try:
         if len(text) > _UNCHECKED_BYTES // 128:
-            require_memory(json_memory(text))
+            require_memory(parsed_memory(text))
         value = json.loads(text, **decoding)
     except json.JSONDecodeError:
         raise
@@ -179,14 +179,14 @@ def parse_json(text: str | bytes, **decoding: Any) -> Any:
     return value
 
 
-def json_memory(data: str | bytes) -> int:
-    """Return about how many bytes of memory the value of a JSON text takes, up to half too few; it is not parsed.
+def parsed_memory(data: str | bytes) -> int:
+    """Return about how many bytes of memory JSON, XML or lines take once they are parsed, up to half too few.
 
-    >>> json_memory(b"[" + b"{}, " * 1000 + b"{}]") > 64 * 1000
+    >>> parsed_memory(b"[" + b"{}, " * 1000 + b"{}]") > 64 * 1000
     True
     """
-    # CPython: a list from 56 bytes, an object 64 or from 184, a text from 49, a number 24; "\n" is for JSON of lines.
-    sizes = {"{": 128, "[": 64, "\n": 64, ",": 32, ":": 16, '"': 16}
+    # CPython: a list from 56 bytes, an object 64 or from 184, a text from 49, a number 24. Lines: TextGrid, SRT, JSONL.
+    sizes = {"{": 128, "[": 64, "\n": 128, "<": 128, ",": 32, ":": 16, '"': 16}
     if isinstance(data, str):
         return len(data) + sum(size * data.count(mark) for mark, size in sizes.items())
     return len(data) + sum(size * data.count(mark.encode()) for mark, size in sizes.items())

@@ -5,7 +5,6 @@ A running server holds a lock on its folder; the next server removes folders wit
 
 from __future__ import annotations
 
-import codecs
 import os
 import re
 import secrets
@@ -19,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from ctc_align.reading import json_memory
+from ctc_align.reading import parsed_memory
 from ctc_align.serve.access import RefusedError
 from ctc_align.text.characters import printable
 
@@ -36,8 +35,8 @@ MOST_FIELDS = 2**20
 """Bytes of all fields of a form that are not texts."""
 MOST_BYTES = 2**26
 """Bytes of a transcript other than a book, and of an alignment that is saved, or listed."""
-MOST_JSON = 2**29
-"""Bytes of memory that the value of a JSON text may take."""
+MOST_PARSED = 2**29
+"""Bytes of memory that a transcript other than a book, or a JSON text, may take once it is parsed."""
 TEXTS = ("text",)
 _OWN_NAME = re.compile(re.escape(PREFIX) + "[0-9a-f]{32}")
 
@@ -137,16 +136,13 @@ def checked_content(upload: Upload) -> bytes:
     """Return the bytes of a file that will be parsed in memory.
 
     Raises:
-        RefusedError: 413, it is too large for that, or it is JSON whose value will be.
+        RefusedError: 413, it is too large for that, or has too many parts.
     """
     if upload.size > MOST_BYTES and not zipfile.is_zipfile(upload.path):
         raise RefusedError(413, f"{upload.filename}: expected at most {MOST_BYTES >> 20} MiB")
     data = upload.path.read_bytes()
-    is_json = data.removeprefix(codecs.BOM_UTF8).lstrip()[:1] in (b"{", b"[")
-    if is_json and json_memory(data) > MOST_JSON:
-        raise RefusedError(
-            413, f"{upload.filename}: expected JSON whose values take at most {MOST_JSON >> 20} MiB of memory"
-        )
+    if not data.startswith(b"PK") and parsed_memory(data) > MOST_PARSED:
+        raise RefusedError(413, f"{upload.filename}: expected at most {MOST_PARSED >> 20} MiB of memory for its parts")
     return data
 
 

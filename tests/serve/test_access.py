@@ -153,7 +153,7 @@ def test_a_correction_is_refused_by_its_name_and_size_before_it_is_read(
         answer = connection.getresponse()
         assert (answer.status, bool(json.loads(answer.read())["error"])) == (status, True)
         connection.close()
-    monkeypatch.setattr(uploads, "MOST_JSON", 2**16)
+    monkeypatch.setattr(uploads, "MOST_PARSED", 2**16)
     dense = b"[" + b"{}, " * 1000 + b"{}]"  # objects take many times their bytes in memory
     assert server.ask("PUT", f"/api/alignments/{quote(name)}", dense).status == status
     assert server.post("/align", [("audio", "a.wav", wav()), ("transcript", "t.json", dense)]).status == 413
