@@ -125,7 +125,7 @@ def read_one(path: Path, tier: str, name: str | None = None) -> UtteranceTier:
     if not speakers and name is not None and name.isdecimal():
         speakers.update((_NO_SPEAKER, each.intervals) for each in grid.tiers if each.number == int(name))
     if not speakers:
-        tiers = ", ".join(f"{each.number} {each.name}" for each in grid.tiers) or "none"
+        tiers = ", ".join(f"{each.number} {each.name[:80]}" for each in grid.tiers[:30]) or "none"
         named = " or ".join(wanted) if name is None else repr(name)
         remedy = "rename it, or give evaluate --hypothesis-tier or --reference-tier NAME"
         raise MissingTierError(f"{path}: expected an interval tier named {named}, got: {tiers}; {remedy}")
