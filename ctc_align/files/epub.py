@@ -377,7 +377,9 @@ class EpubArchive:
             raise self.fault(f"expected at most {MOST_FILES:,} files in a book, got {len(self.names):,}")
 
     def fault(self, message: str) -> TranscriptError:
-        return TranscriptError(f"{self.source}: {message}")
+        message = " ".join(message.split())  # a name in a book may be of any length, and hold line ends
+        shown = message if len(message) <= 800 else f"{message[:600]} … {message[-200:]}"
+        return TranscriptError(f"{self.source}: {shown}")
 
     def package(self) -> str:
         """Return the name of the package document."""
