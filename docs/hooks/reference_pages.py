@@ -53,11 +53,10 @@ def phones_page() -> str:
 
 
 def _commands() -> dict[str, Any]:
-    import typer
 
-    from ctc_align.cli import app
+    from ctc_align.cli import program
 
-    return dict(sorted(typer.main.get_command(app).commands.items()))  # type: ignore[attr-defined]
+    return dict(sorted(program().commands.items()))
 
 
 def commands_page() -> str:
