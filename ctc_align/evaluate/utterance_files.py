@@ -535,8 +535,8 @@ def _check_labels(words: Sequence[AlignedWord], intervals: Sequence[Interval], p
     at = next(
         (at for at, (text, label) in enumerate(zip(texts, labels)) if text != label), min(len(texts), len(labels))
     )
-    expected = f"{words[at].text!r} ({words[at].start_s:.2f} s)" if at < len(words) else "no more words"
-    got = f"{intervals[at].label!r} ({intervals[at].start_s:.2f} s)" if at < len(intervals) else "no more"
+    expected = f"{shown(words[at].text, 80)} ({words[at].start_s:.2f} s)" if at < len(words) else "no more words"
+    got = f"{shown(intervals[at].label, 80)} ({intervals[at].start_s:.2f} s)" if at < len(intervals) else "no more"
     raise InputError(
         f"{path}: expected the words of the alignment, word {at + 1} {expected}, got {got}; if the text was wrong, "
         "put the transcript right and align again"
