@@ -110,7 +110,7 @@ def _log_mel(audio: Audio, first: int, last: int) -> np.ndarray:
     begin, end = first * shift - reach, (last - 1) * shift + len(window) - reach
     samples = np.asarray(audio.samples[max(0, begin) : max(0, end)], np.float32)
     padded = np.pad(samples, (max(0, -begin), max(0, end - len(audio.samples))))
-    return log_channels(padded, window, filters, shift, _SMALLEST_POWER)
+    return log_channels(padded, window, filters, shift, first, _SMALLEST_POWER)
 
 
 FILE = "edges.safetensors"
@@ -128,8 +128,8 @@ CHANNELS = FINE_MELS + MODEL_CHANNELS
 INSIDE, WORD_END, WORD_START = ROLES = range(3)
 """An edge that two sounds share; the end of a word and the start of the next one, which need not be the same."""
 BLOCK = 16
-"""Windows that are computed together; the last block is filled up, because results round differently for other
-sizes."""
+"""Windows that are computed together, each by products of its own: in larger ones, a window's bits would depend on its
+place."""
 MOST_LABELS = 2**16
 MOST_MEMBERS = 16
 
@@ -268,7 +268,7 @@ class EdgeNetwork:
         names = [*(f"modulation.{k}" for k in layers), "habit"]
         self._modulation = np.concatenate([of_all(f"{name}.weight").transpose(0, 2, 1) for name in names], 2)
         self._constant = np.concatenate([of_all(f"{name}.bias") for name in names], 1)[:, None]
-        self._output, self._level = of_all("output.weight")[:, 0], of_all("output.bias")[:, None]
+        self._output, self._level = of_all("output.weight").transpose(0, 1, 3, 2), of_all("output.bias")[:, None]
 
     @staticmethod
     def together(networks: Sequence[EdgeNetwork]) -> EdgeNetwork:
@@ -286,22 +286,21 @@ class EdgeNetwork:
         """Return the chance (E, POSITIONS) float64 of each position; a window's bits do not depend on other windows."""
         found = []
         for first in range(0, len(windows), BLOCK):
-            block = np.minimum(np.arange(first, first + BLOCK), len(windows) - 1)
-            found.append(np.exp(log_softmax(self.logits(windows.part(block)))).mean(0, np.float64))
-        return np.concatenate(found)[: len(windows)]
+            logits = self.logits(windows.part(slice(first, first + BLOCK)))
+            found.append(np.exp(log_softmax(logits)).mean(0, np.float64))
+        return np.concatenate(found)
 
     def logits(self, windows: EdgeWindows) -> np.ndarray:
         """Return the logits (members, E, POSITIONS) of windows of `WINDOW` frames."""
-        members, count, width = self.shape.members, len(windows), self.shape.width
-        around = self._around(windows) @ self._modulation
+        width = self.shape.width
+        around = (self._around(windows)[:, :, None] @ self._modulation[:, None])[:, :, 0]
         around += self._constant
         hidden = windows.values[None]
         for number, (dilation, kernel) in enumerate(zip(DILATIONS, self._kernels)):
-            # The taps of a position beside each other: a convolution is one product.
+            # The taps of a position beside each other: a window's convolution is one product.
             time, lost = hidden.shape[2] - dilation * (KERNEL - 1), dilation * (KERNEL // 2)
             taps = [hidden[:, :, tap * dilation : tap * dilation + time] for tap in range(KERNEL)]
-            rows = np.concatenate(taps, 3).reshape(len(hidden), count * time, -1)
-            found = (rows @ kernel).reshape(members, count, time, width)
+            found = np.concatenate(taps, 3) @ kernel[:, None]
             gain, shift = np.split(around[:, :, 2 * width * number : 2 * width * (number + 1)], 2, 2)
             gain = gain + np.float32(1.0)
             shift = shift + self._biases[number] * gain
@@ -311,8 +310,8 @@ class EdgeNetwork:
             if number:
                 found += hidden[:, :, lost : hidden.shape[2] - lost]
             hidden = found
-        levels = np.matmul(hidden.reshape(members, -1, width), self._output)
-        return levels.reshape(members, count, -1) + self._level + around[:, :, -POSITIONS:]
+        levels = (hidden * self._output).sum(3)
+        return np.asarray(levels + self._level + around[:, :, -POSITIONS:])
 
     def _around(self, windows: EdgeWindows) -> np.ndarray:
         """Return the features of the edges that do not depend on their windows (members, E, around)."""

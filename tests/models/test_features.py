@@ -163,8 +163,8 @@ def test_rare_speech_looks_as_it_does_alone(seconds: float, level: float) -> Non
 def test_a_frame_does_not_depend_on_how_many_are_made_with_it() -> None:
     sound = babble(3.0)
     frames = features.log_mel(sound, 0, 300)
-    for count in (*range(1, 40), 100, 299):
-        assert np.array_equal(features.log_mel(sound, 1, 1 + count), frames[1 : 1 + count])
+    for first, count in enumerate((*range(1, 60), 100, 230), 1):
+        assert np.array_equal(features.log_mel(sound, first, first + count), frames[first : first + count])
 
 
 # Features compared with independent code: torchaudio's, transformers' formulas and its port of NeMo's.
@@ -324,7 +324,8 @@ def test_chances_are_the_same_alone_and_among_others(count: int) -> None:
     together = network.chances(some)
     assert together.shape == (100, POSITIONS)
     assert np.array_equal(network.chances(some.part(slice(0, count))), together[:count])
-    assert np.array_equal(network.chances(some.part(slice(99, 100))), together[99:])
+    for first in range(count % 40, 40):
+        assert np.array_equal(network.chances(some.part(slice(first, 100))), together[first:]), first
 
 
 @torch.no_grad()

@@ -14,6 +14,7 @@ from made_sounds import babble
 from small_training import SMALL, options
 
 from ctc_align.alignment.aligner import Aligner
+from ctc_align.kernels.log_space import log_softmax
 from ctc_align.models import load_model
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.gaussian_mixtures import VALUES, Mixtures
@@ -149,7 +150,7 @@ def data(frames: int = 400, states: int = 3, seed: int = 0) -> tuple[np.ndarray,
 def some_mixtures(states: int = 3, mixtures: int = 2, seed: int = 1) -> Mixtures:
     rng = np.random.default_rng(seed)
     made = (
-        features.log_softmax(rng.normal(size=(states, mixtures))),
+        log_softmax(rng.normal(size=(states, mixtures))),
         rng.normal(size=(states, mixtures, VALUES)),
         rng.uniform(0.5, 1.5, (states, mixtures, VALUES)),
     )

@@ -24,8 +24,9 @@ MELS = 64
 FRAME_SHIFT_S = HOP_SAMPLES / SAMPLE_RATE
 LOW_HZ, HIGH_HZ = 50.0, 7800.0
 
-LEAST_ROWS = 16
-"""At least this many frames are multiplied by the filters at once."""
+ROWS_OF_A_PRODUCT = 48
+"""Products begin and end at frames whose number is a multiple of this: BLAS sums the rows of its kernels (12 on AVX2)
+in different orders, and a frame must not depend on which others are computed with it."""
 
 # All levels are in nats of power: 1 nat = 4.34 dB.
 SMALLEST_POWER = 1e-20
@@ -70,11 +71,11 @@ def log_mel(samples: np.ndarray, first: int, last: int) -> np.ndarray:
     begin, end = first * HOP_SAMPLES - reach, last * HOP_SAMPLES + reach
     piece = np.asarray(samples[max(0, begin) : max(0, end)], np.float32)
     piece = np.pad(piece, (max(0, -begin), max(0, end - len(samples))))
-    return log_channels(piece, *_filters(), HOP_SAMPLES, SMALLEST_POWER)
+    return log_channels(piece, *_filters(), HOP_SAMPLES, first, SMALLEST_POWER)
 
 
 def log_channels(
-    samples: np.ndarray, window: np.ndarray, filters: np.ndarray, shift: int, smallest: float
+    samples: np.ndarray, window: np.ndarray, filters: np.ndarray, shift: int, first: int, smallest: float
 ) -> np.ndarray:
     """Return the log of the power (T, bins) float32 in each channel of each window of samples.
 
@@ -83,16 +84,17 @@ def log_channels(
         window: its weights (W,).
         filters: (fft // 2 + 1, bins) of the frequencies in each channel.
         shift: in samples.
+        first: the number of the first window in the recording.
         smallest: the least power.
     """
     windows = np.lib.stride_tricks.sliding_window_view(samples, len(window))[::shift] * window
     spectrum = np.fft.rfft(windows, 2 * (len(filters) - 1))  # numpy 1 computes it in double precision
     power = np.square(spectrum.real, dtype=np.float32, casting="same_kind")
     power += np.square(spectrum.imag, dtype=np.float32, casting="same_kind")
-    # Products of a few rows are summed in a different order: a frame must not depend on how many are computed with it.
-    lacking = max(0, LEAST_ROWS - len(power))
-    channels = (np.pad(power, ((0, lacking), (0, 0))) if lacking else power) @ filters
-    return np.asarray(np.log(np.maximum(channels[: len(power)], np.float32(smallest))))
+    begin = first % ROWS_OF_A_PRODUCT
+    end = begin + len(power)
+    channels = np.pad(power, ((begin, -end % ROWS_OF_A_PRODUCT), (0, 0))) @ filters
+    return np.asarray(np.log(np.maximum(channels[begin:end], np.float32(smallest))))
 
 
 def level(frames: np.ndarray) -> np.ndarray:
