@@ -192,7 +192,7 @@ def _labels_among(candidates: list[_Candidate], text: str) -> list[Mark]:
     shouting = not any(map(str.islower, text))
     several = len(counts) > 1
     certain: set[str] = {one.key for one in candidates if _is_certain(one, counts, shouting, several and most, often)}
-    written = set(re.findall(r"\w+(?![\w:])", text))
+    written = set(re.findall(r"(?<!\w)\w+(?![\w:])", text))
     ordinary = {one.key: _in_lower_case(one, text, written) for one in {one.key: one for one in candidates}.values()}
     labels = []
     for one in candidates:
