@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from ctc_align.cli.notes import seconds_text
 from ctc_align.cli.printing import bar_on_stderr, console_for, counted
-from ctc_align.corpus.state.shared_texts import gap_place, gap_words
 from ctc_align.files import Alignment
 from ctc_align.files.writer import finite
 from ctc_align.text.characters import printable
@@ -298,6 +297,8 @@ def _counts(summary: Summary, of: int | None) -> list[tuple[str, str]]:
 def _gaps_table(gaps: list[dict[str, Any]]) -> Any:
     """Return the stretches of texts that no recording reads: those with the most words, in the order of the text."""
     from rich.text import Text
+
+    from ctc_align.corpus.state.shared_texts import gap_place, gap_words
 
     table = figures_table("passages that no recording reads", "where", "words", fold=True)
     table.columns[1].justify, table.columns[1].no_wrap, table.columns[1].overflow = "left", False, "fold"
