@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 import types
 import weakref
@@ -22,6 +23,7 @@ from ctc_align.alignment.aligner import Aligner, align
 from ctc_align.config import Settings
 from ctc_align.errors import AudioError, CtcAlignError, TooShortError, UsageError
 from ctc_align.kernels.cpu import cpu_backend
+from ctc_align.reading.rows_on_disk import RowsOnDisk, TensorOnDisk
 from ctc_align.types import Emissions
 
 
@@ -201,3 +203,24 @@ def test_the_last_part_ends_with_the_audio(duration_s: float | None, end_s: floa
     whole = emissions(duration_s=duration_s)
     assert whole.part(9, 10).duration_s == end_s
     assert whole.part(0, 10) is whole
+
+
+def test_arrays_and_tensors_are_one_memory_and_survive_replacing_and_pickling() -> None:
+    rows = np.log(np.full((4, 3), 1 / 3, np.float32))
+    made = Emissions(rows, ("<b>", "a", "b"), 0.01)  # type: ignore[arg-type]
+    assert made.array is rows
+    assert made.log_probs is made.log_probs
+    assert np.shares_memory(made.log_probs.numpy(), rows)
+    half = replace(made, log_probs=made.log_probs.half(), states=torch.zeros(4, 5))
+    assert (half.log_probs.dtype, half.array.dtype) == (torch.float16, np.float32)
+    assert np.shape(half.state_array) == (4, 5)
+    for each in (made, half):
+        again = pickle.loads(pickle.dumps(each))
+        assert torch.equal(again.log_probs, each.log_probs)
+        assert (again.vocab, type(again.given)) == (each.vocab, type(each.given))
+    stored = RowsOnDisk((5,))
+    stored.append(np.arange(20, dtype=np.float32).reshape(4, 5))
+    on_disk = replace(made, states=TensorOnDisk(stored))
+    assert isinstance(on_disk.state_array[1:2], np.ndarray)  # type: ignore[index]
+    assert torch.equal(on_disk.states[1:2], torch.from_numpy(stored[1:2]))  # type: ignore[index]
+    assert on_disk.part(1, 3).states[:].shape == (2, 5)  # type: ignore[index]
