@@ -13,11 +13,12 @@ def log_sum_exp(values: np.ndarray, axis: int = -1, *, keepdims: bool = False) -
     """
     top = values.max(axis, keepdims=True, initial=-np.inf)
     top = np.where(np.isfinite(top), top, 0.0).astype(values.dtype, copy=False)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):  # differences of the largest floats are infinite
         total = np.log(np.exp(values - top).sum(axis, keepdims=True)) + top
     return total if keepdims else total.squeeze(axis)
 
 
 def log_softmax(values: np.ndarray, axis: int = -1) -> np.ndarray:
     """Return the values minus their `log_sum_exp` over an axis."""
-    return values - log_sum_exp(values, axis, keepdims=True)
+    with np.errstate(over="ignore"):
+        return values - log_sum_exp(values, axis, keepdims=True)

@@ -126,7 +126,8 @@ def _other_kind(matrix: np.ndarray, lowest: float, highest: float) -> str:
     """Return what an array holds if its rows are not distributions, and what to do; "" for any kind of scores."""
 
     def in_all(test: Callable[[np.ndarray], np.ndarray]) -> bool:
-        return all(bool(test(rows).all()) for _, rows in _blocks(matrix))
+        with np.errstate(over="ignore", invalid="ignore"):  # of values that are no log-probs
+            return all(bool(test(rows).all()) for _, rows in _blocks(matrix))
 
     if lowest >= 0 and 0 < highest <= 1 + _SUM:
         if not in_all(lambda rows: np.abs(rows.sum(1) - 1) < _SUM):
