@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ctc_align.config import Settings
 from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.sources.manifest_files import KEYS, Manifest, parsed_object
 from ctc_align.corpus.sources.source import read_lines
@@ -17,6 +18,8 @@ from ctc_align.corpus.state.shared_texts import text_hash
 from ctc_align.corpus.state.summary import source_of_run
 from ctc_align.corpus.utterance import Refused, Utterance, UtteranceResult
 from ctc_align.errors import UsageError
+from ctc_align.text import words_of
+from ctc_align.text.markup import text_said_once
 from ctc_align.types import FITS
 
 _DECIMALS = 5
@@ -119,6 +122,9 @@ def _line(utterance: Utterance, result: UtteranceResult, extra: dict[str, Any]) 
     text = utterance.text
     if utterance.book is not None and result.part is not None:
         text = text[slice(*result.part)]
+    if not extra and (utterance.file is not None or "<" in text):
+        cues = None if utterance.file is None or utterance.book is not None else utterance.file.subtitles
+        text = text_said_once(text, words_of(text, Settings(language=utterance.language), cues).words)
     line: dict[str, Any] = {"utterance": utterance.id, "audio_filepath": os.path.abspath(utterance.audio)}
     if utterance.offset_s:
         line["offset"] = utterance.offset_s

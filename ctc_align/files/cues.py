@@ -29,8 +29,9 @@ from ctc_align.files.sentences import (
     text_shown_once,
 )
 from ctc_align.files.writer import Style, is_timed, runs_in_time, words_by_time, words_that_are_shown
+from ctc_align.text.markup import is_tag
 from ctc_align.text.word_forms import without_markup
-from ctc_align.types import MARKUP, REPEAT, SPEAKER, UNSPOKEN, AlignedWord, AlignmentData, SourceCue, Subtitles
+from ctc_align.types import REPEAT, SPEAKER, UNSPOKEN, AlignedWord, AlignmentData, SourceCue, Subtitles
 
 # Times of cues
 #
@@ -443,8 +444,6 @@ _PAUSE_S, _LONG_PAUSE_S = 0.3, 2.0
 _CUE_COST, _SHORT_TEXT_COST, _INNER_SENTENCE_COST, _PAUSE_COST_PER_S = 3.0, 4.0, 5.0, 6.0
 _TOO_SHORT_COST, _FAST_COST_PER_COLUMN, _MOST_FAST_COST = 30.0, 2.0, 40.0
 _SHORT_COLUMNS = 14
-_TAG_CHARS = 200
-"""The most characters before a name among which its tag is searched."""
 
 
 @dataclass(frozen=True)
@@ -538,7 +537,7 @@ def _turns(row: TextRow, index: int) -> bool:
 def text_pieces(words: Sequence[AlignedWord], alignment: AlignmentData, line_columns: int) -> list[TextPiece]:
     """Return the words of the transcript, without markup, as pieces of text that all have times."""
     text = alignment.text if any(word.kind == REPEAT for word in words) else text_shown_once(alignment)
-    shown = words_that_are_shown([word for word in words if not _is_tag(text, word)] or words)
+    shown = words_that_are_shown([word for word in words if not is_tag(text, word)] or words)
     words = [word for run in runs_in_time(shown) for word in run]
     followed_by = _followed_by(words)
     pieces: list[TextPiece] = []
@@ -567,14 +566,6 @@ def _followed_by(words: Sequence[AlignedWord]) -> list[str]:
         found.append(said or (words[index + 1].text if index + 1 < len(words) else ""))
         said = words[index].text if words[index].status != UNSPOKEN else said
     return found[::-1]
-
-
-def _is_tag(text: str, word: AlignedWord) -> bool:
-    """Return whether a word is markup of a format, or names a speaker in markup (`<v Mary Ann>`)."""
-    if word.kind != SPEAKER:
-        return word.kind == MARKUP
-    around = (max(word.char_start - _TAG_CHARS, 0), word.char_start + 1)
-    return text.rfind("<", *around) > text.rfind(">", *around)
 
 
 def _breaks(row: TextRow, duration_s: float, max_cps: float) -> list[tuple[int, int]]:

@@ -14,15 +14,15 @@ from __future__ import annotations
 import html
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from ctc_align.text.captions import repeated_lines
 from ctc_align.text.speaker_labels import TIME, Mark, names_speaker, speaker_labels
 from ctc_align.text.tables import word_list
-from ctc_align.text.word_forms import digit_groups, line_divisions
-from ctc_align.types import DIRECTION, MARKUP, REPEAT, SPEAKER, SourceCue, Words
+from ctc_align.text.word_forms import digit_groups, line_divisions, without_markup
+from ctc_align.types import DIRECTION, MARKUP, REPEAT, SPEAKER, AlignedWord, SourceCue, Word, Words
 
 Span = tuple[int, int]
 _ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[A-Za-z][A-Za-z\d]{1,31});")
@@ -73,6 +73,9 @@ _CELL_MARK = re.compile(r"\|(?:[ \t]*:?-{2,}:?[ \t]*(?=\|))?")
 _LIST_NUMBER = re.compile(r"^[ \t]*(\d{1,3})[.)](?=[ \t]+\S)", re.MULTILINE)
 _BARE_TIME = re.compile(rf"^[ \t]*(?P<time>{TIME})(?=[ \t]|$)(?P<rest>.*)$", re.MULTILINE)
 
+_TAG_CHARS = 200
+"""The most characters before a name among which its tag is searched."""
+
 
 def breaks_line(marks: str) -> bool:
     """Return whether the marks between two words break the line: `\\N`, `<br>`, the tag of a block.
@@ -84,6 +87,45 @@ def breaks_line(marks: str) -> bool:
         return True
     names = (match["name"] or "" for match in _tags(marks, list(_hidden(marks))))
     return any(name.casefold() in _KNOWN - _INLINE for name in names)
+
+
+def is_tag(text: str, word: Word | AlignedWord) -> bool:
+    """Return whether a word is markup of a format, or names a speaker in markup (`<v Mary Ann>`)."""
+    if word.kind != SPEAKER:
+        return word.kind == MARKUP
+    around = (max(word.char_start - _TAG_CHARS, 0), word.char_start + 1)
+    return text.rfind("<", *around) > text.rfind(">", *around)
+
+
+def text_said_once(
+    text: str,
+    words: Sequence[Word | AlignedWord],
+    span: tuple[int, int | None] = (0, None),
+    left_out: Collection[int] = (),
+) -> str:
+    """Return a part of a text as other programs read it: on one line, without markup and lines that are shown again.
+
+    Args:
+        text: the transcript.
+        words: all of its words, in its order.
+        span: the characters of the part.
+        left_out: where other words begin that are left out.
+    """
+    (at, end), pieces = span, []
+    for word in words[bisect_left(words, at, key=_first_char) :]:
+        if end is not None and word.char_start >= end:
+            break
+        pieces.append(text[at : word.char_start])
+        if is_tag(text, word):
+            pieces.append(" " * breaks_line(word.text))
+        elif word.kind != REPEAT and word.char_start not in left_out:
+            pieces.append(without_markup(word.text))
+        at = word.char_end
+    return " ".join("".join([*pieces, text[at:end]]).split())
+
+
+def _first_char(word: Word | AlignedWord) -> int:
+    return word.char_start
 
 
 @dataclass(frozen=True)

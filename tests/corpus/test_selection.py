@@ -8,11 +8,19 @@ from typing import Any
 
 import pytest
 from corpus_runs import journal_line, write_clip, write_manifest
+from sample_alignments import aligned, make_alignment
 
+from ctc_align.config import Settings
+from ctc_align.corpus.outputs.assembly import _nemo
+from ctc_align.corpus.outputs.layout import Layout, phrases, whole
 from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.state.journal import FAILED, Journal
 from ctc_align.corpus.state.shared_texts import text_hash
 from ctc_align.corpus.state.summary import Summary
+from ctc_align.corpus.utterance import Utterance
+from ctc_align.files.transcripts import parse_transcript
+from ctc_align.text import words_of
+from ctc_align.types import AlignedWord
 
 TEXT = "one two three four five six seven eight"
 RESULTS: dict[str, dict[str, Any]] = {
@@ -93,3 +101,34 @@ def test_inputs_stay_and_a_text_that_has_changed_is_told(run: Path, cli: Any) ->
     assert "without a journal" in cli("filter", ".", code=2).error
     Path("m.jsonl").write_text(Path("m.jsonl").read_text("utf-8").replace("seven", "several"), "utf-8")
     assert "the text has changed since the run" in cli("filter", "run").stderr
+
+
+def test_texts_for_other_programs_have_each_line_of_rolling_captions_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cli: Any
+) -> None:
+    (tmp_path / "c").mkdir()
+    write_clip(tmp_path / "c" / "a.wav")
+    cues = ["\nso<00:00:01.200><c> it</c>", "so it\n ", "so it\n<v Ann Lee>begins</v> <b>R&amp;D</b>"]
+    times = ["00:01.000 --> 00:02.000", "00:02.000 --> 00:02.010", "00:02.010 --> 00:04.000"]
+    vtt = "WEBVTT\n\n" + "\n\n".join(f"{time}\n{cue}" for time, cue in zip(times, cues)) + "\n"
+    (tmp_path / "c" / "a.vtt").write_text(vtt, "utf-8")
+    text = parse_transcript(vtt.encode(), "a.vtt")
+    (tmp_path / "run").mkdir()
+    with Journal(tmp_path / "run" / "journal.jsonl") as journal:
+        journal.append([journal_line("a", fit="good", duration_s=4.0)])
+    monkeypatch.chdir(tmp_path)
+    assert json.loads(cli("filter", "run", "c").stdout)["text"] == "so it begins R&D"
+
+    words = words_of(text.text, Settings(), text.subtitles).words
+    spoken = [word for word in words if word.kind == "" and word.spoken]
+    made = [
+        AlignedWord(word.text, word.spoken, word.char_start, word.char_end, "unspoken", kind=word.kind)
+        if word not in spoken
+        else aligned(word.text, spoken.index(word), spoken.index(word) + 0.9, word.char_start)
+        for word in words
+    ]
+    alignment = make_alignment(tuple(made), 4.0, text=text.text)
+    utterance = Utterance("a", "a", "c/a.wav", text.text, "c/a.vtt")
+    assert whole(alignment, utterance).label == "so it begins R&D"
+    assert [each.label for each in phrases(alignment, utterance, 0.01)] == ["so", "it", "begins", "R&D"]
+    assert _nemo(Layout("out"), utterance, alignment)["text"] == "so it begins R&D"

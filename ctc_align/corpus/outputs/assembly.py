@@ -44,6 +44,7 @@ from ctc_align.files.whole_files import is_link, placing, refuse_links, remove_f
 from ctc_align.files.writer import words_by_time
 from ctc_align.reading import parse_json, read_input
 from ctc_align.text.characters import json_escaped
+from ctc_align.text.markup import text_said_once
 from ctc_align.types import FORMAT, AlignedToken, AlignedWord
 
 _VERSION = "1"
@@ -603,7 +604,7 @@ def _nemo(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[st
         "audio_filepath": os.path.abspath(utterance.audio),
         "offset": _number(utterance.offset_s),
         "duration": _number(alignment.duration_s),
-        "text": " ".join(alignment.text.split()),
+        "text": text_said_once(alignment.text, alignment.words),
         "utterance": utterance.id,
     }
     if utterance.speaker:
@@ -642,7 +643,7 @@ def _lhotse(layout: Layout, utterance: Utterance, alignment: Alignment) -> dict[
         "start": 0.0,
         "duration": duration_s,
         "channel": channel,
-        "text": " ".join(alignment.text.split()),
+        "text": text_said_once(alignment.text, alignment.words),
         **({"speaker": utterance.speaker} if utterance.speaker else {}),
         **({"language": utterance.language} if utterance.language else {}),
         "custom": {"loss": alignment.loss if abs(alignment.loss) < float("inf") else None},

@@ -28,6 +28,7 @@ from ctc_align.files import DEFAULT_FORMATS, FORMATS, Alignment, OutputFiles, St
 from ctc_align.files.corrections import keep_corrected
 from ctc_align.files.whole_files import placing, remove_file
 from ctc_align.text.characters import without_controls
+from ctc_align.text.markup import text_said_once
 from ctc_align.types import ALIGNED, SKIPPED, UNKNOWN, AlignedWord, Interval
 from ctc_align.units import seconds_to_samples
 
@@ -309,7 +310,7 @@ def _remove_further(utterance: Utterance, layout: Layout, number: int) -> None:
 def whole(alignment: Alignment, utterance: Utterance) -> Interval:
     """Return the cut of a whole utterance: its stretch of the recording (to inf if it has no end), and its text."""
     end_s = math.inf if utterance.duration_s is None else utterance.offset_s + utterance.duration_s
-    return Interval(utterance.offset_s, end_s, " ".join(alignment.text.split()))
+    return Interval(utterance.offset_s, end_s, text_said_once(alignment.text, alignment.words))
 
 
 def phrases(alignment: Alignment, utterance: Utterance, pause_s: float) -> list[Interval]:
@@ -323,6 +324,7 @@ def phrases(alignment: Alignment, utterance: Utterance, pause_s: float) -> list[
     if not runs:
         return [whole(alignment, utterance)]
     by_time = sorted((_edge(first.start_s), _edge(last.end_s)) for first, last in runs)
+    skipped = {word.char_start for word in alignment.words if word.status == SKIPPED}
     cuts = []
     for number, (first, last) in enumerate(runs):
         start_s, end_s = _edge(first.start_s), _edge(last.end_s)
@@ -330,25 +332,15 @@ def phrases(alignment: Alignment, utterance: Utterance, pause_s: float) -> list[
         low_s = (by_time[rank - 1][1] + start_s) / 2 if rank else 0.0
         high_s = (end_s + by_time[rank + 1][0]) / 2 if rank + 1 < len(by_time) else alignment.duration_s
         next_char = runs[number + 1][0].char_start if number + 1 < len(runs) else len(alignment.text)
-        text = _without_skipped(alignment, first.char_start if number else 0, next_char)
+        span = (first.char_start if number else 0, next_char)
         cuts.append(
             Interval(
                 utterance.offset_s + max(low_s, start_s - MARGIN_S),
                 utterance.offset_s + min(high_s, end_s + MARGIN_S),
-                " ".join(text.split()),
+                text_said_once(alignment.text, alignment.words, span, skipped),
             )
         )
     return cuts
-
-
-def _without_skipped(alignment: Alignment, start: int, end: int) -> str:
-    """Return a stretch of the text without the words in it that are not in the recording."""
-    pieces, at = [], start
-    for word in alignment.words:
-        if word.status == SKIPPED and start <= word.char_start < end:
-            pieces.append(alignment.text[at : word.char_start])
-            at = word.char_end
-    return "".join([*pieces, alignment.text[at:end]])
 
 
 def _runs(words: Sequence[AlignedWord], pause_s: float) -> list[tuple[AlignedWord, AlignedWord]]:
