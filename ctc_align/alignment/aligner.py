@@ -296,17 +296,20 @@ class Aligner:
         words = self.split(text, name)
         aligner = self.choice.aligner(self, words.language)
         with error_context(name, source):
-            emissions = aligner.emissions(audio)
+            emissions = aligner.emissions(aligner._load(audio, language=self.choice.track_language(words.language)))
         with error_context(name):
             inputs = aligner._inputs(emissions, words, name, source, as_written=True)
             return batching.run([on_stage_thread(choose_tokens(inputs))])[0].loss
 
-    def score_texts(self, audio: AudioLike, texts: Sequence[str | Transcript]) -> list[Scored]:
+    def score_texts(
+        self, audio: AudioLike, texts: Sequence[str | Transcript], *, progress: Progress | None = None
+    ) -> list[Scored]:
         """Return the losses of alternative transcripts of one audio, best first; the model runs once.
 
         Args:
             audio: as for `emissions`.
             texts: the transcripts. If one cannot be scored, its `error` says why, and the others are scored.
+            progress: as for `emissions`.
 
         Raises:
             AudioError, EmissionsError: the audio cannot be used.
@@ -316,7 +319,8 @@ class Aligner:
             raise UsageError("texts: expected a list of transcripts, got a str; write [text]")
         aligner, language = self.for_texts(texts)
         loaded = aligner._load(audio, language=self.choice.track_language(language))
-        return aligner.score_emissions([aligner.emissions(loaded)], [list(texts)], languages=[language])[0]
+        emissions = aligner.emissions(loaded, progress=progress)
+        return aligner.score_emissions([emissions], [list(texts)], languages=[language])[0]
 
     def for_texts(self, texts: Sequence[str | Transcript], language: str = "") -> tuple[Aligner, str]:
         """Return the aligner for transcripts of one audio, and their language; "" means that of its settings."""

@@ -258,13 +258,12 @@ def _rows_of_audio(
     texts = [Transcript("") if isinstance(text, Exception) else text for _, text, _ in transcripts]
     aligner, language = load_aligner(model, reader, settings).for_texts(texts)
     talk.notes(choice_notes({language: 1} if language not in ("", "en") else {}))
-    source = sound_of(audio, reader, aligner)
+    source = sound_of(audio, reader, aligner, language)
     for (name, _, is_file), given in zip(transcripts, texts):
         for note in language_notes(given.text, aligner.choice.only, settings.language) if given.text else ():
             talk.note(f"{name if is_file else _shortened(name)}: {note}")
     with talk.progress("listening") as progress:
-        emissions = aligner.emissions(source, progress=progress)
-    scored = aligner.score_texts(emissions, texts)
+        scored = aligner.score_texts(source, texts, progress=progress)
     for one in scored:
         name, text, is_file = transcripts[one.index]
         row = row_of(one, name, text=one.text if is_file and not isinstance(text, Exception) else None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import av
 import numpy as np
@@ -143,3 +144,12 @@ def test_commands_align_the_track_of_the_language_and_name_the_others(cli, tmp_p
         assert read_alignment(out / "u1.json").config["track"] == track
         samples, _ = soundfile.read(out / "cuts" / "u1.flac")
         assert np.corrcoef(samples, german[RATE:])[0, 1] > 0.98
+
+
+def test_scores_are_of_the_track_in_the_language_of_the_transcript(cli: Any, tmp_path: Path) -> None:
+    german, english = sounds()
+    path = write_tracks(tmp_path / "film.mkv", ("ger", "", german), ("eng", "", english))
+    assert "track 2 is used" in cli("score", path, "--text", "one two").stderr
+    assert "track 1 is used" in cli("score", path, "--text", "Das ist nicht die Frage, und das ist auch gut.").stderr
+    aligner = Aligner()
+    assert aligner.score(path, "one two") == pytest.approx(aligner.score((english, RATE), "one two"), rel=0.01)
