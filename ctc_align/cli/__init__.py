@@ -37,7 +37,6 @@ from ctc_align.cli.printing import (
 )
 from ctc_align.config import settings_toml
 from ctc_align.errors import BackendError, CtcAlignError, InputError, UsageError
-from ctc_align.threads import begin_process
 
 
 def show_help(
@@ -204,7 +203,6 @@ def main() -> None:
     _replace_closed_streams()
     if os.name == "nt" and not sys.stdout.isatty():
         as_everywhere(sys.stdout)
-    begin_process()
     route_python_warnings()
     if _COMPLETION in os.environ:
         os.environ.update(completed_with_command(os.environ))
