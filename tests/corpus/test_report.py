@@ -33,12 +33,12 @@ OF_RUN = ("run", "journal_lines", "skipped", "shard")
 def alignment(id: str, confidence: float) -> Alignment:
     """Three words of 0.4 s in two seconds, with pauses of 0.1 and 0.3 s."""
 
-    def word(start_s: float, speaker: str) -> AlignedWord:
-        token = AlignedToken("AH", start_s, start_s + 0.4, 0.9)
-        times = (start_s, start_s + 0.4, confidence, (token, token))
-        return AlignedWord("a", "a", 0, 1, "aligned", *times, speaker=speaker)
+    def word(at: int, start_s: float, speaker: str) -> AlignedWord:
+        tokens = tuple(AlignedToken("AH", each_s, each_s + 0.2, 0.9) for each_s in (start_s, start_s + 0.2))
+        times = (start_s, start_s + 0.4, confidence, tokens)
+        return AlignedWord("a", "a", at, at + 1, "aligned", *times, speaker=speaker)
 
-    words = (word(0.1, "Ann"), word(0.6, "Ann"), word(1.3, "</td>"))
+    words = (word(0, 0.1, "Ann"), word(2, 0.6, "Ann"), word(4, 1.3, "</td>"))
     return Alignment(id, "a.wav", 2.0, "m", "cpu", 0.01, 1.0, -1.0, "a a a", words, token_kind="phones")
 
 
