@@ -218,7 +218,8 @@ class _Texts:
     def problems(self, utterance: Utterance, length_s: float) -> Iterator[tuple[str, str]]:
         """Yield the problems of an utterance's text, which is read in `length_s` seconds (0: not known)."""
         for what, pattern in _STRANGE.items():
-            if met := pattern.search(utterance.text):
+            # tags and entities of captions are part of their format
+            if (what != "markup" or utterance.file is None) and (met := pattern.search(utterance.text)):
                 yield "strange", f"{what}: {printable(_around(utterance.text, met.start()))}"
         try:
             words, tokens, lacking = self._aligner.pronounced(utterance.spoken, utterance.id)

@@ -84,7 +84,8 @@ def selected(
     """
     paths = journal_paths(out_dir) if out_dir.is_dir() else []
     if not paths:
-        raise UsageError(f"OUT_DIR {out_dir}: expected the --out-dir of a corpus run, got a folder without a journal")
+        got = "a folder without a journal" if out_dir.is_dir() else "a file" if out_dir.exists() else "no such folder"
+        raise UsageError(f"OUT_DIR {out_dir}: expected the --out-dir of a corpus run, got {got}")
     path = source or source_of_run(out_dir)
     if not path or not os.path.exists(path):
         got = f"{path}: nothing is there" if path else f"{out_dir} does not say where its corpus is"

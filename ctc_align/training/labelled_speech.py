@@ -181,7 +181,10 @@ def _recording(name: Path, label: Path) -> Path:
     # A recording may itself be called NAME.aligned.wav.
     sounds = sorted(path for path in others if path.stem in (name.name, label.stem))
     if not sounds:
-        raise UsageError(f"{name}.*: there is no recording for {label}; give the recordings' folder with --audio")
+        hint = f" in {name.parent}, the folder that --audio means"
+        if name.parent == label.parent:
+            hint = "; give the recordings' folder with --audio"
+        raise UsageError(f"{name}.*: there is no recording for {label}{hint}")
     return sounds[0]
 
 

@@ -124,7 +124,12 @@ def test_words_by_hand_in_json_are_labels_and_no_others(cli, tmp_path: Path, ali
     spoilt.write_text(spoilt.read_text("utf-8").replace('"text": "finds"', '"text": "find"'), "utf-8")
     result = cli("calibrate", "english", tmp_path / "labels", "--out-dir", tmp_path / "out", "--force", code=1)
     assert "demo.json: word 3 'find' (" in result.stderr
-    assert "there is no recording for" in result.stderr
+    assert "give the recordings' folder with --audio" in result.stderr
+    spoilt.unlink()
+    sounds = tmp_path / "sounds"
+    sounds.mkdir()
+    result = cli("calibrate", "english", tmp_path / "labels", "--audio", sounds, "--out-dir", tmp_path / "new")
+    assert f"demo.TextGrid in {sounds}/anna, the folder that --audio means" in result.stderr
 
 
 @pytest.mark.long

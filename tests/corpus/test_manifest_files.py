@@ -390,6 +390,29 @@ def test_lists_of_speech_corpora(tmp_path, lines, text, speaker):
     assert (found[0].text, found[0].speaker or "") == (text, speaker)
 
 
+def test_bad_lines_of_lists_are_refused_alone(tmp_path):
+    good = "LJ-1|Of Dr. Who|Of Doctor Who\nLJ-2|So be it.|So be it.\n"
+    write(tmp_path, {"wavs/LJ-1.wav": "", "wavs/LJ-2.flac": "", "wavs/LJ-4.wav": ""})
+    for bad, reason in {
+        "LJ-4": "the text",
+        "||": "the audio",
+        "LJ-1|a|b|c": "4 columns, but others have 3",
+        "LJ-3|So.|So.": "'LJ-3' with .wav .flac .mp3 .ogg .opus, beside the table or in clips wavs wav",
+    }.items():
+        for lines in (good + bad, good[:-25] + bad + "\n" + good[-25:]):
+            write(tmp_path, {"metadata.csv": lines})
+            found, [refused] = read(tmp_path / "metadata.csv")
+            assert [utterance.text for utterance in found] == ["Of Doctor Who", "So be it."]
+            assert reason in refused.reason
+    for lines, got in {
+        "id|text|normalized\n": r"a header without a column for the audio, one of audio_filepath .* omit this line",
+        "LJ-1|a|b|c\nLJ-2|a|b|c\n": "with 4 columns .lists have 2 or 3.",
+    }.items():
+        write(tmp_path, {"metadata.csv": lines + good[:30]})
+        with pytest.raises(UsageError, match=got):
+            read(tmp_path / "metadata.csv")
+
+
 def test_quotes(tmp_path):
     rows = 'audio,text\na.wav,"One, ""two"""\n"b,c.wav","line one\n\nline two"\nd.wav,5" nails\n'
     found, refused = read(table(tmp_path, rows))

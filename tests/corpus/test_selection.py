@@ -99,6 +99,7 @@ def test_inputs_stay_and_a_text_that_has_changed_is_told(run: Path, cli: Any) ->
     assert "is the corpus" in cli("filter", "run", "m.jsonl", "--to", "m.jsonl", "--force", code=2).error
     assert "a manifest is JSONL" in cli("filter", "run", "--to", "kept.csv", code=2).error
     assert "without a journal" in cli("filter", ".", code=2).error
+    assert "got a file" in cli("filter", "m.jsonl", code=2).error
     Path("m.jsonl").write_text(Path("m.jsonl").read_text("utf-8").replace("seven", "several"), "utf-8")
     assert "the text has changed since the run" in cli("filter", "run").stderr
 
@@ -118,6 +119,7 @@ def test_texts_for_other_programs_have_each_line_of_rolling_captions_once(
         journal.append([journal_line("a", fit="good", duration_s=4.0)])
     monkeypatch.chdir(tmp_path)
     assert json.loads(cli("filter", "run", "c").stdout)["text"] == "so it begins R&D"
+    assert "markup" not in cli("check", "c", code=None).stdout
 
     words = words_of(text.text, Settings(), text.subtitles).words
     spoken = [word for word in words if word.kind == "" and word.spoken]

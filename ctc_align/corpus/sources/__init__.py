@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
-from ctc_align.corpus.sources.manifest_files import Lhotse, Manifest, Table
+from ctc_align.corpus.sources.manifest_files import Lhotse, Manifest, Table, table_fault
 from ctc_align.corpus.sources.source import (
     FileSource,
     FolderSource,
@@ -164,7 +164,7 @@ def _refuse_text(path: str, expected: str) -> NoReturn:
     elif os.path.basename(path) in (SCP, LOG_PROBS_SCP, "segments", "utt2spk", "text"):
         got = "a file of a Kaldi data folder: give the folder"
     else:
-        got = head[0].fault or (shown(head[0].text) if first else "an empty file")
+        got = head[0].fault or table_fault(head[0].text) or (shown(head[0].text) if first else "an empty file")
     raise UsageError(f"{printable(path)}: expected {expected}, got {got}")
 
 

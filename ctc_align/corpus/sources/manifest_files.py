@@ -249,7 +249,7 @@ class Table(FileSource):
             audio = checked_audio(cells.get("audio", ""), "the audio")
             stem = stem_of(audio)
             if any(cell.strip() for cell in row[self.width :]):
-                got = f"{len(row)} columns, but the header has {self.width}"
+                got = f"{len(row)} columns, but {'the header has' if self.has_header else 'others have'} {self.width}"
                 raise InputError(f"expected a row of the table, got {got}: quote what holds a separator")
             text = cells.get("words", "").strip() or cells.get("text", "")
             fields = {"audio": self._path(audio), "text": checked_text(text, "the text")}
@@ -262,7 +262,11 @@ class Table(FileSource):
         """Return the file of an audio: the first that is there, as it is named or with an extension."""
         names = [audio] if os.path.splitext(audio)[1].lower() in SOUND else [audio, *(audio + end for end in _ENDINGS)]
         paths = [os.path.join(folder, name) for name in names for folder in self.folders]
-        return next(filter(os.path.isfile, paths), os.path.join(self.folder, audio))
+        found = next(filter(os.path.isfile, paths), os.path.join(self.folder, audio))
+        if not (self.has_header or os.path.splitext(audio)[1] or os.path.exists(found)):
+            expected = f"{shown(audio)} with {' '.join(_ENDINGS)}, beside the table or in {' '.join(_CLIPS)}"
+            raise InputError(f"the audio: expected {expected}, got no such file")
+        return found
 
 
 def parsed_header(path: str, head: TextLine) -> tuple[str, dict[str, int], int]:
@@ -288,16 +292,29 @@ def _list_columns(path: str) -> dict[str, int] | None:
     Of three, the second names a speaker if it is always much shorter than the third.
     """
     lines = [line.text for line in read_head(path, _HEAD_LINES) if line.text.strip() and not line.fault]
-    rows = [line.split("|") for line in lines]
-    widths = {len(row) for row in rows}
+    cells = [line.split("|") for line in lines]
+    rows = [row for row in cells if len(row) in (2, 3) and row[0].strip() and row[1].strip()]
     known = {name for names in COLUMNS.values() for name in names}
-    if not rows or not widths <= {2, 3} or known & {cell.strip().casefold() for cell in rows[0]}:
+    # lines that are not like most others are refused one by one
+    if 2 * len(rows) <= len(lines) or known & {cell.strip().casefold() for cell in lines[0].split("|")}:
         return None
-    if not all(row[0].strip() and row[1].strip() for row in rows):
-        return None
+    widths = {len(row) for row in rows}
     if widths == {3} and all(len(row[1].split()) == 1 and 3 * len(row[1]) < 2 * len(row[2]) for row in rows):
         return _PIPER
     return _LJSPEECH if 3 in widths else _PAIRS
+
+
+def table_fault(header: str) -> str:
+    """Return why the first line of a file is not that of a table, "" if it is nothing like it."""
+    for separator in ("\t", ",", ";", "|"):
+        columns = _columns(_names(header, separator))
+        for what in ("audio", "text"):
+            if len(columns) > 1 and what not in columns:
+                hint = "; a list ID|TEXT needs no header: omit this line" if separator == "|" else ""
+                expected = f"a column for the {what}, one of {' '.join(COLUMNS[what])}"
+                return f"a header without {expected}: {shown(header)}{hint}"
+    count = header.count("|") + 1
+    return f"lines such as {shown(header)}, with {count} columns (lists have 2 or 3)" if count > 1 else ""
 
 
 def _names(header: str, separator: str) -> list[str]:
