@@ -103,7 +103,7 @@ def _blocks(matrix: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
 
 def _excess(rows: np.ndarray) -> np.ndarray:
     """Return (T,) the sum of each row's differences from its lowest value; inf where a class is impossible."""
-    with np.errstate(invalid="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         sums = rows.sum(1, dtype=np.float64) - rows.shape[1] * rows.min(1).astype(np.float64)
     return np.nan_to_num(sums, nan=np.inf, posinf=np.inf, neginf=-np.inf)
 
