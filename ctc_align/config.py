@@ -116,10 +116,10 @@ class Settings:
     )
     track: str = setting(
         "",
-        "Audio track of a recording with several: N from 1, or its language (de, German).",
+        "Audio track of a recording with several: N from 1, its language (de, German) or its title.",
         more='"" means the track in the language of the transcript, otherwise the one that the file marks as default.',
-        pattern=(r"|[1-9][0-9]{0,3}|[A-Za-z][A-Za-z0-9_ -]*", "a number from 1 or a language"),
-        metavar="N|LANGUAGE",
+        pattern=(r"|[1-9][0-9]{0,3}|[A-Za-z][A-Za-z0-9_ .,'()&-]*", "a number from 1, a language or a title"),
+        metavar="N|LANGUAGE|TITLE",
         shown="that of the transcript's language, else the file's default",
         panel=READING,
         commands=_READ,

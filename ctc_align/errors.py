@@ -22,6 +22,12 @@ BackendWarning                there is a GPU, but its kernels cannot run
 
 from __future__ import annotations
 
+import logging
+
+NOTE = 25
+"""The level of log records that say what was chosen without being asked for, and is right as far as anyone can tell."""
+logging.addLevelName(NOTE, "NOTE")
+
 
 class CtcAlignError(Exception):
     """Base of all errors that this package raises on purpose."""

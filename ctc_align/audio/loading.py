@@ -35,10 +35,11 @@ from ctc_align.audio.recordings import (
     no_such_channel,
     ogg_pages,
 )
-from ctc_align.errors import AudioError, UsageError
+from ctc_align.errors import NOTE, AudioError, UsageError
 from ctc_align.reading import STANDARD_INPUT
 from ctc_align.reading.file_kinds import is_sound_file
 from ctc_align.reading.rows_on_disk import RowsOnDisk
+from ctc_align.text.languages import base_code, name_of_language
 from ctc_align.types import DEFAULT_SOUND, Audio, SoundChoice
 from ctc_align.units import samples_to_seconds, seconds_to_samples
 
@@ -168,8 +169,14 @@ def _loaded(
     first, most = _part(recording, offset_s, duration_s)
     if channel is not None and channel > recording.channels:
         raise AudioError(f"{name}: {no_such_channel(channel, recording.channels)}")
-    if recording.tracks and not choice.track:
-        logger.warning("%s", several_tracks(recording))
+    if recording.tracks and not choice.track.isdigit():
+        languages = [track.partition(' "')[0] for track in recording.tracks]
+        is_alone = languages.count(languages[recording.track - 1]) == 1
+        preferred = name_of_language(base_code(choice.language)) if choice.language else ""
+        is_preferred = languages[recording.track - 1] == preferred
+        if not choice.track or not is_alone:
+            # the only track in the language of the transcript is the right one
+            logger.log(NOTE if is_alone and is_preferred else logging.WARNING, "%s", several_tracks(recording))
     part = f"{name} (from {offset_s:.2f} s on)" if first else name
     expected = [samples for samples in (most, recording.samples) if samples is not None]
     expects = min(expected, default=0)
@@ -199,7 +206,7 @@ def several_tracks(recording: Recording) -> str:
     """Return a sentence on the audio tracks of a recording that has several, and on the one that is read."""
     return (
         f"{recording.name}: it has {len(recording.tracks)} audio tracks ({numbered(recording.tracks)}); track "
-        f"{recording.track} is used; --track N or --track LANGUAGE chooses another"
+        f"{recording.track} is used; --track N, LANGUAGE or TITLE chooses another"
     )
 
 

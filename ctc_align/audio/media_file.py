@@ -48,6 +48,8 @@ _READ_BYTES = 1 << 16
 _READ_FAILURES = 8
 """The number of consecutive errors after which reading ends."""
 _LONGEST_TITLE = 40
+_SHORTEST_NAME = 4
+"""Codes of languages are shorter."""
 _FULL_SCALE = {"u1": 128.0, "i2": 2.0**15, "i4": 2.0**31}
 
 logger = logging.getLogger(__name__)
@@ -381,7 +383,11 @@ def numbered(tracks: Iterable[str]) -> str:
 
 def no_such_track(name: str, track: str, tracks: list[str]) -> AudioError:
     """Return the error for a track that a recording does not have."""
-    wanted = f"audio track {track}" if track.isdigit() else f"an audio track in {name_of_language(track)}"
+    wanted = f'an audio track with the title "{track}"'
+    if track.isdigit():
+        wanted = f"audio track {track}"
+    elif base_code(track) != track.casefold() or len(track) < _SHORTEST_NAME:
+        wanted = f"an audio track in {name_of_language(track)}"
     there = f"1 audio track ({tracks[0]})" if len(tracks) == 1 else f"{len(tracks)} audio tracks ({numbered(tracks)})"
     return AudioError(
         f"{name}: expected {wanted}, got a recording with {there}: choose with --track N, or omit --track"
@@ -399,7 +405,8 @@ def _chosen_stream(container: InputContainer, choice: SoundChoice, name: str) ->
         streams = every[int(choice.track) - 1 :][:1]
     elif choice.track:
         wanted = base_code(choice.track)
-        streams = [stream for stream in every if _language_of(stream) == wanted]
+        titled = [stream for stream in every if stream.metadata.get("title", "").casefold() == choice.track.casefold()]
+        streams = [stream for stream in every if _language_of(stream) == wanted] or titled
         if not streams and len(every) == 1 and not _language_of(every[0]):
             streams = every  # the only one, and nothing says that its language is another
     if every and not streams:

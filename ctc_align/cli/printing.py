@@ -16,6 +16,7 @@ import warnings
 from collections.abc import Iterable, Sequence
 from typing import IO, TYPE_CHECKING, Any, TextIO
 
+from ctc_align.errors import NOTE
 from ctc_align.text.characters import printable, spreadsheet_cell
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ class Talk:
         for handler in [handler for handler in logger.handlers if isinstance(handler, _LogLines)]:
             logger.removeHandler(handler)
         logger.addHandler(_LogLines(self))
-        logger.setLevel(logging.INFO if self.verbose or self.on_terminal else logging.WARNING)
+        logger.setLevel(logging.INFO if self.verbose or self.on_terminal else NOTE)
         logger.propagate = False
 
     def progress(self, what: str) -> ProgressBar:

@@ -228,7 +228,7 @@ class ProgressDisplay:
         """Show a warning once, even if workers repeat it for each utterance."""
         if line not in self._warned:
             self._warned.add(line)
-            self.talk.say(f"ctc-align: warning: {line}")
+            self.talk.say(f"ctc-align: {'' if line.startswith('note: ') else 'warning: '}{line}")
 
 
 def print_summary(summary: Summary, file: TextIO | None = None, of: int | None = None) -> None:

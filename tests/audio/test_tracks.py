@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
@@ -87,21 +88,35 @@ def test_the_track_is_chosen_by_number_or_language(tmp_path: Path, name: str) ->
 def test_the_tracks_are_named_unless_one_is_chosen(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     english, german = sounds()
     path = write_tracks(tmp_path / "a.mkv", ("eng", "", english), ("", "", english), ("ger", "Kommentar", german))
+    caplog.set_level(logging.INFO)
     load_segment(path, choice=SoundChoice(language="de"))
     [record] = caplog.records
+    assert record.levelname == "NOTE", "the choice is right"
     assert '3 audio tracks (1 English, 2 no language given, 3 German "Kommentar"); track 3 is used' in record.message
     assert "--track" in record.message
     caplog.clear()
     load_segment(path, choice=SoundChoice(track="2"))
+    assert load_segment(path, choice=SoundChoice(track="kommentar")).track == 3
     load_segment(write_tracks(tmp_path / "b.mkv", ("eng", "", english)))
     assert not caplog.records
+    twice = write_tracks(tmp_path / "c.mkv", ("ger", "Film", english), ("ger", "Kommentar", german))
+    for choice in (SoundChoice(track="de"), SoundChoice(language="de")):
+        caplog.clear()
+        assert heard(twice, choice) == 1
+        assert "track 1 is used" in caplog.text
+        assert caplog.records[0].levelname == "WARNING", "it may be the other one"
 
 
 def test_tracks_that_are_not_there(tmp_path: Path) -> None:
     english, german = sounds()
     path = write_tracks(tmp_path / "a.mkv", ("eng", "", english), ("ger", "", german))
     there = r"got a recording with 2 audio tracks \(1 English, 2 German\): choose with --track N"
-    for track, expected in (("3", "audio track 3"), ("fra", "an audio track in French")):
+    rows = {
+        "3": "audio track 3",
+        "fra": "an audio track in French",
+        "Gag reel": 'an audio track with the title "Gag reel"',
+    }
+    for track, expected in rows.items():
         with pytest.raises(AudioError, match=f"expected {expected}, {there}"):
             load_segment(path, choice=SoundChoice(track=track))
     single = write_tracks(tmp_path / "b.mkv", ("eng", "", english))
@@ -110,7 +125,7 @@ def test_tracks_that_are_not_there(tmp_path: Path) -> None:
     unnamed = write_tracks(tmp_path / "c.mkv", ("", "", english))
     assert load_segment(unnamed, choice=SoundChoice(track="de", language="fr")).track == 0
     for wrong in ("0", "-1", "2 German", "!"):
-        with pytest.raises(ConfigError, match="track: expected a number from 1 or a language"):
+        with pytest.raises(ConfigError, match="track: expected a number from 1, a language or a title"):
             load_settings(track=wrong)
     assert Settings(track="de", channel="2").sound_choice("en") == SoundChoice(2, "de", "en")
 

@@ -340,8 +340,9 @@ class Engine:
         for each in done:
             jobs += self._suspects.done(each.number).jobs
             for line in each.warnings:  # once for all utterances of one recording
-                if line not in self._warned:
-                    self._warned.add(line)
+                key = line.rpartition(": ")[2] if line.startswith("note: ") else line  # notes: once for all recordings
+                if key not in self._warned:
+                    self._warned.add(key)
                     self.observer.warn(line)
             for stage, seconds in each.seconds.items():
                 self.tally.stages[stage] = self.tally.stages.get(stage, 0.0) + seconds

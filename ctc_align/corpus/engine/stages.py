@@ -24,7 +24,7 @@ from ctc_align.corpus.state.journal import DONE, FAILED
 from ctc_align.corpus.state.output_folder import exclusive
 from ctc_align.corpus.state.shared_texts import text_hash
 from ctc_align.corpus.utterance import UtteranceResult
-from ctc_align.errors import CtcAlignError, InputError, LostFolderError, OutputError
+from ctc_align.errors import NOTE, CtcAlignError, InputError, LostFolderError, OutputError
 from ctc_align.files.cues import fast_cues
 from ctc_align.files.whole_files import write_to_disk
 from ctc_align.files.writer import Style
@@ -184,14 +184,15 @@ class WarningCollector(logging.Handler):
     """Collects the library's warnings in a worker, for the parent."""
 
     def __init__(self) -> None:
-        super().__init__(logging.WARNING)
+        super().__init__(NOTE)
         self._lines: list[str] = []
         logger = logging.getLogger("ctc_align")
         logger.addHandler(self)
+        logger.setLevel(min(logger.getEffectiveLevel(), NOTE))
         logger.propagate = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        self._lines.append(record.getMessage())
+        self._lines.append("note: " * (record.levelno == NOTE) + record.getMessage())
 
     def take(self) -> tuple[str, ...]:
         """Return the lines since the last call."""
