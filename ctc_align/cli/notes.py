@@ -67,6 +67,11 @@ def alignment_notes(alignment: Alignment) -> list[str]:
         words = [printable(word) for word in words if not _is_punctuation(word)]
         if words:
             found.append(f"without times ({reason}): {several(words)}")
+    labels = "".join(token.token for word in alignment.words for token in word.tokens)
+    if alignment.config.get("stress") and not set("012ˈˌ") & set(labels):
+        found.append(
+            "--stress has no effect: no phone has a stress mark, which a dictionary with stress gives (--lexicon)"
+        )
     found += markup_notes(alignment) + cue_notes(alignment)
     doubtful = doubtful_words(alignment)
     if doubtful:

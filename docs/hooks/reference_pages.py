@@ -49,7 +49,8 @@ def phones_page() -> str:
         "vowels (`ɔ y` for ɔʏ)."
     )
     rows = [f"| {name} | {' '.join(f'`{phone}`' for phone in phones)} |" for name, phones in IPA_CLASSES.items()]
-    return "\n".join(["# Phones of universal", "", about, "", "| class | phones |", "|---|---|", *rows]) + "\n"
+    end = "There is no `ʌ`: the English *cup* has `ə` unless labels come from a lexicon with stress (AH1 of CMUdict)."
+    return "\n".join(["# Phones of universal", "", about, "", "| class | phones |", "|---|---|", *rows, "", end]) + "\n"
 
 
 def _commands() -> dict[str, Any]:

@@ -211,6 +211,10 @@ def test_each_unlikely_word_is_told_once(confidences, least, told):
         config={"min_confidence": least},
     )
     assert alignment_notes(alignment) == told
+    without = alignment_notes(replace(alignment, config={**alignment.config, "stress": True}))
+    assert [note for note in without if note not in told] == [
+        "--stress has no effect: no phone has a stress mark, which a dictionary with stress gives (--lexicon)"
+    ]
 
 
 def test_a_full_disk_exits_1_and_leaves_nothing(cli, monkeypatch):
