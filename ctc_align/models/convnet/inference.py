@@ -65,6 +65,7 @@ class NetworkShape:
         }
 
 
+@np.errstate(over="ignore", invalid="ignore")  # a damaged file may hold any numbers
 def folded_layers(shape: NetworkShape, weights: Mapping[str, np.ndarray]) -> dict[str, Layer]:
     """Return the convolutions of a trained network by name, normalisations included; `body0`, `body1` … are the body.
 
