@@ -77,7 +77,7 @@ class LogProbsReader:
         vocab, blank = self._vocab
         array = read_array(path, lambda shape: _check_classes(vocab, shape, os.fspath(path)))
         if offset_s or duration_s is not None:
-            array = self._part(array, offset_s, duration_s, os.fspath(path))
+            array = self._part(_floats(array, os.fspath(path)), offset_s, duration_s, os.fspath(path))
         emissions = Emissions(array, vocab, float(self.frame_shift_s), blank, offset_s=offset_s, name=os.fspath(path))
         checked = check_emissions(emissions, trim_vocab=True)
         if self.blank is not None:
@@ -105,7 +105,7 @@ class LogProbsReader:
     def _part(self, array: Any, offset_s: float, duration_s: float | None, name: str) -> Any:
         first = units.seconds_to_frames(offset_s, self.frame_shift_s)
         last = None if duration_s is None else units.seconds_to_frames(offset_s + duration_s, self.frame_shift_s)
-        part = array[:, first:last] if getattr(array, "ndim", 2) == 3 else array[first:last]
+        part = array[first:last]
         if 0 in part.shape:
             raise EmissionsError(f"{name}: expected frames from {offset_s} s on, got {array.shape[-2]} frames in all")
         return part

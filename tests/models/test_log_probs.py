@@ -519,3 +519,9 @@ def test_no_vocabulary_ends_in_a_traceback(tmp_path_factory, content: str) -> No
             assert all(load_vocab(path))
         except EmissionsError as error:
             assert re.match(rf"{re.escape(str(path))}[^\n]{{,300}}\Z", str(error))  # noqa: PT017
+
+
+def test_a_part_of_what_is_no_array(tmp_path: Path, vocab_path: str) -> None:
+    torch.save(torch.float32, tmp_path / "a.pt")
+    with pytest.raises(EmissionsError, match="expected an array of shape"):
+        LogProbsReader(vocab_path, 0.02).read(tmp_path / "a.pt", offset_s=0.02)
