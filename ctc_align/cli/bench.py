@@ -50,12 +50,10 @@ def bench(
             raise UsageError("--edges measures no kernels: omit --quick and --device")
         _bench_edges(*edges, format)
         return
-    import torch
-
     from ctc_align.kernels import benchmark
-    from ctc_align.models import resolve_device
+    from ctc_align.models.acoustic_model import torch_device
 
-    devices = benchmark.devices(None if device == "auto" else torch.device(str(resolve_device(device))))
+    devices = benchmark.devices(None if device == "auto" else torch_device(device))
     Talk().listen()
     machine = benchmark.machine(devices)
     if format == "table":

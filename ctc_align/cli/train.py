@@ -103,13 +103,11 @@ class LearningOptions(Group):
 
     def run_options(self, corpus: str, lexicon: str | None) -> TrainOptions:
         """Return the options of a run: its corpora, its folder, and the command line for the model's card."""
-        import torch
-
-        from ctc_align.models import resolve_device
+        from ctc_align.models.acoustic_model import torch_device
         from ctc_align.training.run_folder import TrainOptions
 
         command = "ctc-align " + shlex.join(sys.argv[1:])
-        folder, device = Path(self.out_dir or ""), torch.device(str(resolve_device(self.device)))
+        folder, device = Path(self.out_dir or ""), torch_device(self.device)
         return TrainOptions(
             corpus, folder, self.kind, self.dev, lexicon, device, command, force=self.force, keep=self.keep
         )

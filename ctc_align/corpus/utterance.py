@@ -121,7 +121,7 @@ class UtteranceResult:
         row: the checksum of its part of a shared file.
         local_loss: nats, as in the alignment; None if not known.
         audio: the checksum of the file that the recording was read from.
-        fast_cues: number of cues that are faster than `max_cps`, None if there are none.
+        fast_cues: the number of cues that exceed `max_cps`; None if none do.
     """
 
     loss: Number | None = None

@@ -50,30 +50,28 @@ def _imported(name: str) -> Any:
     return getattr(importlib.import_module(f"ctc_align.files.{module}"), name)
 
 
-def _text_reader(name: str, *arguments: str) -> Callable[[bytes, str], object]:
-    """Return a reader that calls a function with a file's text, its name, and arguments."""
-    return lambda data, file: _imported(name)(data.decode(), file, *arguments)
+def _reader(name: str, *arguments: str, of_text: bool = True) -> Callable[[bytes, str], object]:
+    """Return a reader that calls a function with a file's text, or its bytes, its name, and arguments."""
+    return lambda data, file: _imported(name)(data.decode() if of_text else data, file, *arguments)
 
 
 _UNTIMED, _SKIPPED = "words without times", "words that are not in the recording"
 _JSON = "application/json"
 FORMATS: dict[str, Format] = {
     "json": Format(
-        {".json": "json_files:JsonWriter"}, "nothing", lambda *file: _imported("json_files:parse_object")(*file), _JSON
+        {".json": "json_files:JsonWriter"}, "nothing", _reader("json_files:parse_object", of_text=False), _JSON
     ),
     "ctm": Format({".ctm": "labels:CtmWriter", ".tokens.ctm": "labels:TokenCtmWriter"}, _UNTIMED),
     "textgrid": Format(
         {".TextGrid": "textgrid:TextGridWriter"},
         f"{_UNTIMED}, confidences",
-        lambda *file: _imported("textgrid:parse_textgrid")(*file),
+        _reader("textgrid:parse_textgrid", of_text=False),
     ),
-    "srt": Format(
-        {".srt": "subtitles:SrtWriter"}, f"{_SKIPPED}, speakers", _text_reader("subtitles:parse_subtitles", SRT)
-    ),
+    "srt": Format({".srt": "subtitles:SrtWriter"}, f"{_SKIPPED}, speakers", _reader("subtitles:parse_subtitles", SRT)),
     "vtt": Format(
         {".vtt": "subtitles:VttWriter"},
         _SKIPPED,
-        _text_reader("subtitles:parse_subtitles", VTT),
+        _reader("subtitles:parse_subtitles", VTT),
         "text/vtt; charset=utf-8",
     ),
     "ass": Format({".ass": "subtitles:AssWriter"}, _SKIPPED),
@@ -84,7 +82,7 @@ FORMATS: dict[str, Format] = {
     "csv": Format({".csv": "labels:CsvWriter"}, "the loss, `fit` and `regions`", media_type="text/csv; charset=utf-8"),
     "audacity": Format({".audacity.txt": "labels:AudacityWriter"}, f"{_UNTIMED}, tokens, confidences"),
     "eaf": Format(
-        {".eaf": "elan:ElanWriter"}, f"{_UNTIMED}, confidences", _text_reader("elan:read_elan"), "application/xml"
+        {".eaf": "elan:ElanWriter"}, f"{_UNTIMED}, confidences", _reader("elan:read_elan"), "application/xml"
     ),
     "smil": Format({".smil": "read_aloud:SmilWriter"}, f"paragraphs without an id, {_UNTIMED}", is_served=False),
     "html": Format({".html": "pages:HtmlWriter"}, "nothing", media_type="text/html; charset=utf-8", needs_sound=True),
@@ -92,7 +90,7 @@ FORMATS: dict[str, Format] = {
     "whisper": Format(
         {".whisper.json": "segments:WhisperWriter"},
         f"{_SKIPPED}, tokens",
-        _text_reader("segments:parse_json_transcript"),
+        _reader("segments:parse_json_transcript"),
         _JSON,
     ),
     "png": Format(

@@ -166,6 +166,13 @@ def resolve_device(device: str | Device | torch.device = "auto") -> Device:
     return Device(kind, int(index or 0)) if kind == "cuda" else Device(kind)
 
 
+def torch_device(device: str | Device | torch.device) -> torch.device:
+    """Return the device of `resolve_device` as torch's, for what runs in torch in any case; raise as it does."""
+    import torch
+
+    return torch.device(str(resolve_device(device)))
+
+
 def gpu_count() -> int:
     """Return the number of CUDA devices that torch can use; import torch only if there is a driver."""
     if imported_torch() is None and not _has_driver():

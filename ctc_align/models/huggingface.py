@@ -23,7 +23,7 @@ from torch import nn
 from ctc_align.config import ENGLISH, Settings
 from ctc_align.errors import UsageError, one_line
 from ctc_align.extras import install_line
-from ctc_align.models.acoustic_model import HF, Device, resolve_device
+from ctc_align.models.acoustic_model import HF, Device, torch_device
 from ctc_align.models.framewise import Convolution, FrameGrid, FrameModel, NetworkFacts, Signal, time_norm
 from ctc_align.tokens.alphabet import SEPARATORS
 from ctc_align.types import Audio
@@ -58,7 +58,7 @@ def load(name: str, device: str | Device | torch.device, settings: Settings, *, 
     Raises:
         UsageError: `transformers` is missing, there is no such model, it has no CTC head, or its files are damaged.
     """
-    device = torch.device(str(resolve_device(device)))
+    device = torch_device(device)
     try:
         import transformers  # noqa: F401
     except ImportError as error:

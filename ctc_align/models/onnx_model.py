@@ -25,7 +25,7 @@ from ctc_align import units
 from ctc_align.config import Settings
 from ctc_align.errors import BackendError, CtcAlignError, EmissionsError, UsageError, one_line
 from ctc_align.extras import install_line
-from ctc_align.models.acoustic_model import FEW_FRAMES, ONNX, Device, resolve_device
+from ctc_align.models.acoustic_model import FEW_FRAMES, ONNX, Device, torch_device
 from ctc_align.models.framewise import Convolution, FrameGrid, FrameModel, NetworkFacts, Signal
 from ctc_align.models.onnx_description import KaldiFbank, NemoMel, OnnxDescription, describe, normalisation, vocabulary
 from ctc_align.types import Audio
@@ -56,7 +56,7 @@ def load(name: str, device: str | Device | torch.device, settings: Settings) -> 
     """
     if device == "auto" and CUDA not in runtime().get_available_providers():
         device = "cpu"
-    device = torch.device(str(resolve_device(device)))
+    device = torch_device(device)
     file = Path(name.removeprefix(ONNX))
     if settings.precision not in ("auto", "float32"):
         raise UsageError(f"model {name}: the precision of an ONNX file is fixed: set precision to auto")

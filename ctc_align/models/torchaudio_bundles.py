@@ -15,7 +15,7 @@ from torch import nn
 from ctc_align.config import Settings
 from ctc_align.errors import UsageError, one_line
 from ctc_align.extras import install_line
-from ctc_align.models.acoustic_model import TORCHAUDIO, Device, resolve_device
+from ctc_align.models.acoustic_model import TORCHAUDIO, Device, torch_device
 from ctc_align.models.framewise import Convolution, FrameGrid, FrameModel, NetworkFacts, time_norm
 
 BLANK = 0
@@ -33,7 +33,7 @@ def load(name: str, device: str | Device | torch.device, settings: Settings) -> 
         UsageError: torchaudio is missing or does not fit this torch, there is no such bundle or no network, or the
             bundle has no labels or damaged weights.
     """
-    device = torch.device(str(resolve_device(device)))
+    device = torch_device(device)
     pipelines = _pipelines()
     bundle = _bundle(pipelines, name)
     star = isinstance(bundle, type(pipelines.MMS_FA))

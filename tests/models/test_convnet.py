@@ -439,7 +439,7 @@ def test_log_probs_of_networks_of_transformers_stay(kind: str, tmp_path: Path, m
     made = pytest.importorskip("made_transformers", reason="needs the extra [hf]")
     from ctc_align.models import huggingface
 
-    monkeypatch.setattr(huggingface, "resolve_device", lambda device: device)
+    monkeypatch.setattr(huggingface, "torch_device", lambda device: device)
     model = huggingface.load(str(made.checkpoint(tmp_path, kind)), NOWHERE, SETTINGS, folder=True)
     for emissions in (model.emissions(SHORT), model.emissions(LONG), *model.emissions_batch([SHORT, LONG])):
         assert emissions.log_probs.device == NOWHERE
