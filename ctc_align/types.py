@@ -369,7 +369,8 @@ class _ReadAsTensor:
         if isinstance(value, np.ndarray):
             import torch
 
-            return emissions.__dict__.setdefault(f"_{self.name}", torch.from_numpy(value))
+            tensor = torch.from_numpy(np.require(value, requirements=("C", "W")))
+            return emissions.__dict__.setdefault(f"_{self.name}", tensor)
         return value.as_tensor() if hasattr(value, "as_tensor") else value
 
     def __set__(self, emissions: Emissions, value: object) -> None:

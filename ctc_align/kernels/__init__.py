@@ -97,7 +97,7 @@ def best_path(
     extra = _check_wildcard(wildcard, topology, log_probs)
     name, module = _open(backend, log_probs)
     limits = None if bands is None else _check_bands(bands, log_probs, frames)
-    states, scores = _call(name, module.best_path, log_probs, topology, frames, extra, limits=(limits,))
+    states, scores = _call(name, module.best_path, log_probs, topology, frames, extra, unchanged=(limits,))
     return Path(states, scores, name)
 
 
@@ -127,8 +127,8 @@ def best_labels(
     x = log_probs.detach()
     in_place = x.is_cpu and x.dtype in (torch.float32, torch.float64)
     if name == "gpu" or (name == "cpu" and in_place and topology.detours is None):
-        return _call(name, module.best_labels, x, topology, frames, limits=(blank,))
-    states, scores = _call(name, module.best_path, x, topology, frames, None, limits=(None,))
+        return _call(name, module.best_labels, x, topology, frames, unchanged=(blank,))
+    states, scores = _call(name, module.best_path, x, topology, frames, None, unchanged=(None,))
     states = states.to(x.device, torch.int64)
     labels = torch.as_tensor(topology.emit, device=x.device).long().gather(1, states.clamp(min=0))
     values = x.gather(2, labels.unsqueeze(2)).squeeze(2)
@@ -220,26 +220,30 @@ def _call(
     topology: Topology,
     frames: np.ndarray,
     *values: Array | None,
-    limits: tuple[Any, ...] = (),
+    unchanged: tuple[Any, ...] = (),
 ) -> Any:
     """Return the results of a backend's function, of the kind of `log_probs`.
 
     Args:
         name: of the backend; "cpu" takes and returns NumPy arrays, the others tensors.
-        function: gets the log-probs, topology, frames, values and limits.
+        function: gets the log-probs, topology, frames, values and `unchanged`.
         frames: (B,) int64.
         values: like the log-probs; None stays None.
-        limits: what all backends take as it is.
+        unchanged: what every backend takes as it is: bands, a blank.
     """
-    given, lengths = [log_probs, *values], frames
+    given = [log_probs, *values]
     if name == "cpu":
         arrays = [None if each is None else _in_numpy(each) for each in given]
-        results = function(arrays[0], topology, lengths, *arrays[1:], *limits)
+        results = function(arrays[0], topology, frames, *arrays[1:], *unchanged)
     else:
         import torch
 
-        tensors = [torch.from_numpy(each) if isinstance(each, np.ndarray) else each for each in given]
-        results = function(tensors[0], topology, torch.from_numpy(lengths), *tensors[1:], *limits)
+        # torch takes neither arrays that cannot be written to nor negative strides
+        tensors = [
+            torch.from_numpy(np.require(each, requirements=("C", "W"))) if isinstance(each, np.ndarray) else each
+            for each in given
+        ]
+        results = function(tensors[0], topology, torch.from_numpy(frames), *tensors[1:], *unchanged)
     if not isinstance(results, tuple):
         return _like(results, log_probs)
     return tuple(None if each is None else _like(each, log_probs) for each in results)
@@ -282,7 +286,7 @@ def _real(values: Any, log_probs: Array) -> Any:
 def _companion(values: Any, log_probs: Array) -> Any:
     """Return values that are given beside the log-probs: of their kind, on their device, not below float32."""
     if isinstance(log_probs, np.ndarray) and not isinstance(values, np.ndarray):
-        values = values.detach().cpu().float().numpy()
+        values = values.detach().cpu().double().numpy()
     if not isinstance(log_probs, np.ndarray):
         import torch
 

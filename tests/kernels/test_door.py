@@ -54,6 +54,39 @@ def test_the_wildcard_has_the_precision_of_the_log_probs(backend: str) -> None:
         assert (own.dtype, own.tolist(), own.requires_grad) == (kept, [[1.0]], False)
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.half])
+def test_arrays_and_tensors_give_the_same(backend: str, dtype: torch.dtype) -> None:
+    """Arrays of any strides, those that cannot be written to, and tensors beside an array."""
+    given, rng = given_batch(), np.random.default_rng(3)
+    x, topology, lengths = given.log_probs.to(dtype), given.topology, given.lengths
+    wild = lattice.ctc([[1, WILDCARD]] * len(x))
+    beside = torch.from_numpy(rng.normal(size=x.shape[:2]))
+    turned = np.ascontiguousarray(x.numpy()[:, ::-1])[:, ::-1]
+    frozen = x.numpy().copy()
+    frozen.flags.writeable = False
+    for array in (x.numpy(), turned, frozen, np.asfortranarray(x.numpy())):
+        for function, arguments, more in (
+            (kernels.best_path, (topology, lengths), {}),
+            (kernels.occupancy, (wild, lengths), {"wildcard": beside}),
+            (kernels.forward, (topology, lengths.numpy()), {}),
+            (kernels.tangent, (topology, lengths, x), {}),
+        ):
+            expected, found = (leaves(function(one, *arguments, backend=backend, **more)) for one in (x, array))
+            assert len(expected) == len(found) > 0
+            for one, other in zip(expected, found):
+                assert isinstance(other, np.ndarray)
+                assert (one.numpy().dtype, one.tolist()) == (other.dtype, other.tolist())
+
+
+def leaves(result: object) -> list:
+    """Return the tensors or arrays of a result."""
+    if isinstance(result, (torch.Tensor, np.ndarray)):
+        return [result]
+    parts = result if isinstance(result, tuple) else vars(result).values()
+    return [leaf for part in parts if not isinstance(part, (str, type(None))) for leaf in leaves(part)]
+
+
 def gpu(reason: str | None) -> types.ModuleType:
     module = types.ModuleType("ctc_align.kernels.gpu.gpu_backend")
     module.unavailable = lambda: reason  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
 """Arguments of compiled kernels as flat arrays, scratch memory, and work shared out to threads.
 
-Log-probs are float32, float64, or the bits of half precision (`kernels.in_numpy` makes them so): those of float16 as
-uint16, those of bfloat16 as int16.
+Log-probs are float32, float64, or, as the door of the kernels gives them, the bits of half precision: those of float16
+as uint16, those of bfloat16 as int16.
 """
 
 from __future__ import annotations
