@@ -13,6 +13,8 @@ import os
 
 # One thread for each process, as PyTorch and OpenMP read it when they are imported: workers share the cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# No test leaves a process behind.
+os.environ["CTC_ALIGN_NO_BACKGROUND"] = "1"
 
 import gc
 import logging

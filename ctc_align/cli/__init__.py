@@ -267,6 +267,10 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         if code == INTERRUPTED:
             raise KeyboardInterrupt
+        if "ctc_align.kernels.cpu.cpu_backend" in sys.modules:
+            from ctc_align.kernels.cpu.background import compile_in_background
+
+            compile_in_background()
         return code if isinstance(code, int) else OK
     except (_OutputClosed, BrokenPipeError):
         return _end_quietly()

@@ -184,7 +184,7 @@ def _cpu() -> str:
     kernels = (
         "kernels are compiled"
         if is_compiled()
-        else "kernels are not compiled yet: the first long recording compiles them"
+        else "kernels are not compiled yet: the first recording has them compiled"
     )
     return f"{processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads; {kernels}"
 

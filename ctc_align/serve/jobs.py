@@ -342,6 +342,8 @@ class ModelWorker(threading.Thread):
 
     def run(self) -> None:
         """Process jobs until the queue is stopped; no error of a job ends the thread."""
+        from ctc_align.kernels.cpu.background import compile_in_background
+
         while batch := self._queue.take():
             try:
                 self._work(batch)
@@ -354,6 +356,7 @@ class ModelWorker(threading.Thread):
                 for job in batch:
                     if job.state == RUNNING:
                         self._fail(job, RuntimeError("a job was left without a result"))
+            compile_in_background()
 
     def _one_by_one(self, batch: Sequence[ServerJob]) -> None:
         """Process each job alone, because one of them stopped the whole batch."""

@@ -7,14 +7,18 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+import types
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from filelock import FileLock
 from rows import over_rows
 
-from ctc_align.kernels.cpu import compilation
+from ctc_align.errors import NOTE
+from ctc_align.kernels.cpu import background, compilation, cpu_backend
 
 
 def twice(x: float) -> float:
@@ -143,9 +147,10 @@ def test_a_kernel_depends_on_its_module_and_what_that_imports(tmp_path: Path, mo
             states.append({module: compilation.state_of(module) for module in modules})
         return {module for module in modules if states[0][module] != states[1][module]}
 
-    assert changed("rest_bounds") == {"rest_bounds", "pruned_search", "cpu_backend"}
-    assert changed("log_sums") == {"log_sums", "general_kernels", "cpu_backend"}
-    assert changed("sum_recursion") == {"sum_recursion", "sums", "pruned_search", "row_kernels", "cpu_backend"}
+    callers = {"cpu_backend", "background"}
+    assert changed("rest_bounds") == {"rest_bounds", "pruned_search", *callers}
+    assert changed("log_sums") == {"log_sums", "general_kernels", *callers}
+    assert changed("sum_recursion") == {"sum_recursion", "sums", "pruned_search", "row_kernels", *callers}
     assert {"viterbi", "sums", "rest_bounds", "long_viterbi"} <= changed("simd")
     compilation.state_of.cache_clear()
 
@@ -188,3 +193,84 @@ def test_a_read_only_installation_without_a_cache_aligns(tmp_path: Path) -> None
     )
     assert ran.returncode == 0, ran.stderr
     assert "compiled kernels cannot be kept" not in ran.stderr
+
+
+@pytest.fixture
+def started(place: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The processes in the background that would have been started, where nothing is compiled."""
+    found: list[list[str]] = []
+
+    def start(command: list[str], **options: object) -> types.SimpleNamespace:
+        found.append(command)
+        return types.SimpleNamespace()
+
+    monkeypatch.setattr(subprocess, "Popen", start)
+    monkeypatch.setattr(cpu_backend, "used_rows", lambda: True)
+    monkeypatch.setattr(background, "yield_to_others", lambda: None)
+    for name in (background.OFF, "CI"):
+        monkeypatch.delenv(name, raising=False)
+    return found
+
+
+def later(place: Path, seconds: float) -> bool:
+    """Let time pass since the last start, and return whether another process is started then."""
+    (path,) = place.rglob(background.STARTS)
+    os.utime(path, (time.time() - seconds,) * 2)
+    return background.compile_in_background()
+
+
+def test_kernels_are_compiled_in_the_background_once(
+    started: list[list[str]], place: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(logging.getLogger("ctc_align"), "propagate", True)
+    caplog.set_level(NOTE, "ctc_align")
+    for name in (background.OFF, "CI"):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, "1")
+            assert not background.compile_in_background()
+    with monkeypatch.context() as patch:
+        patch.setattr(cpu_backend, "used_rows", lambda: False)
+        assert not background.compile_in_background()
+    assert background.compile_in_background()
+    assert background.OFF in caplog.text
+    # Not again before that one has its lock; again if it has gone, a few times a day.
+    assert [later(place, seconds) for seconds in (0, 11, 11, 11, 80_000, 90_000)] == [0, 1, 1, 0, 0, 1]
+    with FileLock(next(place.rglob(background.STARTS)).with_name("compiling.lock")):
+        assert not later(place, 11)
+    assert len(started) == 4
+    compile(started[0][-1], "", "exec")
+
+
+def test_an_error_in_the_background_is_written_down(
+    started: list[list[str]], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise ValueError("planted")
+
+    assert background.compile_in_background()
+    monkeypatch.setattr(cpu_backend, "compile_default", fail)
+    background.main()
+    (path,) = place.rglob(background.STARTS)
+    assert "ValueError: planted" in path.read_text()
+    assert [later(place, seconds) for seconds in (80_000, 90_000)] == [0, 1]
+    monkeypatch.setattr(cpu_backend, "compile_default", lambda: None)
+    background.main()
+    assert "is not there" in path.read_text()
+    monkeypatch.setattr(cpu_backend, "is_compiled", lambda: True)
+    background.main()
+    assert not path.exists()
+
+
+def test_what_is_compiled_in_the_background_is_all_that_an_alignment_needs() -> None:
+    program = "\n".join(
+        (
+            "from pathlib import Path",
+            "import ctc_align",
+            "from ctc_align.kernels.cpu import compilation, cpu_backend",
+            "cpu_backend.compile_default()",
+            "compilation.KernelCache.load_overload = None",
+            "demo = Path(ctc_align.__file__).with_name('demo') / 'demo.flac'",
+            "ctc_align.Aligner('english', device='cpu').align(demo, demo.with_suffix('.txt').read_text())",
+        )
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)

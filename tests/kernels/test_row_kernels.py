@@ -95,7 +95,8 @@ def test_patience_ends(monkeypatch: pytest.MonkeyPatch) -> None:
         overloads: tuple[int, ...] = ()
         _cache = cpu_backend.viterbi.walk._cache
 
-    monkeypatch.setattr(type(Kernel._cache), "is_filled", lambda self: False)
+    monkeypatch.setattr(type(Kernel._cache), "is_filled", lambda self, forms: False)
+    monkeypatch.setitem(cpu_backend.FORMS, Kernel, 1)
     patience = row_kernels.Patience()
     monkeypatch.setattr(cpu_backend, "_patience", patience)
     topology = lattice.ctc([[1, 2]])

@@ -30,7 +30,8 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba import njit
+from llvmlite.binding import get_host_cpu_name
+from numba import config, njit
 from numba.core.compiler import CompileResult
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
@@ -108,13 +109,14 @@ class KernelCache:
         module = function.__module__.rpartition(".")[2]
         self._name = f"{module}.{function.__qualname__}"
         # Now, when its imports have been executed: later the files may be those of another version.
-        self._state = state_of(module)
+        state = state_of(module), numba.__version__, sys.version, config.CPU_NAME or get_host_cpu_name()
+        self._state = hashlib.sha256(repr(state).encode()).hexdigest()
         self._is_enabled = True
 
     @property
     def cache_path(self) -> str | None:
         """The folder that is written to, None where there is none."""
-        folder = next(_writable_folders(), None)
+        folder = writable_folder()
         return None if folder is None else str(folder)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
@@ -165,13 +167,16 @@ class KernelCache:
                 with suppress(OSError):
                     path.unlink()
 
-    def is_filled(self) -> bool:
-        """Return whether there is compiled code of the current files, for any types; it may be damaged."""
-        return any(any(folder.glob(f"{self._name}-{self._state[:16]}-*.kernel")) for folder in cache_folders())
+    def is_filled(self, forms: int = 1) -> bool:
+        """Return whether there is compiled code of the current files for so many combinations of types, whichever.
+
+        It may be damaged.
+        """
+        pattern = f"{self._name}-{self._state[:16]}-*.kernel"
+        return len({path.name for folder in cache_folders() for path in folder.glob(pattern)}) >= forms
 
     def _key(self, sig: Any, codegen: Any) -> str:
-        versions = (self._state, numba.__version__, sys.version, self._name)
-        return repr((*versions, sig, codegen.magic_tuple()))
+        return repr((self._state, self._name, sig, codegen.magic_tuple()))
 
     def _file_name(self, key: str) -> str:
         digest = hashlib.sha256(key.encode()).hexdigest()
@@ -216,6 +221,11 @@ def cache_places() -> list[Path]:
 def cache_folders() -> list[Path]:
     """Return the folders that compiled kernels are read from; the first that can be written is written to."""
     return [place / _FOLDER for place in cache_places()]
+
+
+def writable_folder() -> Path | None:
+    """Return the folder that is written to, None where there is none."""
+    return next(_writable_folders(), None)
 
 
 def _writable_folders() -> Iterator[Path]:

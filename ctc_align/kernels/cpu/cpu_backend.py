@@ -28,7 +28,7 @@ from ctc_align.kernels.cpu.problem import (
 )
 from ctc_align.kernels.cpu.simd import PAIR, WIDTH
 from ctc_align.kernels.cpu.viterbi import STRIP
-from ctc_align.lattice import Topology
+from ctc_align.lattice import Topology, ctc
 from ctc_align.threads import thread_count
 
 LONG_CELLS = 2**22
@@ -36,6 +36,10 @@ LONG_CELLS = 2**22
 
 MOST_NARROW_CHOICES, NARROW = 2**24, 8
 """Such an utterance is done by one thread, before, if no more choices are needed, and one NARROW-th of all."""
+
+FORMS = {viterbi.walk: 1, sums.sums: 2}
+"""The kernels of an alignment, and for how many combinations of types each is compiled: `sums` with and without
+posteriors."""
 
 _patience = row_kernels.Patience()
 
@@ -49,12 +53,26 @@ def _is_done_by_rows(kernel: Any, topology: Topology, frames: np.ndarray) -> boo
     """Return whether a kernel is not compiled, and there is too little to do to compile it."""
     if _patience.is_over or kernel.overloads:
         return False
-    return _patience.lasts(frames, topology.states) and not kernel._cache.is_filled()
+    return _patience.lasts(frames, topology.states) and not kernel._cache.is_filled(FORMS[kernel])
+
+
+def used_rows() -> bool:
+    """Return whether anything was computed without compiled kernels in this process."""
+    return 0 < _patience.spent_s < math.inf
 
 
 def is_compiled() -> bool:
     """Return whether the kernels are in Numba's cache on disk; if not, their first use takes some seconds."""
-    return all(kernel._cache.is_filled() for kernel in (viterbi.walk, sums.sums))
+    return all(kernel._cache.is_filled(forms) for kernel, forms in FORMS.items())
+
+
+def compile_default() -> None:
+    """Compile, or load, what an alignment by a model of the package calls, and nothing else."""
+    compile_at_once()
+    log_probs, topology, lengths = np.zeros((1, 2, 2), np.float32), ctc([[1]]), np.array([2])
+    best_path(log_probs, topology, lengths)
+    forward(log_probs, topology, lengths)
+    occupancy(log_probs, topology, lengths)
 
 
 def best_path(
