@@ -47,20 +47,20 @@ class Problem(NamedTuple):
         """Return the topology; raise KernelError for targets that do not fit log-probs (B, T, C)."""
         batch, most, classes = log_probs.shape
         if self.paths.startswith("packed"):
-            return _unpacked(self.targets.cpu().numpy(), self.paths)
+            return _unpacked(self.targets.numpy(force=True), self.paths)
         tokens = whole_numbers(self.target_lengths, "target_lengths", batch, most)
         return ctc(_padded(token_ids(self.targets), tokens), tokens, self.blank, classes, self.paths)
 
-    def frames(self, log_probs: torch.Tensor) -> torch.Tensor | None:
-        """Return the lengths (B,) int64 on the CPU; raise KernelError for more frames than log-probs (B, T, C) have."""
+    def frames(self, log_probs: torch.Tensor) -> np.ndarray | None:
+        """Return the lengths (B,) int64; raise KernelError for more frames than log-probs (B, T, C) have."""
         if self.input_lengths is None:
             return None
-        return torch.from_numpy(frame_counts(self.input_lengths, *log_probs.shape[:2]))
+        return frame_counts(self.input_lengths, *log_probs.shape[:2])
 
 
 def whole_numbers(values: torch.Tensor, name: str, batch: int, most: int) -> np.ndarray:
     """Return (B,) int64 of a tensor with one number for each utterance; log-probs are (B, `most`, C)."""
-    array = values.cpu().numpy()
+    array = values.numpy(force=True)
     if array.size != batch or (batch and array.dtype.kind not in "iu"):
         swapped = (
             f"; log_probs hold {batch} utterances of {most} frames: are their first axes swapped? ctc_loss and the "
@@ -70,7 +70,7 @@ def whole_numbers(values: torch.Tensor, name: str, batch: int, most: int) -> np.
             f"{name}: expected {batch} whole numbers, got {array.dtype} of shape {array.shape}"
             f"{swapped if array.size == most != batch else ''}"
         )
-    return array.reshape(batch).astype(np.int64)
+    return array.reshape(batch).astype(np.int64, copy=False)
 
 
 def frame_counts(input_lengths: torch.Tensor, batch: int, most: int) -> np.ndarray:
@@ -86,7 +86,7 @@ def frame_counts(input_lengths: torch.Tensor, batch: int, most: int) -> np.ndarr
 def token_ids(targets: torch.Tensor) -> np.ndarray:
     """Return targets as an array of integers; floats that hold whole numbers are accepted, as by PyTorch."""
     if not targets.is_floating_point():
-        return targets.cpu().numpy()
+        return targets.numpy(force=True)
     ids = targets.detach().long()
     if not torch.equal(ids.to(targets.dtype), targets):
         raise KernelError(f"targets: expected whole numbers, got {targets.dtype} with fractions")
@@ -150,7 +150,7 @@ def _unpacked(rows: np.ndarray, paths: str) -> lattice.Topology:
     """Return the topology from the result of `packed`."""
     _, width, most = paths.split()
     batch, states = len(rows), int(width)
-    columns = dict(zip(_COLUMNS, rows[:, : len(_COLUMNS)].T.astype(np.int64)))
+    columns = dict(zip(_COLUMNS, np.ascontiguousarray(rows[:, : len(_COLUMNS)].T, np.int64)))
     places = iter(range(len(_COLUMNS), rows.shape[1], states or 1))
 
     def next_part() -> np.ndarray:
@@ -213,7 +213,7 @@ class LossArguments:
         if reduction == "sum":
             return losses.sum()
         if reduction == "mean":
-            return (losses / to_device_of(self.tokens, losses, losses.dtype).clamp(min=1)).mean()
+            return (losses / to_device_of(self.tokens, losses).clamp(min=1)).mean()
         return losses if self.batched else losses[0]
 
 
@@ -317,9 +317,9 @@ def _tensor(values: object, name: str, what: str) -> torch.Tensor:
 def frames_inside(frames: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
     """Return the frames that count, (B, T, 1) bool, on the device of the log-probs (B, T, C)."""
     frame = torch.arange(log_probs.shape[1], device=log_probs.device)
-    return (frame < to_device_of(frames, frame, torch.int64)[:, None])[:, :, None]
+    return (frame < to_device_of(frames, frame)[:, None])[:, :, None]
 
 
-def to_device_of(numbers: torch.Tensor, there: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+def to_device_of(numbers: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
     """Return numbers on the device of another tensor, without waiting for a GPU as ordinary copies do."""
-    return numbers.to(there.device, dtype, non_blocking=there.is_cuda)
+    return numbers.to(there.device, non_blocking=there.is_cuda)

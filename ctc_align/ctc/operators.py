@@ -108,7 +108,7 @@ def fake_posteriors(log_probs: torch.Tensor, *_: Any) -> torch.Tensor:
 
 def _negative(scores: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
     """Return the losses of scores, in the precision and on the device of the log-probs."""
-    return scores.to(log_probs.device, _float_type(log_probs)).neg_().add_(0.0)  # never -0.0, which reads oddly
+    return torch.rsub(scores.to(log_probs.device, _float_type(log_probs)), 0.0)  # never -0.0, which reads oddly
 
 
 def _no_posteriors(log_probs: torch.Tensor) -> torch.Tensor:
@@ -238,8 +238,7 @@ def _forced_align(
         tokens = arguments.whole_numbers(target_lengths, "target_lengths", batch, most)
     topology = arguments.ctc(rows, tokens, blank, classes)
     _refuse_too_long(topology, tokens, frames)
-    lengths = None if input_lengths is None else torch.from_numpy(frames)
-    labels, scores, totals = kernels.best_labels(log_probs, topology, lengths, blank)
+    labels, scores, totals = kernels.best_labels(log_probs, topology, frames, blank)
     _refuse_pathless(totals)
     return labels.to(targets.device, targets.dtype), scores
 
@@ -249,8 +248,7 @@ def _fake_forced_align(log_probs: torch.Tensor, targets: torch.Tensor, *_: Any) 
 
 
 def _refuse_too_long(topology: lattice.Topology, tokens: np.ndarray, frames: np.ndarray) -> None:
-    short = topology.min_frames > frames
-    if np.count_nonzero(short):
+    if np.count_nonzero(short := topology.min_frames > frames):
         b = int(np.argmax(short))
         raise KernelError(
             f"targets length is too long for CTC, utterance {b}: log_probs length {frames[b]}, targets length "

@@ -125,8 +125,8 @@ def best_labels(
     frames = _check(log_probs, topology, lengths)
     name, module = _open(backend, log_probs)
     x = log_probs.detach()
-    in_place = x.is_cpu and x.dtype in (torch.float32, torch.float64)
-    if name == "gpu" or (name == "cpu" and in_place and topology.detours is None):
+    read_off = x.is_cpu and x.dtype in (torch.float32, torch.float64) and topology.detours is None
+    if name == "gpu" or (name == "cpu" and read_off):
         return _call(name, module.best_labels, x, topology, frames, unchanged=(blank,))
     states, scores = _call(name, module.best_path, x, topology, frames, None, unchanged=(None,))
     states = states.to(x.device, torch.int64)
@@ -252,12 +252,12 @@ def _call(
 def _in_numpy(values: Array) -> np.ndarray:
     """Return values as the CPU's kernels take them: float32, float64, or the bits of half precision, without a copy."""
     if not isinstance(values, np.ndarray):
-        values = values.detach().cpu()
         import torch
 
         if values.dtype is torch.bfloat16:
-            return values.view(torch.int16).numpy()
-        values = (values if values.dtype in (torch.float32, torch.float64, torch.float16) else values.float()).numpy()
+            return values.detach().view(torch.int16).numpy(force=True)
+        taken = values.dtype in (torch.float32, torch.float64, torch.float16)
+        values = (values if taken else values.float()).numpy(force=True)
     if values.dtype == np.float16:
         return values.view(np.uint16)
     return values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
@@ -273,24 +273,23 @@ def _like(result: Any, log_probs: Array) -> Any:
 
 
 def _real(values: Any, log_probs: Array) -> Any:
-    """Return values as float64 for float64 log-probs, otherwise as float32, and a tensor on the log-probs' device."""
+    """Return values as float64 for float64 log-probs, otherwise as float32."""
     double = log_probs.dtype.itemsize >= 8
+    if values.dtype.itemsize == (8 if double else 4):
+        return values
     if isinstance(values, np.ndarray):
-        return values.astype(np.float64 if double else np.float32, copy=False)
-    import torch
-
-    dtype = torch.float64 if double else torch.float32
-    return values.detach().to(dtype)
+        return values.astype(np.float64 if double else np.float32)
+    return values.double() if double else values.float()
 
 
 def _companion(values: Any, log_probs: Array) -> Any:
     """Return values that are given beside the log-probs: of their kind, on their device, not below float32."""
-    if isinstance(log_probs, np.ndarray) and not isinstance(values, np.ndarray):
-        values = values.detach().cpu().double().numpy()
-    if not isinstance(log_probs, np.ndarray):
+    if isinstance(log_probs, np.ndarray):
+        values = values if isinstance(values, np.ndarray) else values.detach().double().numpy(force=True)
+    else:
         import torch
 
-        values = torch.as_tensor(values).to(log_probs.device)
+        values = torch.as_tensor(values).detach().to(log_probs.device)
     return _real(values, log_probs)
 
 

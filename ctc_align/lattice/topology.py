@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import numpy as np
 
@@ -22,6 +22,12 @@ WILDCARD = -1
 """The class of states whose score at each frame is passed separately from the log-probs."""
 MOST_SOURCES_BYTES = 2**30
 """Larger tables of detours are refused: n optional tokens in a row are up to n detours into each state after them."""
+
+_KINDS = {
+    **dict.fromkeys(("emit", "token"), np.int32),
+    **dict.fromkeys(("skip", "stay"), np.bool_),
+    **dict.fromkeys(("states", "starts", "finals", "min_frames"), np.int64),
+}
 
 
 @dataclass(frozen=True)
@@ -42,7 +48,7 @@ class Detours:
 
 @dataclass(frozen=True)
 class Topology:
-    """States of B utterances, padded to S = the longest.
+    """States of B utterances, padded to S = the longest. The arrays lie dense in memory, of the types below.
 
     Attributes:
         emit: (B, S) int32, the class (column of the log-probs) that each state emits, or `WILDCARD`; 0 in the padding.
@@ -77,7 +83,9 @@ class Topology:
         if not len(self.states):
             return
         states, starts, finals = self.states, self.starts, self.finals
-        if states.min() < 1 or states.max() > self.emit.shape[1] or self.emit.min() < WILDCARD:
+        if states.min() < 1 or states.max() > self.emit.shape[1]:
+            _raise_out_of_range(self)
+        if self.emit.min() < WILDCARD or self.emit.max() > MAX_CLASS:
             _raise_out_of_range(self)
         if min(starts.min(), finals.min()) < 1 or max(starts.max(), finals.max()) > 2:
             _raise_out_of_range(self)
@@ -85,6 +93,8 @@ class Topology:
             _raise_out_of_range(self)
         if self.detours is not None:
             _check_detours(self.detours)
+        for name, kind in _KINDS.items():
+            object.__setattr__(self, name, np.require(getattr(self, name), kind, ("C", "W")))
 
     @classmethod
     def trusted(cls, **fields: object) -> Topology:
@@ -211,6 +221,7 @@ def _raise_out_of_range(topology: Topology) -> None:
         ("starts", topology.starts, 1, ends),
         ("finals", topology.finals, 1, ends),
         ("emit", topology.emit.min(1), WILDCARD, MAX_CLASS),
+        ("emit", topology.emit.max(1), WILDCARD, MAX_CLASS),
     ):
         bad = (values < low) | (values > high)
         if bad.any():
@@ -627,15 +638,6 @@ def _refuse_blank(targets: np.ndarray, inside: np.ndarray | None, blank: int, fi
         )
 
 
-@lru_cache(maxsize=16)
-def _tokens_between(count: int) -> np.ndarray:
-    """(2 * count + 1,) int32: -1, 0, -1, 1, … -1."""
-    tokens = np.full(2 * count + 1, -1, np.int32)
-    tokens[1::2] = np.arange(count)
-    tokens.flags.writeable = False
-    return tokens
-
-
 def _blanks_between(
     targets: np.ndarray, lengths: np.ndarray, inside: np.ndarray | None, blank: int, *, repeats: bool, **known: int
 ) -> Topology:
@@ -643,30 +645,31 @@ def _blanks_between(
     `repeats` simple CTC."""
     batch, longest = targets.shape
     shape = (batch, 2 * longest + 1)
-    emit = np.empty(shape, np.int32)
-    emit[:, ::2] = blank
-    emit[:, 1::2] = targets
-    token = _tokens_between(longest)[None] if batch == 1 else np.tile(_tokens_between(longest), (batch, 1))
-    skip, stay = np.zeros(shape, np.bool_), np.empty(shape, np.bool_)
+    emit, skip, token, stay = (
+        np.empty(shape, np.int32),
+        np.zeros(shape, np.bool_),
+        np.empty(shape, np.int32),
+        np.empty(shape, np.bool_),
+    )
+    emit[:, ::2], emit[:, 1::2] = blank, targets
+    token.fill(-1)
+    token[:, 1::2] = np.arange(longest)
     stay.fill(True)
-    min_frames = lengths.copy()
+    min_frames = lengths
     if not repeats:
         stay[:, 1::2] = False
         skip[:, 3::2] = True
     elif longest > 1:
         differ = targets[:, 1:] != targets[:, :-1]
         skip[:, 3::2] = differ
-        if inside is not None:
-            min_frames += np.count_nonzero(inside[:, 1:] > differ, axis=1)
-        elif batch == 1:
-            min_frames += differ.size - np.count_nonzero(differ)
-        else:
-            min_frames += np.count_nonzero(~differ, axis=1)
+        within = ~differ if inside is None else inside[:, 1:] > differ
+        min_frames = lengths + (np.count_nonzero(within) if batch == 1 else np.add.reduce(within, 1))
     states = lengths + lengths
     states += 1
     if inside is not None:
         beyond = np.arange(shape[1]) >= states[:, None]
-        emit[beyond], token[beyond], skip[beyond], stay[beyond] = 0, -1, False, True
+        for rows, padding in ((emit, 0), (token, -1), (skip, False), (stay, True)):
+            np.copyto(rows, padding, where=beyond)
     # An empty transcript is the blank state alone: one start, one end, and no frame is needed.
     ends = np.minimum(states, 2)
     return Topology.trusted(
@@ -675,7 +678,7 @@ def _blanks_between(
         token=token,
         states=states,
         starts=ends,
-        finals=ends.copy(),
+        finals=ends,
         min_frames=min_frames,
         stay=stay,
         detours=None,
@@ -695,7 +698,7 @@ def _one(row: StateRow) -> Topology:
         token=row.token[None],
         states=np.full(1, size, np.int64),
         starts=ends,
-        finals=ends.copy(),
+        finals=ends,
         min_frames=np.full(1, row.min_frames, np.int64),
         stay=np.ones((1, size), np.bool_),
         detours=_detours(row) if row.optional else None,

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from ctc_align.kernels.cpu.problem import (
     flat,
     flat_problem,
     interruptibly,
+    memory_order,
     number_type,
     vectors_of,
 )
@@ -83,7 +84,7 @@ def best_path(
     bands: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Run `ctc_align.kernels.best_path`."""
-    cells = int((lengths * topology.states).sum())
+    cells = log_probs.shape[1] * topology.emit.size
     return interruptibly(lambda: _best_path(log_probs, topology, lengths, wildcard, bands, None), cells)
 
 
@@ -139,8 +140,10 @@ def _best_path(
             viterbi.read_off(emission, int(frames[b]), inputs.fields[0][b], states[b], b * shape[1], read)
 
     def walk_all(these: np.ndarray, most_choices: int) -> None:
+        sizes = _sizes(topology.states[these], frames[these])
+
         def make() -> Callable[[np.ndarray], None]:
-            scratch = _path_scratch(inputs, topology.states[these], frames[these], most_choices)
+            scratch = _path_scratch(inputs, sizes, most_choices)
 
             def walk(todo: np.ndarray) -> None:
                 rest = scratch.arrays, states, scores, targets, viterbi.PRUNING
@@ -213,19 +216,14 @@ def _sums_by_rows(given: GeneralKernels, scores: np.ndarray, out: np.ndarray, ow
     return True
 
 
-def _path_scratch(inputs: FlatProblem, states: np.ndarray, frames: np.ndarray, most_choices: int = 2**62) -> Scratch:
-    """Return the arrays that `viterbi.walk` needs for utterances with these numbers of states and frames.
+def _path_scratch(inputs: FlatProblem, sizes: Sizes, most_choices: int = 2**62) -> Scratch:
+    """Return the arrays that `viterbi.walk` needs for utterances of these sizes.
 
     The bytes for choices are at most `most_choices`.
     """
     general = bool(np.count_nonzero(inputs.general))
-    words = 2 if general else 1
-    if len(states) == 1:
-        (most,), (longest,) = states.tolist(), frames.tolist()
-        choices = words * longest * vectors_of(most)
-    else:
-        most, longest = int(states.max()), int(frames.max())
-        choices = int((words * frames * vectors_of(states)).max())
+    most, longest = max(states for states, _ in sizes), max(frames for _, frames in sizes)
+    choices = (2 if general else 1) * max(frames * vectors_of(states) for states, frames in sizes)
     choices = min(choices, most_choices)
     needed = vectors_of(most), choices, min(most, inputs.source[1] + 1)
     key = ("path", *needed, longest, inputs.source[1], inputs.dense, inputs.like.dtype.char, general)
@@ -234,7 +232,7 @@ def _path_scratch(inputs: FlatProblem, states: np.ndarray, frames: np.ndarray, m
 
 def _long(frames: np.ndarray, states: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """Return the utterances that all threads work on together, or that are too long to keep all choices."""
-    if not len(cells) or (cells[0] if len(cells) == 1 else cells.max()) < LONG_CELLS:
+    if max(cells.tolist(), default=0) < LONG_CELLS:
         return np.empty(0, np.int64)
     threads = thread_count()
     most = (cells >= LONG_CELLS) & (cells * 2 * threads > cells.sum()) & (threads > 1)
@@ -247,7 +245,7 @@ def forward(
     log_probs: np.ndarray, topology: Topology, lengths: np.ndarray, wildcard: np.ndarray | None = None
 ) -> np.ndarray:
     """Run `ctc_align.kernels.forward`."""
-    cells = int((lengths * topology.states).sum())
+    cells = log_probs.shape[1] * topology.emit.size
     scores, _, _ = interruptibly(lambda: _sum(log_probs, topology, lengths, wildcard, want=False), cells)
     return scores
 
@@ -287,10 +285,11 @@ def tangent(
     else:
         inputs = flat_problem(log_probs, topology, lengths, wildcard)
         directions = _in_a_row(direction), _in_a_row(posteriors)
-        steps = tuple(stride // out.itemsize for stride in out.strides)
+        steps = tuple([stride // out.itemsize for stride in out.strides])
+        sizes = _sizes(topology.states, lengths)
 
         def make() -> Callable[[np.ndarray], None]:
-            scratch = sum_scratch(inputs, topology.states, lengths, want=True, dual=True)
+            scratch = sum_scratch(inputs, sizes, want=True, dual=True)
 
             def differentiate_all(todo: np.ndarray) -> None:
                 while len(todo):
@@ -339,10 +338,11 @@ def _sum(
         deal(lambda: add_up, cells)
     else:
         inputs = flat_problem(log_probs, topology, frames, wildcard)
-        steps = tuple(stride // out.itemsize for stride in out.strides) if want else (0, 0, 0)
+        steps = tuple([stride // out.itemsize for stride in out.strides]) if want else (0, 0, 0)
+        sizes = _sizes(topology.states, frames)
 
         def make() -> Callable[[np.ndarray], None]:
-            scratch = sum_scratch(inputs, topology.states, frames, want)
+            scratch = sum_scratch(inputs, sizes, want)
 
             def add_up_all(todo: np.ndarray) -> None:
                 while len(todo):
@@ -352,46 +352,52 @@ def _sum(
 
             return add_up_all
 
-        deal(make, cells, None if want else _not_pruned(inputs, scores))
+        deal(make, cells, None if want else _not_pruned(inputs, scores, cells))
     return scores, out if want else None, own if own.ndim == 2 else None
 
 
-def _not_pruned(inputs: FlatProblem, scores: np.ndarray) -> np.ndarray:
+def _not_pruned(inputs: FlatProblem, scores: np.ndarray, cells: np.ndarray) -> np.ndarray:
     """Fill the scores of the utterances that are too large for sums over all states; return the others."""
-    others = []
-    for b in range(len(scores)):
-        score = None
+    others = np.ones(len(scores), np.bool_)
+    for b in np.flatnonzero(cells >= pruned_search.LEAST_CELLS).tolist():
         if pruned_search.applies(inputs, b, pruned_search.LEAST_CELLS) and inputs.lengths[b] <= sums.MOST_FRAMES:
             score = pruned_search.PrunedSum(inputs, b).search()
-        if score is None:
-            others.append(b)
-        else:
-            scores[b] = score
-    return np.array(others, np.int64)
+            if score is not None:
+                scores[b], others[b] = score, False
+    return np.flatnonzero(others)
 
 
 def _zeros(log_probs: np.ndarray, kind: type) -> tuple[np.ndarray, np.ndarray]:
     """Return zeros in the shape and memory order of the log-probs: as a flat array, and shaped."""
-    steps = log_probs.strides
-    order = sorted(range(3), key=lambda axis: -steps[axis])
+    order = memory_order(log_probs)
     zeros: np.ndarray = np.zeros([log_probs.shape[axis] for axis in order], kind)
-    return zeros.reshape(-1), zeros.transpose(np.argsort(order))
+    return zeros.reshape(-1), zeros.transpose([order.index(axis) for axis in range(3)])
 
 
-def sum_scratch(inputs: FlatProblem, states: np.ndarray, frames: np.ndarray, want: bool, dual: bool = False) -> Scratch:
-    """Return the arrays that `sums.sums` needs for utterances of these numbers of states and frames, if `want` for
-    occupancies too, if `dual` for their tangents."""
-    classes, most, bytes_of_number = inputs.source[1], int(states.max()), 12 if dual else 8
-    widths, block, rows_kept, rows_saved, tiles = vectors_of(states) * WIDTH, WIDTH, 0, 0, 0
+Sizes: TypeAlias = "set[tuple[int, int]]"
+"""Numbers of states and of frames, those of each utterance."""
+
+
+def _sizes(states: np.ndarray, frames: np.ndarray) -> Sizes:
+    return set(zip(states.tolist(), frames.tolist()))
+
+
+def sum_scratch(inputs: FlatProblem, sizes: Sizes, want: bool, dual: bool = False) -> Scratch:
+    """Return the arrays that `sums.sums` needs for utterances of these sizes, if `want` for occupancies too, if `dual`
+    for their tangents."""
+    classes, most, bytes_of_number = inputs.source[1], max(states for states, _ in sizes), 12 if dual else 8
+    general, block, rows_kept, rows_saved, tiles = bool(np.count_nonzero(inputs.general)), WIDTH, 0, 0, 0
     if want:
-        longest = int(frames.max())
-        block = max(math.isqrt(longest), ROWS_BYTES // (2 * bytes_of_number * int(widths.max())))
+        longest = max(frames for _, frames in sizes)
+        block = max(math.isqrt(longest), ROWS_BYTES // (2 * bytes_of_number * vectors_of(most) * WIDTH))
         block = min(block, longest) // WIDTH * WIDTH + WIDTH
         # By utterance: the longest and the one with most states may be two.
-        rows_kept = int((np.minimum(block, frames + WIDTH) * widths).max()) * 2
-        rows_saved = int((-(-frames // block) * (widths + widths // STRIP + WIDTH)).max()) * 2
+        for states, frames in sizes:
+            width = vectors_of(states) * WIDTH
+            rows_kept = max(rows_kept, min(block, frames + WIDTH) * width * 2)
+            rows_saved = max(rows_saved, -(-frames // block) * (width + width // STRIP + WIDTH) * 2)
         tiles = -(-longest // WIDTH) * dual
-    plan = _SumPlan(most, classes, inputs.dense, bool(inputs.general.any()), dual, block, rows_kept, rows_saved, tiles)
+    plan = _SumPlan(most, classes, inputs.dense, general, dual, block, rows_kept, rows_saved, tiles)
     return Scratch(plan, lambda: _new_sum_scratch(plan))
 
 

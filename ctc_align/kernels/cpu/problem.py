@@ -28,8 +28,6 @@ SMALL_BYTES = 2**20
 MOST_KEPT = 16
 """Scratch memory that is kept for the next call: bytes of the large blocks, the limit of a small one, and how many."""
 
-INT32, INT64, BOOL = np.dtype(np.int32), np.dtype(np.int64), np.dtype(np.bool_)
-
 Result = TypeVar("Result")
 
 WAIT_S = 0.2
@@ -71,14 +69,14 @@ def flat_problem(
     frames, classes = log_probs.shape[1:]
     like: np.ndarray = np.empty(0, number_type(log_probs))
     wild = like if wildcard is None else np.ascontiguousarray(as_numbers(wildcard), like.dtype)
-    emit, skip, stay = _dense(topology.emit, INT32), _dense(topology.skip, BOOL), _dense(topology.stay, BOOL)
+    rows = topology.emit, topology.skip, topology.stay
     columns = topology.states, topology.starts, topology.finals, topology.min_frames
     dense = steps[2] == 1 and x.dtype == like.dtype and classes <= DENSE_CLASSES
     return FlatProblem(
         (x, classes, wild.reshape(-1)),
         (*steps, frames, 1),
-        (emit, skip, stay, *[_dense(column, INT64) for column in columns]),
-        _dense(lengths, INT64),
+        (*rows, *columns),
+        lengths,
         ~topology.interleaved,
         dense and classes <= 2 * topology.emit.shape[1] + WIDTH,
         like,
@@ -92,14 +90,21 @@ def number_type(log_probs: np.ndarray) -> type:
 
 def flat(values: np.ndarray) -> tuple[np.ndarray, tuple[int, ...]]:
     """Return the memory from the first to the last element as a flat array, and the steps of each axis in it."""
+    if not values.flags.behaved or min(values.strides) < 0:
+        values = values.copy()  # kernels are compiled for aligned arrays that can be written to
     size = values.itemsize
-    if not values.flags.writeable or any(step < 0 or step % size for step in values.strides):
-        values = values.copy()  # kernels are compiled for arrays that can be written to
-    steps = tuple(step // size for step in values.strides)
-    if values.flags.c_contiguous:
-        return values.reshape(-1), steps
+    steps = tuple([step // size for step in values.strides])
+    rows = values if values.flags.c_contiguous else values.transpose(memory_order(values))
+    if rows.flags.c_contiguous:
+        return rows.reshape(-1), steps
     extent = 1 + sum((n - 1) * step for n, step in zip(values.shape, steps)) if values.size else 0
     return np.lib.stride_tricks.as_strided(values, (extent,), (size,)), steps
+
+
+def memory_order(values: np.ndarray) -> list[int]:
+    """Return the axes from the one with the longest steps in memory to that with the shortest."""
+    steps = values.strides
+    return sorted(range(len(steps)), key=lambda axis: -steps[axis])
 
 
 def as_numbers(values: np.ndarray) -> np.ndarray:
@@ -107,13 +112,6 @@ def as_numbers(values: np.ndarray) -> np.ndarray:
     if values.dtype == np.int16:
         return (values.view(np.uint16).astype(np.uint32) << 16).view(np.float32)
     return values.view(np.float16).astype(np.float32) if values.dtype == np.uint16 else values
-
-
-def _dense(array: np.ndarray, kind: np.dtype) -> np.ndarray:
-    """Return the array dense, aligned, writable and of this type, as the kernels are compiled for."""
-    if array.dtype is kind and array.flags.carray:
-        return array
-    return np.array(array, kind, order="C")
 
 
 def vectors_of(states: Any) -> Any:
@@ -191,9 +189,9 @@ def deal(
     """
     if these is None:
         these = np.arange(len(cells))
-    threads = min(thread_count(), len(these))
+    threads = min(thread_count(), len(these)) if len(these) > 1 else len(these)
     if threads < 2 or cells[these].sum() < SMALL_CELLS:
-        if len(these):
+        if threads:
             make()(these)
         return
     order = these[np.argsort(-cells[these], kind="stable")]
