@@ -85,6 +85,17 @@ def test_a_file_of_another_kernel_or_version_is_not_taken(place: Path, monkeypat
     assert calls() == (0, 1)
 
 
+def test_a_kernel_from_the_cache_is_compiled_into_its_callers(place: Path) -> None:
+    assert calls() == (0, 1)
+    inner = compilation.compiled(twice)
+
+    def caller(x: float) -> float:
+        return inner(x) + 1.0
+
+    assert compilation.compiled(caller)(1.5) == 4.0
+    assert sum(inner.stats.cache_hits.values()) == 1
+
+
 def test_without_a_place_kernels_are_compiled_and_it_is_said_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
