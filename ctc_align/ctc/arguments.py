@@ -8,7 +8,6 @@ RuntimeError.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -112,7 +111,7 @@ def ctc(rows: np.ndarray, tokens: np.ndarray, blank: int, classes: int, paths: s
     """Make the topology, "ctc" or "simple", of rows of ids (B, L), each one a class."""
     if not 0 <= blank < classes:
         raise KernelError(f"blank: expected a class from 0 to {classes - 1}, got {blank}")
-    topology = _simple_padded(rows, tokens, blank) if paths == "simple" else lattice.ctc_padded(rows, tokens, blank)
+    topology = lattice.ctc_padded(rows, tokens, blank, repeats=paths != "simple")
     # -1 would be a wildcard.
     if topology.max_class >= classes or topology.has_wildcard:
         b, state = np.argwhere(topology.emit.view(np.uint32) >= classes)[0].tolist()
@@ -120,13 +119,6 @@ def ctc(rows: np.ndarray, tokens: np.ndarray, blank: int, classes: int, paths: s
             f"target {b}: token {state // 2} is {topology.emit[b, state]}; log_probs has the classes 0 to {classes - 1}"
         )
     return topology
-
-
-def _simple_padded(rows: np.ndarray, tokens: np.ndarray, blank: int) -> lattice.Topology:
-    """Make `lattice.simple_ctc` of rows of ids (B, L), of which the first `tokens` (B,) count."""
-    if len(tokens) and (tokens.min() < 0 or tokens.max() > rows.shape[1]):
-        raise KernelError(f"target lengths: expected 0 to {rows.shape[1]}, got {tokens.tolist()[:8]}")
-    return lattice.simple_ctc([row[:count] for row, count in zip(rows, tokens.tolist())], blank)
 
 
 _COLUMNS = ("states", "starts", "finals", "min_frames")
@@ -172,8 +164,7 @@ Targets = torch.Tensor | np.ndarray | Sequence[int] | Sequence[Sequence[int]]
 REDUCTIONS = ("none", "mean", "sum")
 
 
-@dataclass(frozen=True)
-class LossArguments:
+class LossArguments(NamedTuple):
     """The arguments of a loss.
 
     Attributes:

@@ -216,7 +216,7 @@ def _can_become_gradient(posteriors: torch.Tensor, upstream: torch.Tensor, log_p
     return (
         type(posteriors) is type(upstream) is torch.Tensor
         and posteriors.dtype == log_probs.dtype
-        and posteriors.device.type == "cpu"
+        and posteriors.is_cpu
         and operators.same_order(posteriors, log_probs)
         and not _are_wrapped(posteriors, upstream)
     )

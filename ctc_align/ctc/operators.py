@@ -108,6 +108,10 @@ def fake_posteriors(log_probs: torch.Tensor, *_: Any) -> torch.Tensor:
 
 def _negative(scores: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
     """Return the losses of scores, in the precision and on the device of the log-probs."""
+    if scores.is_cpu and log_probs.is_cpu:  # by NumPy: an operation of torch takes longer, the whole of a short call's
+        return torch.from_numpy(
+            (0.0 - scores.numpy()).astype(np.float64 if log_probs.dtype == torch.float64 else np.float32)
+        )
     return torch.rsub(scores.to(log_probs.device, _float_type(log_probs)), 0.0)  # never -0.0, which reads oddly
 
 
@@ -137,64 +141,60 @@ def gradient_kernel(
 
     Do not read a number from a GPU here: that would wait for all of its pending work.
     """
-    return _weighted(posteriors, _weights(upstream, posteriors), log_probs)
+    return _weighted(posteriors, upstream, log_probs)
 
 
-def _weights(upstream: torch.Tensor, posteriors: torch.Tensor) -> torch.Tensor:
-    return -upstream.detach().to(posteriors)[:, None, None]
-
-
-def _weighted(values: torch.Tensor, weights: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
-    """Return the product in type and memory order of the log-probs: autograd would copy one in a different order."""
-    if values.device.type == "cpu" and values.dtype == log_probs.dtype and _are_finite(weights):
-        # Not by torch's threads, which would go on spinning on the cores that the next kernels need.
-        result = torch.empty_like(log_probs)
-        _scale(values.numpy(), weights.numpy(), result.numpy())
+def _weighted(values: torch.Tensor, upstream: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
+    """Return minus the values times upstream (B,) in type and memory order of the log-probs: autograd would copy one in
+    a different order."""
+    result = torch.empty_like(log_probs)
+    if values.dtype == result.dtype and _scale(values, upstream, result):
         return result
-    product = _product(values, weights)
-    if product.dtype == log_probs.dtype and same_order(product, log_probs):
-        return product
-    return torch.empty_like(log_probs).copy_(product)
+    product = _product(values, _weights(upstream, values))
+    return product if product.dtype == result.dtype and same_order(product, result) else result.copy_(product)
+
+
+def _weights(upstream: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    return -upstream.detach().to(values)[:, None, None]
 
 
 def _product(values: torch.Tensor, weights: torch.Tensor) -> torch.Tensor:
     """Return the product with zero times infinity equal to zero, because impossible paths have no gradient."""
-    if values.device.type == "cpu" and _are_finite(weights):
+    if values.is_cpu and np.isfinite(weights.numpy()).all():
         return torch.from_numpy(np.multiply(values.numpy(), weights.numpy()))
     return torch.where(values == 0, 0.0, values * weights)
 
 
-def _are_finite(weights: torch.Tensor) -> bool:
-    return bool(np.isfinite(weights.numpy()).all())
+def _scale(values: torch.Tensor, upstream: torch.Tensor, result: torch.Tensor) -> bool:
+    """Write minus (B, T, C) times upstream (B,) to `result`; return False where that is not for NumPy.
 
-
-def _scale(values: np.ndarray, weights: np.ndarray, result: np.ndarray) -> None:
-    """Multiply each utterance of (B, T, C) by its weight (B, 1, 1).
-
-    Work in rows that are as long as gap-free memory allows, because a single row of classes is short.
+    Not by torch's threads, which would go on spinning on the cores that the next kernels need. Work in rows that are as
+    long as gap-free memory allows, because a single row of classes is short.
     """
-    order = sorted(range(3), key=lambda axis: -values.strides[axis])
-    dense, out = values.transpose(order), result.transpose(order)
-    if not dense.flags.c_contiguous or not out.flags.c_contiguous:
-        np.multiply(values, weights, out=result)
-        return
-    place, weights = order.index(0), weights.reshape(-1)
-    inner = math.prod(dense.shape[place + 1 :])
+    if not (values.is_cpu and upstream.is_cpu):
+        return False
+    rows, out = values.numpy(), result.numpy()
+    weights = -upstream.numpy(force=True).astype(rows.dtype, copy=False)
+    if not np.isfinite(weights).all():
+        return False
+    order = sorted(range(3), key=lambda axis: -rows.strides[axis])
+    rows, out, place = rows.transpose(order), out.transpose(order), order.index(0)
+    if not rows.flags.c_contiguous or not out.flags.c_contiguous:
+        np.multiply(rows, weights.reshape([-1 if axis == 0 else 1 for axis in order]), out=out)
+        return True
+    inner = math.prod(rows.shape[place + 1 :])
     if place:
-        shape = math.prod(dense.shape[:place]), len(weights) * inner
-        np.multiply(dense.reshape(shape), np.repeat(weights, inner), out=out.reshape(shape))
+        shape, weights = (-1, len(weights) * inner), np.repeat(weights, inner)
     else:
-        rows = dense.reshape(len(weights), inner)
-        np.multiply(rows, weights[:, None], out=out.reshape(len(weights), inner))
+        shape, weights = (len(weights), inner), weights[:, None]
+    np.multiply(rows.reshape(shape), weights, out=out.reshape(shape))
+    return True
 
 
 def scale_kernel(posteriors: torch.Tensor, upstream: torch.Tensor) -> None:
     """Multiply posteriors by minus the upstream gradient (B,) in place."""
-    weights = _weights(upstream, posteriors)
-    if posteriors.device.type == "cpu" and _are_finite(weights):
-        _scale(posteriors.numpy(), weights.numpy(), posteriors.numpy())
-    else:
-        posteriors.copy_(_product(posteriors, weights))
+    if not _scale(posteriors, upstream, posteriors):
+        posteriors.copy_(_product(posteriors, _weights(upstream, posteriors)))
 
 
 def _second(
@@ -210,7 +210,7 @@ def _second(
     tangents = made.to(log_probs.device)
     if upstream is None:
         return torch.empty_like(log_probs).copy_(tangents), _no_posteriors(log_probs)
-    by_log_probs = _weighted(tangents, _weights(upstream, tangents), log_probs)
+    by_log_probs = _weighted(tangents, upstream, log_probs)
     by_upstream = -_product(posteriors, direction.detach().to(posteriors)).sum((1, 2)).to(upstream.dtype)
     return by_log_probs, by_upstream
 

@@ -9,9 +9,9 @@ not have been spoken; then `detours` lists further states from which a state may
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -83,11 +83,10 @@ class Topology:
         if not len(self.states):
             return
         states, starts, finals = self.states, self.starts, self.finals
-        if states.min() < 1 or states.max() > self.emit.shape[1]:
+        low, high = min(starts.min(), finals.min()), max(starts.max(), finals.max())
+        if states.min() < 1 or states.max() > self.emit.shape[1] or low < 1 or high > 2:
             _raise_out_of_range(self)
         if self.emit.min() < WILDCARD or self.emit.max() > MAX_CLASS:
-            _raise_out_of_range(self)
-        if min(starts.min(), finals.min()) < 1 or max(starts.max(), finals.max()) > 2:
             _raise_out_of_range(self)
         if (starts > states).any() or (finals > states).any():
             _raise_out_of_range(self)
@@ -431,16 +430,14 @@ def ctc(targets: Rows, blank: int = 0, optional: Rows | None = None) -> Topology
     [[1], [1]]
     """
     _check_blank(blank)
-    rows = _ids(targets)
+    rows = _rows(targets) if optional is None else _ids(targets)
     if optional is not None:
         chosen = _optional(optional, rows)
         if any(row.any() for row in chosen):
             for b, row in enumerate(rows):
                 _refuse_blank(row[None], np.ones((1, len(row)), np.bool_), blank, b)
             return stack([_one(ctc_row(row, free, blank)) for row, free in zip(rows, chosen)])
-    padded, lengths, inside = _padded(rows)
-    _refuse_blank(padded, inside, blank)
-    return _blanks_between(padded, lengths, inside, blank, repeats=True)
+    return _blanks_between(*_padded(rows), blank, repeats=True)
 
 
 def ctc_passages(target: Sequence[int] | np.ndarray, passages: Sequence[tuple[int, int]], blank: int = 0) -> Topology:
@@ -470,8 +467,9 @@ def ctc_passages(target: Sequence[int] | np.ndarray, passages: Sequence[tuple[in
     return stack([_one(ctc_passages_row(row, passages, blank))])
 
 
-def ctc_padded(targets: np.ndarray, lengths: np.ndarray, blank: int = 0) -> Topology:
-    """Make CTC topologies of targets (B, L), of which the first `lengths` (B,) count; the rest is never read.
+def ctc_padded(targets: np.ndarray, lengths: np.ndarray, blank: int = 0, *, repeats: bool = True) -> Topology:
+    """Make CTC topologies of targets (B, L), of which the first `lengths` (B,) count; the rest is never read. Without
+    `repeats` they are those of `simple_ctc`.
 
     Raises:
         KernelError: as `ctc`; or shapes and lengths do not match.
@@ -494,16 +492,7 @@ def ctc_padded(targets: np.ndarray, lengths: np.ndarray, blank: int = 0) -> Topo
         raise KernelError(f"target lengths: expected 0 to {targets.shape[1]}, got {counts[:8]}")
     targets = targets[:, :longest]
     inside = None if shortest == longest else np.arange(longest) < lengths[:, None]
-    low, high = (targets.min(), targets.max()) if targets.size else (0, 0)
-    if low < WILDCARD or high > MAX_CLASS:
-        # Perhaps only beyond the lengths.
-        targets = targets if inside is None else np.where(inside, targets, blank)
-        for b, length in enumerate(lengths.tolist()):
-            _refuse_no_class(targets[b, :length], b)
-    known = {"max_class": max(int(high), blank), "has_wildcard": bool(low < 0)} if inside is None else {}
-    if low <= blank <= high:
-        _refuse_blank(targets, inside, blank)
-    return _blanks_between(targets, lengths.astype(np.int64), inside, blank, repeats=True, **known)
+    return _blanks_between(targets, lengths.astype(np.int64), inside, blank, repeats=repeats)
 
 
 def simple_ctc(targets: Rows, blank: int = 0) -> Topology:
@@ -515,9 +504,7 @@ def simple_ctc(targets: Rows, blank: int = 0) -> Topology:
     ([[False, False, False, True, False]], [[True, False, True, False, True]])
     """
     _check_blank(blank)
-    padded, lengths, inside = _padded(_ids(targets))
-    _refuse_blank(padded, inside, blank)
-    return _blanks_between(padded, lengths, inside, blank, repeats=False)
+    return _blanks_between(*_padded(_rows(targets)), blank, repeats=False)
 
 
 def states_per_sound(states: int, classes: int) -> int:
@@ -581,25 +568,28 @@ def _check_blank(blank: int) -> None:
 
 def _ids(targets: Rows) -> list[np.ndarray]:
     """Return rows of token ids, each the index of a class or `WILDCARD`."""
+    rows = _rows(targets)
+    _refuse_no_class(rows)
+    return rows
+
+
+def _rows(targets: Rows) -> list[np.ndarray]:
     rows = [np.asarray(target) for target in targets]
     for b, row in enumerate(rows):
         if row.ndim != 1 or row.dtype.kind not in "iu":
             if row.shape != (0,):
                 raise KernelError(f"target {b}: expected a row of token ids (L,), got {row.dtype} of shape {row.shape}")
             rows[b] = row.astype(np.int64)
-    together = np.concatenate(rows) if rows else np.empty(0, np.int64)
-    if together.size and (together.min() < WILDCARD or together.max() > MAX_CLASS):
-        for b, row in enumerate(rows):
-            _refuse_no_class(row, b)
     return rows
 
 
-def _refuse_no_class(row: np.ndarray, b: int) -> None:
-    bad = (row < WILDCARD) | (row > MAX_CLASS)
-    if bad.any():
-        place = int(np.argmax(bad))
-        what = "is negative" if row[place] < 0 else "is not a class"
-        raise KernelError(f"target {b}: token {place} ({int(row[place])}) {what}; targets hold token ids")
+def _refuse_no_class(rows: Iterable[np.ndarray]) -> None:
+    for b, row in enumerate(rows):
+        bad = (row < WILDCARD) | (row > MAX_CLASS)
+        if bad.any():
+            place = int(np.argmax(bad))
+            what = "is negative" if row[place] < 0 else "is not a class"
+            raise KernelError(f"target {b}: token {place} ({int(row[place])}) {what}; targets hold token ids")
 
 
 def _optional(optional: Rows, rows: Sequence[np.ndarray]) -> list[np.ndarray]:
@@ -638,23 +628,35 @@ def _refuse_blank(targets: np.ndarray, inside: np.ndarray | None, blank: int, fi
         )
 
 
+@lru_cache(maxsize=16)
+def _tokens_between(count: int) -> np.ndarray:
+    """(2 * count + 1,) int32: -1, 0, -1, 1, … -1."""
+    tokens = np.full(2 * count + 1, -1, np.int32)
+    tokens[1::2] = np.arange(count)
+    tokens.flags.writeable = False
+    return tokens
+
+
 def _blanks_between(
-    targets: np.ndarray, lengths: np.ndarray, inside: np.ndarray | None, blank: int, *, repeats: bool, **known: int
+    targets: np.ndarray, lengths: np.ndarray, inside: np.ndarray | None, blank: int, *, repeats: bool
 ) -> Topology:
-    """Make CTC topologies of targets (B, L), of which the elements `inside` count, none of them the blank; without
-    `repeats` simple CTC."""
+    """Make CTC topologies of targets (B, L), of which the elements `inside` count (None: all); without `repeats` simple
+    CTC."""
+    counted = targets if inside is None else targets[inside]
+    low, high = (int(counted.min()), int(counted.max())) if counted.size else (0, -1)
+    if low < WILDCARD or high > MAX_CLASS:
+        _refuse_no_class(row[:length] for row, length in zip(targets, lengths.tolist()))
+    if low <= blank <= high:
+        _refuse_blank(targets, inside, blank)
     batch, longest = targets.shape
     shape = (batch, 2 * longest + 1)
-    emit, skip, token, stay = (
-        np.empty(shape, np.int32),
-        np.zeros(shape, np.bool_),
-        np.empty(shape, np.int32),
-        np.empty(shape, np.bool_),
-    )
+    emit, skip, stay = np.empty(shape, np.int32), np.zeros(shape, np.bool_), np.empty(shape, np.bool_)
+    token, states = _tokens_between(longest)[None], np.empty(batch, np.int64)
     emit[:, ::2], emit[:, 1::2] = blank, targets
-    token.fill(-1)
-    token[:, 1::2] = np.arange(longest)
     stay.fill(True)
+    states.fill(shape[1])
+    if batch > 1:
+        token = np.repeat(token, batch, 0)
     min_frames = lengths
     if not repeats:
         stay[:, 1::2] = False
@@ -663,10 +665,10 @@ def _blanks_between(
         differ = targets[:, 1:] != targets[:, :-1]
         skip[:, 3::2] = differ
         within = ~differ if inside is None else inside[:, 1:] > differ
-        min_frames = lengths + (np.count_nonzero(within) if batch == 1 else np.add.reduce(within, 1))
-    states = lengths + lengths
-    states += 1
+        if np.count_nonzero(within):
+            min_frames = lengths + within.sum(1)
     if inside is not None:
+        states = 2 * lengths + 1
         beyond = np.arange(shape[1]) >= states[:, None]
         for rows, padding in ((emit, 0), (token, -1), (skip, False), (stay, True)):
             np.copyto(rows, padding, where=beyond)
@@ -683,8 +685,9 @@ def _blanks_between(
         stay=stay,
         detours=None,
         # Every kernel asks for these: known here, they need not be computed.
+        max_class=max(high, blank) if batch else -1,
+        has_wildcard=low < 0,
         **({"interleaved": stay[:, 0], "all_stay": True} if repeats else {}),
-        **known,
     )
 
 

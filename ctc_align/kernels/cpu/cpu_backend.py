@@ -356,8 +356,10 @@ def _sum(
     return scores, out if want else None, own if own.ndim == 2 else None
 
 
-def _not_pruned(inputs: FlatProblem, scores: np.ndarray, cells: np.ndarray) -> np.ndarray:
-    """Fill the scores of the utterances that are too large for sums over all states; return the others."""
+def _not_pruned(inputs: FlatProblem, scores: np.ndarray, cells: np.ndarray) -> np.ndarray | None:
+    """Fill the scores of the utterances that are too large for sums over all states; return the others, None: all."""
+    if max(cells.tolist(), default=0) < pruned_search.LEAST_CELLS:
+        return None
     others = np.ones(len(scores), np.bool_)
     for b in np.flatnonzero(cells >= pruned_search.LEAST_CELLS).tolist():
         if pruned_search.applies(inputs, b, pruned_search.LEAST_CELLS) and inputs.lengths[b] <= sums.MOST_FRAMES:
