@@ -42,9 +42,6 @@ _MS_PER_S = 1000
 _MOST_MS = 10**12
 _DEEPEST = 50
 """The most tiers in a chain of dependent ones."""
-_HEAD = re.compile(r"\s*<(?:\?xml|ANNOTATION_DOCUMENT)")
-_ROOT = re.compile(r"<ANNOTATION_DOCUMENT(?![^\s>])")
-_HEAD_LETTERS = 4096
 _LAST_ID = "lastUsedAnnotationId"
 _TYPE, _INNER_TYPE = "ctc-align", "ctc-align within words"
 _INCLUDED_IN = (
@@ -149,15 +146,6 @@ def _depth(name: str, parents: dict[str, str]) -> int:
     while parents.get(name) and depth < _DEEPEST:
         depth, name = depth + 1, parents[name]
     return depth
-
-
-def is_elan(text: str) -> bool:
-    """Return whether a text is an ELAN file.
-
-    >>> is_elan('<?xml version="1.0"?>\\n<ANNOTATION_DOCUMENT AUTHOR="">'), is_elan("<ANNOTATION_DOCUMENTS")
-    (True, False)
-    """
-    return _HEAD.match(text) is not None and _ROOT.search(text, 0, _HEAD_LETTERS) is not None
 
 
 def elan_transcript(document: str, source: str) -> Transcript:

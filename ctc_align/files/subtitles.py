@@ -32,29 +32,29 @@ from ctc_align.files.cues import (
     word_cues,
 )
 from ctc_align.files.writer import Style, Writer
-from ctc_align.text.characters import without_controls
+from ctc_align.text.characters import lazy_regex, without_controls
 from ctc_align.types import SRT, VTT, AlignedWord, AlignmentData, SourceCue, Subtitles, Transcript
 
 _TIME = r"(?:(\d{1,4}):)?(\d{1,3}):(\d{1,2})(?:\s?[,.]\s?(\d{1,9}))?"
-_TIMES = re.compile(rf"\s*{_TIME}\s*(?:-{{1,3}}>|→)\s*{_TIME}(?P<settings>[ \t].*)?\s*")
-_CUE_LINE = re.compile(r"^[ \t]*(?:\d+:)?\d+:\d+(?:(?<=:\d\d:\d\d)|\s?[,.]\s?\d+)[ \t]*-{1,3}>[ \t]*\d", re.MULTILINE)
+_TIMES = lazy_regex(rf"\s*{_TIME}\s*(?:-{{1,3}}>|→)\s*{_TIME}(?P<settings>[ \t].*)?\s*")
+_CUE_LINE = lazy_regex(r"^[ \t]*(?:\d+:)?\d+:\d+(?:(?<=:\d\d:\d\d)|\s?[,.]\s?\d+)[ \t]*-{1,3}>[ \t]*\d", re.MULTILINE)
 _FULL_TIME = r"(\d{1,4}):(\d\d):(\d\d)\s?[,.]\s?(\d{1,9})"
 _HALF_ARROW = r"\s*(?:[-–—=~]{1,3}\s?(?:>|&gt;)?|>)?\s*"
-_DAMAGED_TIMES = re.compile(rf"\s*{_FULL_TIME}{_HALF_ARROW}{_FULL_TIME}(?P<settings>[ \t].*)?\s*")
+_DAMAGED_TIMES = lazy_regex(rf"\s*{_FULL_TIME}{_HALF_ARROW}{_FULL_TIME}(?P<settings>[ \t].*)?\s*")
 """Complete times on both sides of an imperfect arrow: these are a cue's times only where no text can be."""
 _ARROW = "-->"
-_NUMBER = re.compile(r"\s*\d{1,7}\s*")
-_HEADER = re.compile(r"\s*WEBVTT(?![^\s])")
-_BLOCK = re.compile(r"(?:NOTE|STYLE|REGION)(?![^\s])")
+_NUMBER = lazy_regex(r"\s*\d{1,7}\s*")
+_HEADER = lazy_regex(r"\s*WEBVTT(?![^\s])")
+_BLOCK = lazy_regex(r"(?:NOTE|STYLE|REGION)(?![^\s])")
 _ENTITIES = {"&amp;": "&", "&lt;": "<", "&gt;": ">", "&nbsp;": "\u00a0", "&lrm;": "\u200e", "&rlm;": "\u200f"}
-_ENTITY = re.compile("|".join(_ENTITIES))
+_ENTITY = lazy_regex("|".join(_ENTITIES))
 _UNDERLINED = ("<u>", "</u>")
-_TIMESTAMP = re.compile(r"<(?:\d+:)?\d+:\d+\.\d+>")
-_VTT_TAG = re.compile(r"<(/?)(?!\s)(?:([ibu])|[a-z]+|(?:\d+:)?\d+:\d+\.\d+)?(?:[.\s][^<>]*)?>", re.IGNORECASE)
-_SRT_MARK = re.compile(r"\{\\[^}]*\}|</?font\b[^<>]*>|(?P<tag></?[ibu]>)|(?P<sign>[&<>])", re.IGNORECASE)
-_LIKE_TAG = re.compile(r"<(?!(?:eps|unk|sil|spn|oov|noise|blank)>)((?:[/!?]?[A-Za-z]|!--)[^<>]*)>")
+_TIMESTAMP = lazy_regex(r"<(?:\d+:)?\d+:\d+\.\d+>")
+_VTT_TAG = lazy_regex(r"<(/?)(?!\s)(?:([ibu])|[a-z]+|(?:\d+:)?\d+:\d+\.\d+)?(?:[.\s][^<>]*)?>", re.IGNORECASE)
+_SRT_MARK = lazy_regex(r"\{\\[^}]*\}|</?font\b[^<>]*>|(?P<tag></?[ibu]>)|(?P<sign>[&<>])", re.IGNORECASE)
+_LIKE_TAG = lazy_regex(r"<(?!(?:eps|unk|sil|spn|oov|noise|blank)>)((?:[/!?]?[A-Za-z]|!--)[^<>]*)>")
 """Markup as players, and pages that show subtitles, may know it; not the usual symbols of transcripts (`<unk>`)."""
-_LIKE_OVERRIDE = re.compile(r"\{(\\[^{}]*)\}")
+_LIKE_OVERRIDE = lazy_regex(r"\{(\\[^{}]*)\}")
 _SIGNS = {"&": "&amp;", "<": "&lt;", ">": "&gt;"}
 _vtt_escaped = functools.partial(html.escape, quote=False)
 _CS_PER_S = 100
@@ -64,10 +64,10 @@ _MOST_LRC_CS = 100 * 60 * _CS_PER_S
 _DARK_CS = 2 * _CS_PER_S
 """After this much time without a word, an empty LRC line ends the line before it."""
 _WORD_JOINER = "\u2060"
-_ASS_COMMAND = re.compile(r"\\(?=[Nnh])")
+_ASS_COMMAND = lazy_regex(r"\\(?=[Nnh])")
 _ASS_SIGNS = str.maketrans("{}", "()")
 _LRC_BRACKETS = str.maketrans("[]", "()")
-_LRC_STAMP = re.compile(r"<(\s*[\d:.,\s]+)>")
+_LRC_STAMP = lazy_regex(r"<(\s*[\d:.,\s]+)>")
 _UNLIT, _LIT = r"{\1c&HFFFFFF&\k0}", r"{\1c}"
 """The colour of words that are still to come, for zero time; and that of words that have been said."""
 _ASS_HEAD = """[Script Info]

@@ -17,6 +17,7 @@ from typing import NamedTuple, TypeGuard
 from ctc_align.errors import TranscriptError, UsageError
 from ctc_align.files.sentences import sentences
 from ctc_align.files.writer import Style, TimedLabel, token_rows, word_rows, words_by_time
+from ctc_align.text.characters import lazy_regex
 from ctc_align.text.languages import base_code
 from ctc_align.text.phone_sets import broad_phones, syllable_starts
 from ctc_align.text.transcript import has_spaceless
@@ -26,15 +27,15 @@ _LEAST_WORDS = 2.0
 """The least average number of words in labels of sentences; in scripts without spaces, two characters count as a
 word."""
 _ENDS = (".", "?", "!", "…", "。", "？", "！")
-_SILENCE = re.compile(r"<?(?:sil|silence|sp|spn|p:|pause|eps)>?|[^\w<>()\[\]♪]*", re.IGNORECASE)
+_SILENCE = lazy_regex(r"<?(?:sil|silence|sp|spn|p:|pause|eps)>?|[^\w<>()\[\]♪]*", re.IGNORECASE)
 """Labels of silence."""
-_SEGMENTS = re.compile(
+_SEGMENTS = lazy_regex(
     r"(?:.*[\W_])?(?:words?|phones?|phonemes?|tokens?|syllables?|syll|letters?|segments?|mau|(?:ort|kan)-mau)(?: \d+)?",
     re.IGNORECASE | re.DOTALL,
 )
 """Names of tiers of single words or sounds: `words`, `Ann - phones`, `Ann - words 2`."""
-_WORDS = re.compile(r"(?:^|\s-\s|[\W_])words?(?: \d+)?\s*$", re.IGNORECASE)
-_NO_NAMES = re.compile(
+_WORDS = lazy_regex(r"(?:^|\s-\s|[\W_])words?(?: \d+)?\s*$", re.IGNORECASE)
+_NO_NAMES = lazy_regex(
     r"(?:text|transcri\w*|sentences?|utterances?|utt|phrases?|default|speech|orthograph\w*|ort|tier\W?\d*|\W*)",
     re.IGNORECASE,
 )

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import sys
 from pathlib import Path
 
 from ctc_align.errors import TranscriptError, UsageError, WrongFileError
-from ctc_align.files.elan import elan_transcript, is_elan
 from ctc_align.files.segments import parse_json_transcript
 from ctc_align.files.subtitles import has_cues, has_damaged_times, parse_subtitles
 from ctc_align.files.textgrid import is_textgrid, textgrid_transcript
@@ -15,6 +15,9 @@ from ctc_align.reading import STANDARD_INPUT, read_input
 from ctc_align.reading.file_kinds import ZIP, FileKind, encoding_of, non_text_kind, structured_text_kind
 from ctc_align.types import Transcript
 
+_ELAN_HEAD = re.compile(r"\s*<(?:\?xml|ANNOTATION_DOCUMENT)")
+_ELAN_ROOT = re.compile(r"<ANNOTATION_DOCUMENT(?![^\s>])")
+_ELAN_LETTERS = 4096
 _SUBTITLES = (".srt", ".vtt")
 _TEXT_BYTES = 8
 """Approximate bytes of memory for each byte of a transcript."""
@@ -87,6 +90,8 @@ def parse_transcript(data: bytes, source: str) -> Transcript:
     _refuse(non_text_kind(data), source)
     text = _decoded(data, source)
     if is_elan(text):
+        from ctc_align.files.elan import elan_transcript  # a text needs no parser of XML
+
         return elan_transcript(text, source)
     extension = Path(source).suffix.casefold()
     if has_cues(text) or (extension in _SUBTITLES and ("-->" in text or has_damaged_times(text))):
@@ -100,6 +105,15 @@ def parse_transcript(data: bytes, source: str) -> Transcript:
             "00:00:01,000 --> 00:00:02,500; call it .txt if it is a plain text"
         )
     return Transcript(text)
+
+
+def is_elan(text: str) -> bool:
+    """Return whether a text is an ELAN file.
+
+    >>> is_elan('<?xml version="1.0"?>\\n<ANNOTATION_DOCUMENT AUTHOR="">'), is_elan("<ANNOTATION_DOCUMENTS")
+    (True, False)
+    """
+    return _ELAN_HEAD.match(text) is not None and _ELAN_ROOT.search(text, 0, _ELAN_LETTERS) is not None
 
 
 def name_unless_object(head: bytes) -> str:

@@ -28,11 +28,6 @@ from typing import Any, BinaryIO
 
 from ctc_align.errors import one_line
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
 STANDARD_INPUT = "standard input"
 """The name of standard input in messages."""
 PROC = Path("/proc")
@@ -201,6 +196,10 @@ def parse_toml(text: str) -> dict[str, Any]:
     Raises:
         ValueError: anything is wrong, in one line (tomllib's TOMLDecodeError is one).
     """
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
     try:
         if _LONG_KEY.search(text):  # tomllib needs n² steps and bytes for a key of n parts
             raise RecursionError

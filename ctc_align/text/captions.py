@@ -10,17 +10,17 @@ from __future__ import annotations
 
 import math
 import re
-import statistics
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from ctc_align.text.characters import lazy_regex
 from ctc_align.types import MARKUP, SPEAKER, SRT, VTT, SourceCue, Subtitles, Word, Words
 
 Span = tuple[int, int]
 _SPACELESS = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff"
-_UNIT = re.compile(rf"[{_SPACELESS}]|[^\W_{_SPACELESS}]+")
+_UNIT = lazy_regex(rf"[{_SPACELESS}]|[^\W_{_SPACELESS}]+")
 _LETTERS_OF_SIGN = 2
 """Letters of Latin script that take as long to say as a character of a script without spaces."""
 _SAYABLE = 16.0
@@ -124,13 +124,15 @@ def _is_steady_without(overlaps: Sequence[_Overlap | None], shown: Sequence[_Sho
     Songs and tales may grow by a line each time, too ("This is the house that Jack built"); they take their time for
     all lines. The spread is that of the logarithms of the rates, in letters per second.
     """
+    from statistics import pvariance  # imports more than all else here
+
     spoken, rolled = [], []
     for found, cue in zip([None, *overlaps], shown):
         count = found.count if found else 0
         if count < len(cue.words):
             spoken.append(math.log(_rate(cue)))
             rolled.append(math.log(_rate(cue, count)))
-    return statistics.pvariance(rolled) < statistics.pvariance(spoken)
+    return pvariance(rolled) < pvariance(spoken)
 
 
 def _letters(words: Sequence[str]) -> int:
@@ -220,8 +222,8 @@ _MOST_CUES_OF_A_TURN = 20
 """The most cues for each label, if labels name every turn."""
 _LONGEST_SENTENCE = 40
 """The most words of later cues that continue a sentence: after more, the text has no marks at ends of sentences."""
-_SENTENCE_END = re.compile(r"[.?!…。．！？؟۔।॥։።]['\"”’»)\]」』）]*\Z")
-_GOES_ON = re.compile(r"(?:…|\.\.)|['\"“‘(\[]*[a-zß-öø-ÿ]")
+_SENTENCE_END = lazy_regex(r"[.?!…。．！？؟۔।॥։።]['\"”’»)\]」』）]*\Z")
+_GOES_ON = lazy_regex(r"(?:…|\.\.)|['\"“‘(\[]*[a-zß-öø-ÿ]")
 
 
 def with_cues(words: Words, subtitles: Subtitles | None) -> Words:

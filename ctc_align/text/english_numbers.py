@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
-from ctc_align.text.characters import word_set
+from ctc_align.text.characters import lazy_regex, word_set
 from ctc_align.text.tables import text_table, word_list
 
 
@@ -58,7 +58,7 @@ class Rule(NamedTuple):
 
 def rule(pattern: str, reader: Reader) -> Rule:
     """Return the rule of a regular expression."""
-    return Rule(re.compile(pattern), reader)
+    return Rule(lazy_regex(pattern), reader)
 
 
 def apply(rules: tuple[Rule, ...], scan: Scan) -> bool:
@@ -81,7 +81,7 @@ _POWERS = {"2": "square", "3": "cubic"}
 _NOT_SPACED = frozenset(("in", "ha", "W", "V", "L", "l", "mi", "g", "%"))
 _ALONE = word_list("lone-units", "english")
 _IRREGULAR = {"foot": "feet", "inch": "inches", "percent": "percent"}
-_UNIT = re.compile(r"(?P<unit>[A-Za-zµ°%]+(?:/[a-z]+)?)(?:⁺?(?P<power>[23]))?")
+_UNIT = lazy_regex(r"(?P<unit>[A-Za-zµ°%]+(?:/[a-z]+)?)(?:⁺?(?P<power>[23]))?")
 
 CURRENCIES = {
     sign: (one, many) for sign, names in text_table("english", "currencies").items() for one, many in [names.split(",")]
@@ -151,8 +151,8 @@ _DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight
 _LONGEST_PLAIN = 9
 _LONGEST_GROUPED = 48
 _DENOMINATORS = frozenset((*range(2, 11), 12, 16, 20, 32, 64, 100, 1000))
-_ROMAN = re.compile(r"(?=[IVX]{2}|[IVXL]{3})(X{0,3}|XL|LX{0,3})(IX|IV|V?I{0,3})")
-_ROMAN_LETTER = re.compile(r"[IVX]")
+_ROMAN = lazy_regex(r"(?=[IVX]{2}|[IVXL]{3})(X{0,3}|XL|LX{0,3})(IX|IV|V?I{0,3})")
+_ROMAN_LETTER = lazy_regex(r"[IVX]")
 _ROMAN_VALUES = {"I": 1, "V": 5, "X": 10, "L": 50}
 _NUMBERED = word_list("numbered", "english")
 _NUMBERED_BEFORE_I = _NUMBERED - word_set("book section title appendix")
@@ -319,7 +319,7 @@ _SCALE = rf"(?:(?P<scale>mio|[mbt]n|[kmbtKMBT])|-?(?P<scale_word>{'|'.join(sorte
 _REGION = r"(?P<region>US|AU|CA|NZ|HK|A|C|S)?"
 _HALF_DAY = r"(?:[- ]?(?P<half>[AaPp])\.?[Mm]\b\.?)"
 _MEASURE = r"(?P<gap>-?)(?P<unit>(?:°[A-Za-z]?|[A-Za-zµ%]+(?:/[a-z]+)?)(?:⁺?[23])?)(?![A-Za-z0-9])"
-_MONEY_WORD = re.compile(rf"\W*?(?:{_SYMBOLS}?{NUMBER}[-–])?{_REGION}(?P<symbol>{_SYMBOLS}){NUMBER}\W*")
+_MONEY_WORD = lazy_regex(rf"\W*?(?:{_SYMBOLS}?{NUMBER}[-–])?{_REGION}(?P<symbol>{_SYMBOLS}){NUMBER}\W*")
 _COINS = {"l": ("pound", "pounds"), "s": ("shilling", "shillings"), "d": ("penny", "pence")}
 _YEAR_FOLLOWS = word_set("in since until year ad")
 _MONTHS = word_list("months", "english")

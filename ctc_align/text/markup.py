@@ -19,15 +19,16 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from ctc_align.text.captions import repeated_lines
+from ctc_align.text.characters import lazy_regex
 from ctc_align.text.speaker_labels import TIME, Mark, names_speaker, speaker_labels
 from ctc_align.text.tables import word_list
 from ctc_align.text.word_forms import digit_groups, line_divisions, without_markup
 from ctc_align.types import DIRECTION, MARKUP, REPEAT, SPEAKER, AlignedWord, SourceCue, Word, Words
 
 Span = tuple[int, int]
-_ENTITY = re.compile(r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[A-Za-z][A-Za-z\d]{1,31});")
-_HIDDEN = re.compile(r"<!--|<(?P<name>script|style|head|template|noscript)\b[^>]{0,5000}>", re.IGNORECASE)
-_TAG = re.compile(
+_ENTITY = lazy_regex(r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[A-Za-z][A-Za-z\d]{1,31});")
+_HIDDEN = lazy_regex(r"<!--|<(?P<name>script|style|head|template|noscript)\b[^>]{0,5000}>", re.IGNORECASE)
+_TAG = lazy_regex(
     r"<![A-Za-z\[][^>]{0,5000}>|<\?[^>]{0,5000}>"
     rf"|</?(?P<name>[A-Za-z][\w:.-]*)(?P<inside>(?:\s[^<>]*)?)/?>|<{TIME}>|\{{\\[^{{}}\n]*\}}|\{{\d+\}}\{{\d+\}}"
     r"|\{[yYcCsSfF]:[^{}\n]*\}",
@@ -35,43 +36,43 @@ _TAG = re.compile(
 )
 _INLINE = word_list("inline-tags")
 _KNOWN = _INLINE | word_list("block-tags")
-_LINE_BREAK = re.compile(r"\\[Nnh]")
+_LINE_BREAK = lazy_regex(r"\\[Nnh]")
 """Line breaks and hard spaces of SubStation Alpha, which count as such in a text with its other tags."""
 _ANNOTATED = ("v", "lang")
 """WebVTT's tags with a bare annotation: <v Mary>, <lang de>."""
-_VOICE = re.compile(r"<v(?:\.[\w.]*)?\s+([^<>]+)>", re.IGNORECASE)
+_VOICE = lazy_regex(r"<v(?:\.[\w.]*)?\s+([^<>]+)>", re.IGNORECASE)
 
-_FRONT_MATTER = re.compile(r"\A\s*---[ \t]*\n(?:[\w-]+:.*\n|[ \t]+.*\n|-[ \t].*\n)+(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
-_STAMP = re.compile(
+_FRONT_MATTER = lazy_regex(r"\A\s*---[ \t]*\n(?:[\w-]+:.*\n|[ \t]+.*\n|-[ \t].*\n)+(?:---|\.\.\.)[ \t]*$", re.MULTILINE)
+_STAMP = lazy_regex(
     rf"\[{TIME}(?:[ \t]*[-–][ \t]*{TIME})?\]|^[ \t]*\({TIME}\)|^[ \t]*(?=0)\d\d:\d\d:\d\d(?:[.,]\d+)?(?=\s|\Z)",
     re.MULTILINE,
 )
 _LINE_PATTERNS = (
-    ("-->", re.compile(rf"^(?:[ \t]*\d+[ \t]*\n)?[ \t]*\[{TIME}[ \t]*-->[ \t]*{TIME}\]", re.MULTILINE)),
-    ("-->", re.compile(rf"^(?:[ \t]*\d+[ \t]*\n)?[ \t]*{TIME}[ \t]*-->[ \t]*{TIME}.*$", re.MULTILINE)),
-    ("WEBVTT", re.compile(r"\A\s*WEBVTT.*$", re.MULTILINE)),
+    ("-->", lazy_regex(rf"^(?:[ \t]*\d+[ \t]*\n)?[ \t]*\[{TIME}[ \t]*-->[ \t]*{TIME}\]", re.MULTILINE)),
+    ("-->", lazy_regex(rf"^(?:[ \t]*\d+[ \t]*\n)?[ \t]*{TIME}[ \t]*-->[ \t]*{TIME}.*$", re.MULTILINE)),
+    ("WEBVTT", lazy_regex(r"\A\s*WEBVTT.*$", re.MULTILINE)),
     (":", _STAMP),
-    ("---", re.compile(r"^[ \t]*-(?:[ \t]*-){2,}[ \t]*$", re.MULTILINE)),
-    ("***", re.compile(r"^[ \t]*\*(?:[ \t]*\*){2,}[ \t]*$", re.MULTILINE)),
-    ("__", re.compile(r"^[ \t]*_{2,}[ \t]*$", re.MULTILINE)),
-    ("==", re.compile(r"^[ \t]*={2,}[ \t]*$", re.MULTILINE)),
-    ("```", re.compile(r"^[ \t]*```.*$", re.MULTILINE)),
-    ("#", re.compile(r"^[ \t]{0,3}#{1,6}(?=[ \t])", re.MULTILINE)),
-    (">", re.compile(r"^[ \t]*>(?:[ \t]+>)*(?=[ \t])", re.MULTILINE)),
-    ("", re.compile(r"^[ \t]*(?:[-*•‣◦▪]|\+(?![ \t]+\d))(?=[ \t]+\S)(?:[ \t]+\[[ xX]?\](?=[ \t]))?", re.MULTILINE)),
-    ("![", re.compile(r"!\[[^\[\]\n]{0,200}\]\([^()\s]{0,2000}(?:[ \t]+\"[^\"\n]*\")?\)")),
-    ("]:", re.compile(r"^[ \t]*\[[^\[\]\n]{1,100}\]:[ \t]+(?:<[^>\n]*>|\S+[./]\S*)(?:[ \t]+[\"(].*)?$", re.MULTILINE)),
+    ("---", lazy_regex(r"^[ \t]*-(?:[ \t]*-){2,}[ \t]*$", re.MULTILINE)),
+    ("***", lazy_regex(r"^[ \t]*\*(?:[ \t]*\*){2,}[ \t]*$", re.MULTILINE)),
+    ("__", lazy_regex(r"^[ \t]*_{2,}[ \t]*$", re.MULTILINE)),
+    ("==", lazy_regex(r"^[ \t]*={2,}[ \t]*$", re.MULTILINE)),
+    ("```", lazy_regex(r"^[ \t]*```.*$", re.MULTILINE)),
+    ("#", lazy_regex(r"^[ \t]{0,3}#{1,6}(?=[ \t])", re.MULTILINE)),
+    (">", lazy_regex(r"^[ \t]*>(?:[ \t]+>)*(?=[ \t])", re.MULTILINE)),
+    ("", lazy_regex(r"^[ \t]*(?:[-*•‣◦▪]|\+(?![ \t]+\d))(?=[ \t]+\S)(?:[ \t]+\[[ xX]?\](?=[ \t]))?", re.MULTILINE)),
+    ("![", lazy_regex(r"!\[[^\[\]\n]{0,200}\]\([^()\s]{0,2000}(?:[ \t]+\"[^\"\n]*\")?\)")),
+    ("]:", lazy_regex(r"^[ \t]*\[[^\[\]\n]{1,100}\]:[ \t]+(?:<[^>\n]*>|\S+[./]\S*)(?:[ \t]+[\"(].*)?$", re.MULTILINE)),
 )  # fmt: skip
 """(substring, pattern) of marks at the beginnings of lines; the substring is a cheap pre-check."""
-_LINK = re.compile(
+_LINK = lazy_regex(
     r"\[(?P<text>[^\[\]\n]{1,400})"
     r"(?P<target>\]\([^()\s]{1,2000}(?:\([^()\s]{0,200}\))?[^()\s]{0,2000}(?:[ \t]+\"[^\"\n]*\")?\)|\]\[[\w -]{0,40}\])"
 )
-_REFERENCE = re.compile(r"^[ \t]*\[[^\[\]\n]{1,100}\]:[ \t]", re.MULTILINE)
-_TABLE_LINE = re.compile(r"^[ \t]*\|.*\|[ \t]*$", re.MULTILINE)
-_CELL_MARK = re.compile(r"\|(?:[ \t]*:?-{2,}:?[ \t]*(?=\|))?")
-_LIST_NUMBER = re.compile(r"^[ \t]*(\d{1,3})[.)](?=[ \t]+\S)", re.MULTILINE)
-_BARE_TIME = re.compile(rf"^[ \t]*(?P<time>{TIME})(?=[ \t]|$)(?P<rest>.*)$", re.MULTILINE)
+_REFERENCE = lazy_regex(r"^[ \t]*\[[^\[\]\n]{1,100}\]:[ \t]", re.MULTILINE)
+_TABLE_LINE = lazy_regex(r"^[ \t]*\|.*\|[ \t]*$", re.MULTILINE)
+_CELL_MARK = lazy_regex(r"\|(?:[ \t]*:?-{2,}:?[ \t]*(?=\|))?")
+_LIST_NUMBER = lazy_regex(r"^[ \t]*(\d{1,3})[.)](?=[ \t]+\S)", re.MULTILINE)
+_BARE_TIME = lazy_regex(rf"^[ \t]*(?P<time>{TIME})(?=[ \t]|$)(?P<rest>.*)$", re.MULTILINE)
 
 _TAG_CHARS = 200
 """The most characters before a name among which its tag is searched."""
@@ -379,19 +380,19 @@ def _seconds(time: str) -> float:
 
 _SOUNDS = word_list("sounds")
 _BESIDE_SOUNDS = word_list("beside-sounds")
-_WORD = re.compile(r"[^\W\d_]+(?:_[^\W\d_]+)?")
-_BRACKETS = re.compile(r"[\[［【](?P<inside>[^\[\]［］【】]{0,400})[\]］】]")
-_OTHER_BRACKETS = re.compile(
+_WORD = lazy_regex(r"[^\W\d_]+(?:_[^\W\d_]+)?")
+_BRACKETS = lazy_regex(r"[\[［【](?P<inside>[^\[\]［］【】]{0,400})[\]］】]")
+_OTHER_BRACKETS = lazy_regex(
     r"[(（](?P<paren>[^()（）\n]{1,80})[)）]|\{(?P<brace>[^{}\n]{1,60})\}|(?<![\w*])\*(?P<star>[^*\n]{1,60})\*(?![\w*])"
 )
 _MOST_WORDS = 25
-_FOOTNOTE = re.compile(r"[\d\s,–*†‡-]*|[xX]|citation needed|sic")
+_FOOTNOTE = lazy_regex(r"[\d\s,–*†‡-]*|[xX]|citation needed|sic")
 _NOTES = "♪♫♩♬🎵🎶"
-_ANY_NOTE = re.compile(f"[{_NOTES}]")
-_TRAILING = re.compile(r"[.,;!?…]+(?=\s|\Z)")
-_LABELLED = re.compile(r"[^\S\n]*[:：]")
-_BLANK_LINE = re.compile(r"\n[^\S\n]*\n")
-_PARENTHESIS = re.compile(r"[()（）]|\n[^\S\n]*\n")
+_ANY_NOTE = lazy_regex(f"[{_NOTES}]")
+_TRAILING = lazy_regex(r"[.,;!?…]+(?=\s|\Z)")
+_LABELLED = lazy_regex(r"[^\S\n]*[:：]")
+_BLANK_LINE = lazy_regex(r"\n[^\S\n]*\n")
+_PARENTHESIS = lazy_regex(r"[()（）]|\n[^\S\n]*\n")
 _BEFORE_PARENTHESIS = "\"'“‘«„—–-*_…"
 _AFTER_PARENTHESIS = "\"'”’»—–-*_….,;:!?、。，；：！？"
 
@@ -539,7 +540,7 @@ def _encloses_words(text: str, start: int, end: int) -> bool:
     return full_width or (begins and ends)
 
 
-_SAMPLE_NUMBERS = re.compile(r"\s*0+[ \t]+([0-9]{1,12})(?=[ \t]+\S)")
+_SAMPLE_NUMBERS = lazy_regex(r"\s*0+[ \t]+([0-9]{1,12})(?=[ \t]+\S)")
 _SAMPLE_RATES = (8000, 16000, 22050, 44100, 48000)
 """Usual sampling rates of sample numbers: that of the recording, or of the original from which it was made."""
 _SLACK, _SLACK_S = 0.01, 0.03

@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from ctc_align.text.characters import word_set
+from ctc_align.text.characters import lazy_regex, word_set
 from ctc_align.text.tables import word_list
 from ctc_align.types import SPEAKER
 
@@ -25,21 +25,21 @@ TIME = r"\d{1,3}:[0-5]\d(?::[0-5]\d)?(?:[.,]\d{1,3})?"
 """Regular expression of a time stamp: 0:12, 01:02:03.500"""
 _LONGEST = 60
 _MOST_WORDS = 5
-_LINE = re.compile(
+_LINE = lazy_regex(
     rf"^[^\S\n]*(?P<mark>>{{2,}}[^\S\n]*|[-–—]{{1,2}}[^\S\n]*(?=[A-Z\[]))?(?P<head>[^\n:：]{{1,{_LONGEST}}})[:：](?P<after>[*_]*)",
     re.MULTILINE,
 )
-_TIMED = re.compile(
+_TIMED = lazy_regex(
     rf"^[^\S\n]*(?:>{{2,}}[^\S\n]*)?(?P<head>[^\s:：(\[\d][^\n:：(\[\d]{{,{_LONGEST}}}?(?:\d{{1,2}})?)(?P<gap>[^\S\n]*)"
     rf"(?P<open>[(\[]?){TIME}[)\]]?[^\S\n]*(?P<colon>[:：]|$)",
     re.MULTILINE,
 )
-_CHEVRONS = re.compile(r"(?<!\S)>{2,}(?=\s|[^\W\d_]|\[|-)")
-_IN_BRACKETS = re.compile(r"^[^\S\n]*(\[[^\[\]\n]{1,40}\])(?![:：])", re.MULTILINE)
-_ASIDE = re.compile(r"[^\S\n]*[(\[（][^()\[\]（）\n]*[)\]）]?$")
-_TOKEN = re.compile(r"(?:[^\W\d_]|#\d)[\w.'’&/-]*|\d{1,3}|&")
-_NUMBERED = re.compile(r"speaker[ _-]?(?:\d{1,3}|[a-z])", re.IGNORECASE)
-_ENDED = re.compile(r"(?:\A|\n[^\S\n]*\n|[.?!…:;\-–—\"”’)\]♪。！？]|^)\s*\Z")
+_CHEVRONS = lazy_regex(r"(?<!\S)>{2,}(?=\s|[^\W\d_]|\[|-)")
+_IN_BRACKETS = lazy_regex(r"^[^\S\n]*(\[[^\[\]\n]{1,40}\])(?![:：])", re.MULTILINE)
+_ASIDE = lazy_regex(r"[^\S\n]*[(\[（][^()\[\]（）\n]*[)\]）]?$")
+_TOKEN = lazy_regex(r"(?:[^\W\d_]|#\d)[\w.'’&/-]*|\d{1,3}|&")
+_NUMBERED = lazy_regex(r"speaker[ _-]?(?:\d{1,3}|[a-z])", re.IGNORECASE)
+_ENDED = lazy_regex(r"(?:\A|\n[^\S\n]*\n|[.?!…:;\-–—\"”’)\]♪。！？]|^)\s*\Z")
 
 _TITLES = word_list("titles")
 _ROLES = word_list("roles")

@@ -8,7 +8,6 @@ times, dates, ranges, addresses, file names, paths and abbreviations.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
@@ -17,15 +16,14 @@ from functools import lru_cache
 
 from ctc_align.config import Settings
 from ctc_align.errors import TranscriptError, UsageError
-from ctc_align.text.characters import plain, word_set
+from ctc_align.text.characters import lazy_regex, plain, word_set
 from ctc_align.text.english_numbers import unit_name
-from ctc_align.text.library_readings import words_by_dictionary
 from ctc_align.text.markup import MappedText, Markup, Span, read_markup
 from ctc_align.text.speaker_labels import Mark
 from ctc_align.text.word_forms import spoken_forms
 from ctc_align.types import MARKUP, SPEAKER, SRT, VTT, OptionalWords, SourceCue, Subtitles, Word, Words
 
-_RUN = re.compile(r"\S+")
+_RUN = lazy_regex(r"\S+")
 _LONGEST_ASIDE = 60
 """The most words in parentheses that may be unspoken."""
 _SPACELESS = (
@@ -36,13 +34,13 @@ _SPACELESS = (
     "\U00020000-\U000323af"
     "\u3041-\u309f\u30a1-\u30fa\u30fc-\u30ff\u31f0-\u31ff\uff66-\uff9f\U0001aff0-\U0001b16f"  # kana
 )
-_ANY_SPACELESS = re.compile(f"[{_SPACELESS}]")
+_ANY_SPACELESS = lazy_regex(f"[{_SPACELESS}]")
 _STACKERS = "\u1039\u17d2"
 _VOWELS_LIKE_MARKS = "\u0e33\u0eb3"
 _PREFIXES = "#@+-−±~'’"
 
 _LETTER, _EXTEND, _STACK, _OTHER, _OPEN, _PREFIX, _WIDE, _NARROW = "LXJAOSWP"
-_ATOM = re.compile(r"(?P<core>L(?:J+L|[XJ])*|A(?:[AXJ]|[POS][POSX]*(?=A))*)|(?P<open>O|S(?=S*A))|(?P<close>.)")
+_ATOM = lazy_regex(r"(?P<core>L(?:J+L|[XJ])*|A(?:[AXJ]|[POS][POSX]*(?=A))*)|(?P<open>O|S(?=S*A))|(?P<close>.)")
 
 
 def split(
@@ -91,6 +89,8 @@ def split(
         spans = list(cut_at(spans, cuts))
     readings: Sequence[str | None] = ()
     if by_dictionary and has_spaceless(spoken.text):
+        from ctc_align.text.library_readings import words_by_dictionary
+
         spans, readings = words_by_dictionary(spoken.text, spans, language)
     if spoken.starts is not None:
         spans = [_without_entities(span, spoken) for span in spans]
@@ -297,7 +297,7 @@ _PAUSES = ",;،؛、，；፣፤"
 _COLONS = ":：፡፥፦"
 _ENDS = "!?؟۔।॥։׃።፧‽⁇⁈⁉。．！？\u037e"
 _MARKS = f"{_DASHES}{_ELLIPSES}{_SLASHES}{_PAUSES}{_COLONS}{_ENDS}."
-_CLUSTER = re.compile(rf"(?:[{_MARKS}]|--+)+")
+_CLUSTER = lazy_regex(rf"(?:[{_MARKS}]|--+)+")
 _CLOSING = "”’»)]}›"
 _OPENING = "“‘„«‹([{¿¡"
 _EITHER = "\"'*_`~"
@@ -308,7 +308,7 @@ _MOST_BETWEEN = 8
 """The most quotes, brackets and signs between a mark and the letter or digit beside it."""
 _LONGEST_PIECE = 40
 
-_ENDINGS = re.compile(r"['’](?:s|ll|re|ve|d|m|t|S|LL|RE|VE|D|M|T)(?![^\W_])")
+_ENDINGS = lazy_regex(r"['’](?:s|ll|re|ve|d|m|t|S|LL|RE|VE|D|M|T)(?![^\W_])")
 _TITLE_OR_DEGREE = word_set("ph ed psy lit th sc pharm mus bl")
 _SLASHED_NAMES = word_set("AC/DC TCP/IP CI/CD PL/SQL HIV/AIDS GNU/LINUX UTF/ASCII")
 _COLON_INSIDE = ("fi", "fin", "sv", "swe")
@@ -320,7 +320,7 @@ _EXTENSIONS = (
 )
 _HOST = r"(?<![\w-])(?:[\w-]{1,63}\.){1,4}"
 _AFTER_ADDRESS = r"(?![\w-]|\.[a-z])(?:[:/?#][^\s—\"”»]*)?"
-_WHOLE = re.compile(
+_WHOLE = lazy_regex(
     rf"(?i:[a-z][a-z\d+.-]{{1,15}}://|www\.)[^\s—\"”»<>]+"
     rf"|(?:mailto:)?[\w.%+-]{{1,64}}@(?:[\w-]{{1,63}}\.){{1,4}}\w{{2,}}"
     rf"|{_HOST}(?:{_DOMAINS}){_AFTER_ADDRESS}|{_HOST}(?:{_DOMAINS.upper()})(?![\w-]|\.[A-Z])"

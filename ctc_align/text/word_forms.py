@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 
-from ctc_align.text.characters import GAP, LETTER, lower, plain, word_set
+from ctc_align.text.characters import GAP, LETTER, lazy_regex, lower, plain, word_set
 from ctc_align.text.english_numbers import (
     NUMBER_RULES,
     SCALE_WORDS,
@@ -50,10 +50,10 @@ _BEFORE_NAME = text_table("english", "before-name")
 _BEFORE_NUMBER = text_table("english", "before-number")
 _CAPITAL_BEFORE_NUMBER = {"mar", "jun", "jul", "sat", "sun"}
 _SMALL_BEFORE_NUMBER = {"c", "ca", "p", "pp"}
-_NUMERIC = re.compile(r"\W*\d")
+_NUMERIC = lazy_regex(r"\W*\d")
 
 _SPELLED = word_list("acronyms", "english")
-_CONSONANTS = re.compile(r"[B-DF-HJ-NP-TV-XZ]{2,5}")
+_CONSONANTS = lazy_regex(r"[B-DF-HJ-NP-TV-XZ]{2,5}")
 _SOUNDS = word_list("interjections", "english")
 
 _ELISIONS = word_set("tis tisn't twas twasn't twill twould twere twixt em til n s re ll ve d m")
@@ -184,16 +184,16 @@ _NUMBERS = (
 )
 _AFTER_CUE = rf"(?i:{_CUE}{_TO_WHOM})(?P<number>\(?\d{{1,5}}\)?(?:{_GAP}?\(?\d{{2,5}}\)?){{0,4}}){_END}"
 _LETTERS = r"(?P<rest>(?=[A-Z0-9-]{6,12}(?![\w-]))[A-Z][A-Z0-9-]*)"
-_VANITY = re.compile(rf"{_START}(?P<plain>1[- ])?(?P<area>[2-9]\d\d)-{_LETTERS}")
-_EXTENSION = re.compile(r"(?i:\b(?:ext|extension|x)\.?:? ?)(?P<number>\d{3,6})\b")
-_EMERGENCY = re.compile(
+_VANITY = lazy_regex(rf"{_START}(?P<plain>1[- ])?(?P<area>[2-9]\d\d)-{_LETTERS}")
+_EXTENSION = lazy_regex(r"(?i:\b(?:ext|extension|x)\.?:? ?)(?P<number>\d{3,6})\b")
+_EMERGENCY = lazy_regex(
     rf"(?i:{_CUE} (?:the )?)(?P<before>[2-9]11|988|999|112|000)\b(?![-/.]?\d)"
     r"|\b(?P<after>911|999|112)(?i: (?:operator|dispatcher|call|calls|caller|emergency))\b"
 )
-_BY_SHAPE = re.compile("|".join(_NUMBERS))
-_BY_CUE = re.compile(_AFTER_CUE)
+_BY_SHAPE = lazy_regex("|".join(_NUMBERS))
+_BY_CUE = lazy_regex(_AFTER_CUE)
 _LEAST, _MOST = 7, 15
-_TOLL_FREE = re.compile(r"[89]00")
+_TOLL_FREE = lazy_regex(r"[89]00")
 
 
 def telephone_words(written: Sequence[str]) -> dict[int, str]:
@@ -252,8 +252,8 @@ def _vanity(match: re.Match[str]) -> str:
 
 # Whole words
 
-_SIMPLE = re.compile(r"[\"“(\[]?([A-Za-z]+)[\"”)\],;:!?.]*")
-_WHOLE = re.compile(rf"\W*?({LETTER}+|[°µ]?[A-Za-z]+(?:/[a-z]+)?(?:⁺?[23])?)(\.|'s)?\W*")
+_SIMPLE = lazy_regex(r"[\"“(\[]?([A-Za-z]+)[\"”)\],;:!?.]*")
+_WHOLE = lazy_regex(rf"\W*?({LETTER}+|[°µ]?[A-Za-z]+(?:/[a-z]+)?(?:⁺?[23])?)(\.|'s)?\W*")
 _LONGEST_WHOLE = 80
 """The most characters of an abbreviation or numeral: the pattern takes the cube of a word's length."""
 _LONGEST_PIECE = 1000
@@ -263,17 +263,17 @@ _SIGNS = text_table("english", "signs")
 _RATES = {"day": "day", "week": "week", "month": "month", "year": "year", "hour": "hour", "mo": "month", "yr": "year"}
 _READ_WHOLE = text_table("english", "read-whole")
 _SPECIAL = SPECIAL | set(_READ_WHOLE)
-_CLOSED = re.compile(r"[,;:!?)]\W*$")
-_POSSESSIVE = re.compile(rf"'s(?!{LETTER})")
-_AMOUNT = re.compile(r"[$£€¥]?\.?(\d[\d,:]*)")
-_POWERED = re.compile(r"(?:\d|(?<![^\W\d_])[^\W\d_]{1,2})$")
-_MIXED = re.compile(r"[A-Z]{1,3}|[B-DF-HJ-NP-TV-Zb-df-hj-np-tv-z]{1,3}")
+_CLOSED = lazy_regex(r"[,;:!?)]\W*$")
+_POSSESSIVE = lazy_regex(rf"'s(?!{LETTER})")
+_AMOUNT = lazy_regex(r"[$£€¥]?\.?(\d[\d,:]*)")
+_POWERED = lazy_regex(r"(?:\d|(?<![^\W\d_])[^\W\d_]{1,2})$")
+_MIXED = lazy_regex(r"[A-Z]{1,3}|[B-DF-HJ-NP-TV-Zb-df-hj-np-tv-z]{1,3}")
 _DOMAINS = "com|org|net|edu|gov|mil|info|biz|io|tv|fm|co\\.uk|ac\\.uk|org\\.uk|uk|de|fr|eu|ca|au|jp"
 _HOST = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _URL_TAIL = r"(?::\d+)?(?:[/?#](?:[^\s,;!\"()]*[A-Za-z0-9/])?)?"
 _URL_SPELLED = word_set("www edu io tv fm uk de fr eu ca au jp html php http https")
 _URL_SIGNS = text_table("english", "address-signs")
-_URL_PIECE = re.compile(r"[A-Za-z]+|\d+|[.@/?=&#+]")
+_URL_PIECE = lazy_regex(r"[A-Za-z]+|\d+|[.@/?=&#+]")
 
 
 def speak(word: str, context: Context) -> str:
@@ -466,13 +466,13 @@ _ADDRESS_RULES = (
 # Words of any language, and their labels
 
 _ENGLISH = ("en", "eng", "english")
-_WORD = re.compile(rf"(?P<letters>{LETTER}+(?:['·]{LETTER}+)*)|(?P<number>[-−]?\d[\d.,']*)|(?P<sign>[%&€+])")
+_WORD = lazy_regex(rf"(?P<letters>{LETTER}+(?:['·]{LETTER}+)*)|(?P<number>[-−]?\d[\d.,']*)|(?P<sign>[%&€+])")
 _POINT_IS_DECIMAL = frozenset(("en", "ja", "ko", "th", "he", "zh", "hi", "bn", "te", "kn", "ta", "ur", "my"))
 _NUM2WORDS_CODES = text_table("words", "num2words-codes")
 _NO_YEARS = ("bn", "ja", "ko")
 """Languages in which num2words adds the word for year, or an era."""
 _LONGEST, _MOST_CONTEXT = 18, 100
-_NOT_SPOKEN = re.compile(rf"(?!{LETTER}|')[^\s]")
+_NOT_SPOKEN = lazy_regex(rf"(?!{LETTER}|')[^\s]")
 
 
 def spoken_forms(written: Sequence[str], language: str, *, in_context: bool = True) -> list[str]:
@@ -557,13 +557,13 @@ def _number(written: str, opens: bool, code: str) -> str:
 
 
 _GROUP_SPACES = " \u00a0\u2007\u2009\u202f"
-_GROUPS = re.compile(
+_GROUPS = lazy_regex(
     rf"(?<![\w.,:/+'])(?<!\d-)(?<!\d[{_GROUP_SPACES}])[1-9]\d{{0,2}}(?P<space>[{_GROUP_SPACES}])\d{{3}}"
     rf"(?:(?P=space)\d{{3}}){{0,5}}(?![\w/:-]|[{_GROUP_SPACES}]\d)"
 )
 _SPACED_GROUPS = word_set("fr ru pl cs sk sv fi no nb nn uk be bg hu et lv lt kk pt_PT")
 """Languages that write a space between groups of three digits; others write a thin one, or that of "10 000"."""
-_TELEPHONE = re.compile(r"(?i:\b(?:t[eé]l[eé]?\w*|тел\w*|puh\w*|tlf|nr|č|№))[.:]*\s*\Z")
+_TELEPHONE = lazy_regex(r"(?i:\b(?:t[eé]l[eé]?\w*|тел\w*|puh\w*|tlf|nr|č|№))[.:]*\s*\Z")
 
 
 def digit_groups(text: str, language: str) -> list[tuple[int, int, str]]:
@@ -618,9 +618,9 @@ def _in_words(number: str, code: str, bare: bool) -> str | None:
 _NOT_OUTER = "%‰#@&°№©"
 _SELECTORS = {*map(chr, range(0xFE00, 0xFE10)), "\u20e3"}
 _STRIPPED_SYMBOLS = "^`´~|<>"
-_INITIALS = re.compile(r"(?:[^\W\d_]\.)+[^\W\d_]$")
-_SIGN_AND_POINT = re.compile(r"(?:^|[^\w.\-−])([-−]?\.?)$")
-_TAGS = re.compile(r"<[^<>]*>")
+_INITIALS = lazy_regex(r"(?:[^\W\d_]\.)+[^\W\d_]$")
+_SIGN_AND_POINT = lazy_regex(r"(?:^|[^\w.\-−])([-−]?\.?)$")
+_TAGS = lazy_regex(r"<[^<>]*>")
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 
@@ -662,14 +662,14 @@ def without_markup(word: str) -> str:
 # A hyphen at the end of a line divides a word ("compar-⏎atively") or belongs to a compound ("well-⏎known"). The text
 # itself is asked first, then in English the dictionary; other languages divide words far more often than compounds.
 
-_LINE_END_HYPHEN = re.compile(r"[-‐¬\u00ad][ \t\f\r]*\n[ \t\f\r\n]{0,40}")
+_LINE_END_HYPHEN = lazy_regex(r"[-‐¬\u00ad][ \t\f\r]*\n[ \t\f\r\n]{0,40}")
 _HYPHENS = ("-", "‐")
 _COMPOUNDS = word_set("no-one co-op")
 """Compounds that CMUdict has as one word with another sound."""
 _BOUND_PARTS = word_list("bound-parts")
 _DIVISION_ONLY = "¬\u00ad"
 _LONGEST_PART = 40
-_WRITTEN_WORD = re.compile(r"[^\W\d_]+(?:[-‐][^\W\d_]+)*")
+_WRITTEN_WORD = lazy_regex(r"[^\W\d_]+(?:[-‐][^\W\d_]+)*")
 _ENDINGS = ("'s", "s", "es", "ed", "d", "ing", "ly", "er", "ers")
 
 

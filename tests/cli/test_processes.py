@@ -170,6 +170,17 @@ def test_help_loads_no_heavy_packages(here):
     assert result.stdout.splitlines()[-1] == "[]"
 
 
+def test_a_plain_recording_and_text_load_nothing_that_only_others_need(here):
+    demo = Path(ctc_align.__file__).parent / "demo" / "demo.flac"
+    code = (
+        "import sys; from ctc_align.cli import run;"
+        f"run([{str(demo)!r}, {str(demo.with_suffix('.txt'))!r}, '--stdout']);"
+        "print([n for n in ('torch', 'rich', 'av', 'pydantic', 'ssl') if n in sys.modules])"
+    )
+    result = subprocess.run([sys.executable, "-c", code], env=environment(), capture_output=True, text=True)
+    assert result.stdout.splitlines()[-1] == "[]", result.stderr
+
+
 def test_the_models_inside_the_package_need_no_torch(here):
     """Commands on a CPU, a worker of a corpus and the network for unknown words run where torch cannot be imported."""
     folder = here / "instead" / "torch"

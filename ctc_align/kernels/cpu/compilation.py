@@ -109,7 +109,7 @@ class KernelCache:
         module = function.__module__.rpartition(".")[2]
         self._name = f"{module}.{function.__qualname__}"
         # Now, when its imports have been executed: later the files may be those of another version.
-        state = state_of(module), numba.__version__, sys.version, config.CPU_NAME or get_host_cpu_name()
+        state = state_of(module), numba.__version__, sys.version, _processor()
         self._state = hashlib.sha256(repr(state).encode()).hexdigest()
         self._is_enabled = True
 
@@ -181,6 +181,12 @@ class KernelCache:
     def _file_name(self, key: str) -> str:
         digest = hashlib.sha256(key.encode()).hexdigest()
         return f"{self._name}-{self._state[:16]}-{digest[:32]}.kernel"
+
+
+@functools.cache
+def _processor() -> str:
+    """Return the name of the processor that Numba compiles for; it takes a while to find out."""
+    return str(config.CPU_NAME or get_host_cpu_name())
 
 
 class _Bitcode:
