@@ -126,7 +126,8 @@ BROAD_IPA: dict[str, str] = {
     "ɻ": "ɹ", "ɽ": "r", "ʀ": "ʁ", "ɫ": "l", "ʎ": "l", "ɭ": "l", "ɬ": "l", "ɱ": "m", "ɳ": "n", "ɴ": "ŋ", "ɟ": "ɡ",
     "c": "k", "ɸ": "f", "β": "v", "ʋ": "v", "χ": "x", "ç": "x", "ħ": "h", "ɦ": "h", "ʕ": "ʔ", "ʂ": "ʃ", "ɕ": "ʃ",
     "ɧ": "ʃ", "ʐ": "ʒ", "ʑ": "ʒ", "ʝ": "j", "ɥ": "j", "ɰ": "w", "ʍ": "w", "tɕ": "tʃ", "tʂ": "tʃ", "ʈʂ": "tʃ",
-    "dʑ": "dʒ", "dʐ": "dʒ", "ɖʐ": "dʒ", "ʧ": "tʃ", "ʤ": "dʒ", "ʦ": "ts", "ʣ": "dz",
+    "dʑ": "dʒ", "dʐ": "dʒ", "ɖʐ": "dʒ", "ʧ": "tʃ", "ʤ": "dʒ", "ʦ": "ts", "ʣ": "dz", "ɓ": "b", "ɗ": "d", "ʄ": "ɡ",
+    "ɠ": "ɡ",
 }  # fmt: skip
 """The phones of `IPA_PHONES` that replace other IPA symbols."""
 
@@ -155,16 +156,17 @@ _UNWRITTEN = "ːˑˈˌ͜͡"
 def broad_phones(token: str) -> tuple[str, ...]:
     """Return an IPA symbol, or several in one token, as phones of `IPA_PHONES`; () for anything else.
 
-    >>> broad_phones("ɑː"), broad_phones("t͡ʃʰ"), broad_phones("oʊ"), broad_phones("ɝ"), broad_phones("SIL")
-    (('a',), ('tʃ',), ('o', 'ʊ'), ('ə', 'ɹ'), ())
+    >>> [broad_phones(token) for token in ("ɑː", "t͡ʃʰ", "oʊ", "ɝ", "ũ", "SIL")]
+    [('a',), ('tʃ',), ('o', 'ʊ'), ('ə', 'ɹ'), ('u',), ()]
     """
     symbols = "".join(c for c in unicodedata.normalize("NFC", token) if c not in _UNWRITTEN)
     phones: list[str] = []
     while symbols:
-        # Longest first, then without modifiers (ʰ ʲ ʷ, tones) and diacritics.
+        # Longest first, then without modifiers (ʰ ʲ ʷ, tones) and diacritics, also those that a letter includes (ọ, ĩ).
         for length in (3, 2, 1):
             known = unicodedata.normalize("NFD", symbols[:length])
-            found = next((f for f in (symbols[:length], known) if f in BROAD_IPA or f in _ALL_IPA), None)
+            forms = (symbols[:length], known, known[:1]) if length == 1 else (symbols[:length], known)
+            found = next((f for f in forms if f in BROAD_IPA or f in _ALL_IPA), None)
             if found is not None:
                 phones += BROAD_IPA.get(found, found).split()
                 break
