@@ -1,6 +1,6 @@
 """Boundary errors of the model `english` against hand labels, words and phones:
 
-    python tests/benchmarks/gold.py [FOLDER] [--condition clean|noise|room] [--edges …] [--calibration FILE]
+    python tests/benchmarks/gold.py [FOLDER] [--condition clean|noise|…] [--edges …] [--calibration FILE]
     python tests/benchmarks/gold.py [FOLDER] --left-out
 
 FOLDER (by default ../shared/data/gold-dev beside the checkout) holds `corpus/` (audio beside .txt) and `reference/`
