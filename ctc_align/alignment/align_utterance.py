@@ -26,6 +26,7 @@ from ctc_align.alignment.edges import duration_of, place_edges, seconds_at, shar
 from ctc_align.alignment.fit import assess_fit, mostly_likely
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.islands import Island, find_islands
+from ctc_align.alignment.pause_edges import edges_beside_pauses
 from ctc_align.alignment.pronunciations import (
     check_word_tokens,
     choose_pronunciations,
@@ -33,7 +34,7 @@ from ctc_align.alignment.pronunciations import (
     prepared_word_tokens,
     without_passages,
 )
-from ctc_align.alignment.refined_edges import edges_out_of_pauses, refine_edges
+from ctc_align.alignment.refined_edges import refine_edges
 from ctc_align.alignment.wildcard import place_wildcards
 from ctc_align.errors import InputError
 from ctc_align.files import Alignment
@@ -202,7 +203,9 @@ def adjust_edges(inputs: UtteranceInputs, tokens: Tokens, edges: Spans) -> Kerne
         return edges
     fine = yield from refine_edges(inputs.emissions, tokens, edges, inputs.edge_network)
     # Hand labels say where words end beside pauses; without them the level of the sound does.
-    return fine if inputs.calibration.offsets_ms else edges_out_of_pauses(inputs.emissions, tokens, fine)
+    if inputs.calibration.offsets_ms:
+        return fine
+    return edges_beside_pauses(inputs.emissions, tokens, fine, inputs.calibration.kinds(tokens.labels))
 
 
 def build_alignment(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], placed: PlacedWords) -> Alignment:

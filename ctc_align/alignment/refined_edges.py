@@ -1,4 +1,4 @@
-"""Edges refined by the edge network of a model, and edges beside pauses: the last steps before seconds.
+"""Edges refined by the edge network of a model.
 
 The network gives the probability of each edge at each time around it. The edge is the median of this distribution,
 which has the smallest mean absolute error of all times; its standard deviation comes from the middle two thirds.
@@ -35,7 +35,7 @@ from ctc_align.models.edge_network import (
 )
 from ctc_align.reading.rows_on_disk import ArrayOnDisk
 from ctc_align.threads import side_by_side
-from ctc_align.types import Audio, Emissions, Tokens
+from ctc_align.types import Emissions, Tokens
 
 EDGES_AT_ONCE = 512
 """Edges of an utterance whose windows are in memory together."""
@@ -57,25 +57,6 @@ FAR_ROWS = 100
 """Longer stretches of emissions that no window needs are not read."""
 SILENT = -1
 """The index of the sound beside an edge where there is silence."""
-LEVEL_SHIFT_S, LEVEL_WINDOW_S = 0.005, 0.02
-"""Levels are those of windows of the second length, one each `LEVEL_SHIFT_S`."""
-PAUSE_S = 0.04
-"""Shorter gaps between words do not tell how quiet a pause is."""
-SPEECH_S, QUIET_S = 2.0, 1.0
-"""The most sound that is measured on the word's side of an edge, and on the pause's side."""
-LOUD, FLOOR = 0.9, 0.3
-"""Quantiles of the levels around an edge, and of those within the pause: how loud the speech is, and the pause."""
-CONTRAST_DB, MOST_CONTRAST_DB = 20.0, 60.0
-"""A pause that is quieter than the speech by less than the first moves no edge; more than the second counts as that."""
-SOUNDING = 0.4
-"""Sound is louder than this share of the way, in dB, from the pause's level to the speech's …"""
-HELD_S = 0.02
-"""… and what lies this near before and after it: closures, and what fades."""
-MOST_S, MOST_SHARE = 0.2, 0.8
-"""An edge moves at most so far into its word, in seconds and as a share of the word. These constants from `PAUSE_S` on
-were tuned on the pauses of 27 locales, where words then cover 4.9 % of the pauses' time (5.7 % before); in 27 others
-8.2 % (9.6 %)."""
-_SMALLEST_POWER = 1e-10
 
 
 def refine_edges(emissions: Emissions, tokens: Tokens, drawn: Spans, network: EdgeNetwork) -> KernelSteps[Spans]:
@@ -379,78 +360,3 @@ def _side_scores(
         total = np.logaddexp(total, one)
     total = np.where(silent[:, None], each[0], total)
     return total, each[-1], each[0]
-
-
-# Edges that lie in the quiet of a pause, for models that no hand labels have calibrated
-#
-# A segmentation learnt without labels includes in a word what always occurs beside it: a breath, or the quiet before a
-# vowel that begins with a glottal stop. Where a pause is much quieter than the speech beside it, the level alone shows
-# where the pause ends. It can move an edge beyond the window of the network.
-
-
-def edges_out_of_pauses(emissions: Emissions, tokens: Tokens, drawn: Spans) -> Spans:
-    """Return the edges of all tokens; those beside a pause are at most `HELD_S` from the sound of their word.
-
-    Args:
-        emissions: with their sound.
-        tokens: what is said, wildcards and separators included.
-        drawn: where their edges are, between frames, in order.
-    """
-    assert emissions.sound is not None
-    owners = np.asarray(tokens.words)
-    spoken = spoken_indices(tokens)
-    sounds, words, shift_s = drawn.of(spoken), owners[spoken], emissions.frame_shift_s
-    start, end = sounds.start.copy(), sounds.end.copy()
-    frames = frames_in(emissions)
-    first = np.flatnonzero(np.append(True, words[1:] != words[:-1]))
-    last = np.append(first[1:], len(words)) - 1
-    before = start[first] - np.append(0.0, end[last[:-1]])
-    after = np.append(start[first[1:]], frames) - end[last]
-    lengths = end[last] - start[first]
-    for k, (head, tail) in enumerate(zip(first, last)):
-        most_s = min(MOST_S, MOST_SHARE * lengths[k] * shift_s)
-        for edges, index, sign, gap in ((start, head, 1, before[k]), (end, tail, -1, after[k])):
-            if gap * shift_s >= PAUSE_S:
-                edge_s = edges[index] * shift_s + emissions.first_frame_s
-                edges[index] += sign * _quiet_s(emissions.sound, edge_s, sign * gap * shift_s, most_s) / shift_s
-    pause_after = np.append(sounds.start[1:] > sounds.end[:-1], True)
-    start, end = in_order(start, end, pause_after, frames)
-    return among_all_tokens(drawn, spoken, Spans(start, end, sounds.start_sd, sounds.end_sd))
-
-
-def _quiet_s(audio: Audio, edge_s: float, pause_s: float, most_s: float) -> float:
-    """Return the seconds of quiet in a word, counted from its edge.
-
-    Args:
-        audio: the whole recording.
-        edge_s: where the word begins, or ends.
-        pause_s: length of the pause before it, or minus the length of the one after it.
-        most_s: how far into the word.
-    """
-    speech, quiet = SPEECH_S, min(abs(pause_s), QUIET_S)
-    if pause_s > 0:
-        levels = _levels(audio, edge_s - quiet, edge_s + speech)
-    else:
-        levels = _levels(audio, edge_s - speech, edge_s + quiet)[::-1]
-    edge = round(quiet / LEVEL_SHIFT_S)
-    if len(levels) <= edge:
-        return 0.0
-    loud, floor = float(np.quantile(levels, LOUD)), float(np.quantile(levels[:edge], FLOOR))
-    contrast = min(loud - floor, MOST_CONTRAST_DB)
-    if contrast < CONTRAST_DB:
-        return 0.0
-    inside = levels[edge : edge + round(most_s / LEVEL_SHIFT_S)]
-    sounding = np.flatnonzero(inside >= loud - (1 - SOUNDING) * contrast)
-    return max(0.0, float(sounding[0]) * LEVEL_SHIFT_S - HELD_S) if len(sounding) else 0.0
-
-
-def _levels(audio: Audio, start_s: float, end_s: float) -> np.ndarray:
-    """Return the levels (T,) in dB from one time to another; beyond the ends of the recording there is silence."""
-    window, shift = round(LEVEL_WINDOW_S * audio.sample_rate), round(LEVEL_SHIFT_S * audio.sample_rate)
-    count, low = len(audio.samples), round(start_s * audio.sample_rate) - window // 2
-    high = round(end_s * audio.sample_rate) + window // 2
-    samples = np.asarray(audio.samples[max(low, 0) : min(max(high, 0), count)], np.float64)
-    padded = np.pad(samples, (max(0, -low), max(0, high - count)))
-    sums = np.append(0.0, np.cumsum(padded * padded))
-    first = np.arange(0, len(padded) - window + 1, shift)
-    return np.asarray(10 * np.log10((sums[first + window] - sums[first]) / window + _SMALLEST_POWER))

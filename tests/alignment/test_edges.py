@@ -14,15 +14,14 @@ from made_edges import made_utterance, roughly, untrained
 
 from ctc_align.alignment.ctc_path import Spans, best_ctc_path
 from ctc_align.alignment.edges import SHORTEST_FRAMES, PauseRule, correct_edges, place_edges
+from ctc_align.alignment.pause_edges import edges_beside_pauses
 from ctc_align.alignment.refined_edges import (
-    HELD_S,
     LEAST_SCORE,
     SCORE_CENTRE,
     SCORE_SCALE,
     SILENT,
     EdgeScene,
     edges_of,
-    edges_out_of_pauses,
     medians_of,
     refine_edges,
     sound_scores,
@@ -340,16 +339,17 @@ def test_windows_hold_what_the_whole_recording_holds(parts: int) -> None:
             assert np.abs(scores[edge, channel] - (plain + SCORE_CENTRE) * SCORE_SCALE).max() < 1e-5
 
 
-# Edges beside pauses, brought out of the quiet by the level of the sound.
+# Edges beside pauses, by the level of the sound.
 
 RATE, SHIFT_S = 16000, 0.01
 SPOKEN_S = ((0.5, 1.0), (1.4, 2.0))
 """Where the sound of the two words is, of two tokens each."""
-EARLY_S = LATE_S = 0.12
+FAR_S = 0.12
+VOWELS = ("vowel",) * 4
 
 
-def drawn(pause_db: float, first_frame_s: float = 0.0) -> tuple[Emissions, Tokens, Spans]:
-    """Return a recording whose pauses are so much quieter than its words, and edges that lie far out in them."""
+def drawn(pause_db: float, outwards_s: float = FAR_S, first_frame_s: float = 0.0) -> tuple[Emissions, Tokens, Spans]:
+    """Return a recording whose pauses are so much quieter than its words, and edges that far out in them, or inside."""
     rng = np.random.default_rng(0)
     samples = rng.standard_normal(round(2.5 * RATE)) * 0.1 * 10 ** (-pause_db / 20)
     for start_s, end_s in SPOKEN_S:
@@ -359,7 +359,8 @@ def drawn(pause_db: float, first_frame_s: float = 0.0) -> tuple[Emissions, Token
     emissions = Emissions(
         torch.zeros(250, 3), ("", "a", "b"), SHIFT_S, sound=audio, duration_s=2.5, first_frame_s=first_frame_s
     )
-    edges_s = np.array([0.5 - EARLY_S, 0.75, 0.75, 1.0 + LATE_S, 1.4 - EARLY_S, 1.7, 1.7, 2.0 + LATE_S])
+    out = outwards_s
+    edges_s = np.array([0.5 - out, 0.75, 0.75, 1.0 + out, 1.4 - out, 1.7, 1.7, 2.0 + out])
     frames = (edges_s - first_frame_s) / SHIFT_S
     spreads = np.ones(4)
     return (
@@ -373,24 +374,42 @@ def seconds(edges: np.ndarray, emissions: Emissions) -> np.ndarray:
     return np.asarray(edges * SHIFT_S + emissions.first_frame_s)
 
 
-@pytest.mark.parametrize("first_frame_s", [0.0, -0.02])
-def test_words_end_where_the_sound_does(first_frame_s: float) -> None:
-    emissions, tokens, before = drawn(40.0, first_frame_s)
-    after = edges_out_of_pauses(emissions, tokens, before)
+@pytest.mark.parametrize("kind", ["vowel", "stop"])
+@pytest.mark.parametrize(("outwards_s", "first_frame_s"), [(FAR_S, 0.0), (FAR_S, -0.02), (-FAR_S, 0.0)])
+def test_words_begin_and_end_with_their_sound(kind: str, outwards_s: float, first_frame_s: float) -> None:
+    emissions, tokens, before = drawn(40.0, outwards_s, first_frame_s)
+    after = edges_beside_pauses(emissions, tokens, before, (kind,) * 4)
     start, end = seconds(after.start, emissions), seconds(after.end, emissions)
     for word, (start_s, end_s) in enumerate(SPOKEN_S):
-        assert start[2 * word] == pytest.approx(start_s - HELD_S, abs=0.011)
-        assert end[2 * word + 1] == pytest.approx(end_s + HELD_S, abs=0.011)
+        assert start[2 * word] == pytest.approx(start_s, abs=0.015)
+        assert end[2 * word + 1] == pytest.approx(end_s, abs=0.015)
         assert end[2 * word] == start[2 * word + 1] == pytest.approx(seconds(before.end, emissions)[2 * word])
 
 
 def test_where_the_level_says_nothing_edges_stay() -> None:
-    emissions, tokens, before = drawn(15.0)
-    after = edges_out_of_pauses(emissions, tokens, before)
-    np.testing.assert_allclose(after.start, before.start)
-    np.testing.assert_allclose(after.end, before.end)
-    # Where no sound is near, the level knows nothing of its edges.
+    for outwards_s in (FAR_S, -FAR_S):
+        emissions, tokens, before = drawn(15.0, outwards_s)
+        after = edges_beside_pauses(emissions, tokens, before, VOWELS)
+        np.testing.assert_allclose(after.start, before.start)
+        np.testing.assert_allclose(after.end, before.end)
+    # If the recording has no sound near an edge, the level does not show where its word begins.
     emissions, tokens, _ = drawn(40.0)
     quiet = Spans(np.array([105.0, 110.0, 128.0, 170.0]), np.array([110.0, 120.0, 170.0, 212.0]))
-    after = edges_out_of_pauses(emissions, tokens, quiet)
+    after = edges_beside_pauses(emissions, tokens, quiet, VOWELS)
     assert (after.start[0], after.end[1]) == (105.0, 120.0)
+
+
+def test_a_faint_fricative_belongs_to_its_word_and_a_faint_hiss_after_a_vowel_does_not() -> None:
+    """A hiss in one band, as weak as all of the recording's noise together."""
+    emissions, tokens, before = drawn(35.0, 0.0)
+    assert emissions.sound is not None
+    samples = np.array(emissions.sound.samples)
+    hiss = np.random.default_rng(1).standard_normal(round(0.15 * RATE))
+    spectrum = np.fft.rfft(hiss)
+    spectrum[np.fft.rfftfreq(len(hiss), 1 / RATE) < 5000] = 0
+    hiss = np.fft.irfft(spectrum, len(hiss))
+    samples[2 * RATE : 2 * RATE + len(hiss)] += (hiss / hiss.std() * 0.1 * 10 ** (-23 / 20)).astype(np.float32)
+    emissions = replace(emissions, sound=Audio(samples, RATE))
+    for kind, end_s in (("fricative", 2.15), ("vowel", 2.0)):
+        after = edges_beside_pauses(emissions, tokens, before, (kind,) * 4)
+        assert seconds(after.end, emissions)[3] == pytest.approx(end_s, abs=0.015)
