@@ -12,7 +12,6 @@ for Lao, Khmer and Burmese, so each of their characters is a word.
 from __future__ import annotations
 
 import os
-import re
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -23,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ctc_align.errors import UsageError
 from ctc_align.extras import EXTRAS, install_line
-from ctc_align.text.characters import divided, is_letter, lower, runs
+from ctc_align.text.characters import divided, is_letter, lazy_regex, lower, runs
 from ctc_align.text.languages import base_code
 from ctc_align.text.tables import text_table
 from ctc_align.types import Word, Words
@@ -39,8 +38,8 @@ _THREE_LETTERS = text_table("words", "uroman-codes")
 """The languages with rules in uroman that have a code of two letters."""
 _REPEATED = "²"
 """uroman's output for 々, which repeats the character before it."""
-_APOSTROPHE = re.compile("[’ʼ‘ʻ]")
-_DIGIT = re.compile(r"[0-9]")
+_APOSTROPHE = lazy_regex("[’ʼ‘ʻ]")
+_DIGIT = lazy_regex(r"[0-9]")
 
 
 def require_uroman() -> None:
@@ -141,13 +140,13 @@ def _uroman() -> Uroman:
 
 Span = tuple[int, int]
 
-_THAI, _KANA = re.compile("[\u0e00-\u0e7f]"), re.compile("[\u3041-\u3096\u30a1-\u30fa\uff66-\uff9f]")
+_THAI, _KANA = lazy_regex("[\u0e00-\u0e7f]"), lazy_regex("[\u3041-\u3096\u30a1-\u30fa\uff66-\uff9f]")
 _KANJI = "\u3005-\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U000323af"
-_HAN = re.compile(f"[{_KANJI}\u2e80-\u2fdf\u3105-\u312f]")
+_HAN = lazy_regex(f"[{_KANJI}\u2e80-\u2fdf\u3105-\u312f]")
 _NOT_JAPANESE = ("zh", "yue", "ko", "wuu", "hak", "nan", "gan", "hsn", "cjy", "lzh")
 """Languages whose kanji are not Japanese even beside kana: the Chinese ones, and Korean."""
-_KATAKANA = re.compile("[\u30a1-\u30fa\u30fc]+")
-_JAPANESE_LETTERS = re.compile(f"[{_KANJI}\u3041-\u3096\u309d\u309e\u30a1-\u30fe]+")
+_KATAKANA = lazy_regex("[\u30a1-\u30fa\u30fc]+")
+_JAPANESE_LETTERS = lazy_regex(f"[{_KANJI}\u3041-\u3096\u309d\u309e\u30a1-\u30fe]+")
 _PARTICLES = {"は": "ワ", "へ": "エ", "を": "オ"}
 _MOST_AT_ONCE, _ENOUGH = 4000, 500
 """Most characters of a run without spaces; after `_ENOUGH` a run ends at the next punctuation."""
