@@ -102,11 +102,11 @@ def _lock(folder: Path) -> BaseFileLock:
 
 
 def yield_to_others() -> None:
-    """Run after everything else that the machine has to do."""
+    """Give way to everything else; with less than a tenth, a busy machine would not come to an end."""
     if hasattr(os, "nice"):
-        os.nice(19)
+        os.nice(10)
         with suppress(OSError):  # Linux shares the processors among sessions first
-            Path("/proc/self/autogroup").write_bytes(b"19")
+            Path("/proc/self/autogroup").write_bytes(b"10")
 
 
 def main() -> None:
