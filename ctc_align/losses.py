@@ -263,7 +263,7 @@ def label_smoothed_ctc_loss(
         return batch.reduce(plain, reduction, zero_infinity)
     inside = torch.where(batch.inside, batch.log_probs.to(plain.dtype), 0.0)
     uniform = torch.full((), inside.shape[2], dtype=plain.dtype, device=plain.device).log()
-    far = -inside.mean(2).sum(1) - to_device_of(batch.frames, plain) * uniform
+    far = -inside.mean(2).sum(1) - to_device_of(batch.frames, plain, plain.dtype) * uniform
     both = torch.where(plain == torch.inf, plain, (1 - alpha) * plain + alpha * far)
     return batch.reduce(both, reduction, zero_infinity)
 

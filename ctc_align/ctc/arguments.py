@@ -204,7 +204,7 @@ class LossArguments(NamedTuple):
         if reduction == "sum":
             return losses.sum()
         if reduction == "mean":
-            return (losses / to_device_of(self.tokens, losses).clamp(min=1)).mean()
+            return (losses / to_device_of(self.tokens, losses, losses.dtype).clamp(min=1)).mean()
         return losses if self.batched else losses[0]
 
 
@@ -308,9 +308,9 @@ def _tensor(values: object, name: str, what: str) -> torch.Tensor:
 def frames_inside(frames: torch.Tensor, log_probs: torch.Tensor) -> torch.Tensor:
     """Return the frames that count, (B, T, 1) bool, on the device of the log-probs (B, T, C)."""
     frame = torch.arange(log_probs.shape[1], device=log_probs.device)
-    return (frame < to_device_of(frames, frame)[:, None])[:, :, None]
+    return (frame < to_device_of(frames, frame, torch.int64)[:, None])[:, :, None]
 
 
-def to_device_of(numbers: torch.Tensor, there: torch.Tensor) -> torch.Tensor:
+def to_device_of(numbers: torch.Tensor, there: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """Return numbers on the device of another tensor, without waiting for a GPU as ordinary copies do."""
-    return numbers.to(there.device, non_blocking=there.is_cuda)
+    return numbers.to(there.device, dtype, non_blocking=there.is_cuda)
