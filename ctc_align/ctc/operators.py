@@ -248,7 +248,7 @@ def _fake_forced_align(log_probs: torch.Tensor, targets: torch.Tensor, *_: Any) 
 
 
 def _refuse_too_long(topology: lattice.Topology, tokens: np.ndarray, frames: np.ndarray) -> None:
-    if np.count_nonzero(short := topology.min_frames > frames):
+    if any((short := topology.min_frames > frames).tolist()):
         b = int(np.argmax(short))
         raise KernelError(
             f"targets length is too long for CTC, utterance {b}: log_probs length {frames[b]}, targets length "

@@ -221,7 +221,7 @@ def _path_scratch(inputs: FlatProblem, sizes: Sizes, most_choices: int = 2**62) 
 
     The bytes for choices are at most `most_choices`.
     """
-    general = bool(np.count_nonzero(inputs.general))
+    general = any(inputs.general.tolist())
     most, longest = max(states for states, _ in sizes), max(frames for _, frames in sizes)
     choices = (2 if general else 1) * max(frames * vectors_of(states) for states, frames in sizes)
     choices = min(choices, most_choices)
@@ -388,7 +388,7 @@ def sum_scratch(inputs: FlatProblem, sizes: Sizes, want: bool, dual: bool = Fals
     """Return the arrays that `sums.sums` needs for utterances of these sizes, if `want` for occupancies too, if `dual`
     for their tangents."""
     classes, most, bytes_of_number = inputs.source[1], max(states for states, _ in sizes), 12 if dual else 8
-    general, block, rows_kept, rows_saved, tiles = bool(np.count_nonzero(inputs.general)), WIDTH, 0, 0, 0
+    general, block, rows_kept, rows_saved, tiles = any(inputs.general.tolist()), WIDTH, 0, 0, 0
     if want:
         longest = max(frames for _, frames in sizes)
         block = max(math.isqrt(longest), ROWS_BYTES // (2 * bytes_of_number * vectors_of(most) * WIDTH))
