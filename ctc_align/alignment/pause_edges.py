@@ -45,7 +45,7 @@ INTERRUPTED_FRAMES = 6
 OUTWARDS_S, RELEASE_S = 0.4, 0.12
 """The farthest that an edge moves into a pause, and the farthest that the end of a stop does: releases are short."""
 INWARDS_S, INWARDS_SHARE = 0.2, 0.8
-"""The farthest that an edge moves into its word, in seconds and as a share of the word."""
+"""The farthest that an edge moves into its word, in seconds and as a share of the sound there."""
 PLOSIVES = ("stop", "affricate")
 WEAK = (*PLOSIVES, "fricative")
 _SMALLEST_POWER = 1e-12
@@ -74,7 +74,8 @@ def edges_beside_pauses(emissions: Emissions, tokens: Tokens, drawn: Spans, kind
         for edges, index, pause_s, ends in ((start, head, before_s[k], False), (end, tail, after_s[k], True)):
             if pause_s >= PAUSE_S:
                 at_s = edges[index] * shift_s + emissions.first_frame_s
-                edge = PauseEdge(at_s, word_s[k], pause_s, kinds[spoken[index]], ends=ends)
+                sound_s = (sounds.end[index] - sounds.start[index]) * shift_s
+                edge = PauseEdge(at_s, sound_s, word_s[k], pause_s, kinds[spoken[index]], ends=ends)
                 edges[index] += (1 if ends else -1) * edge.outwards_s(emissions.sound) / shift_s
     pause_after = np.append(sounds.start[1:] > sounds.end[:-1], True)
     start, end = in_order(start, end, pause_after, frames)
@@ -87,12 +88,13 @@ class PauseEdge:
 
     Attributes:
         at_s: its time.
-        word_s, pause_s: lengths of the word and of the pause.
-        kind: of the word's sound there.
+        sound_s, word_s, pause_s: lengths of the sound that begins or ends there, of its word, and of the pause.
+        kind: of the sound.
         ends: the word ends here; otherwise it begins.
     """
 
     at_s: float
+    sound_s: float
     word_s: float
     pause_s: float
     kind: str
@@ -128,7 +130,7 @@ class PauseEdge:
     def _end(self, sounding: np.ndarray, edge: int) -> int:
         """Return the frame after the last one of the sound that reaches the edge or, if none does, is next to it."""
         if not sounding[edge]:
-            most_s = min(INWARDS_S, INWARDS_SHARE * self.word_s)
+            most_s = min(INWARDS_S, INWARDS_SHARE * self.sound_s)
             inner = np.flatnonzero(sounding[max(0, edge - round(most_s / SHIFT_S)) : edge][::-1])
             return edge - int(inner[0]) if len(inner) else edge
         most_s = RELEASE_S if self.ends and self.kind in PLOSIVES else OUTWARDS_S

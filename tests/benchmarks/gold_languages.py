@@ -4,8 +4,8 @@
         [--condition clean|noise|…]
 
 Where each word begins (onset) and ends (offset), beside pauses, and the edges between its phones; by the class of its
-first or last sound, or by language. Intervals are of 95 %, over languages. The data, ../shared/data/gold-languages,
-are for measuring only: no weight and no constant is fitted to them.
+first or last sound, or by language. Intervals are of 95 %, over languages, or over the words of one. The data,
+../shared/data/gold-languages, are for measuring only: no weight and no constant is fitted to them.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def errors(row: Row, alignment: Alignment) -> Iterator[Error]:
 def line(name: str, found: Sequence[Error]) -> str:
     """Return the figures of some edges."""
     values, languages = np.array([error[3] for error in found]), np.array([error[2] for error in found])
-    parts = [values[languages == language] for language in np.unique(languages)]
+    groups = np.unique(languages)
+    parts = [values[languages == group] for group in groups] if len(groups) > 1 else list(values[:, None])
     rng = np.random.default_rng(0)
     sums = np.array([[np.abs(part).sum(), len(part)] for part in parts])
     drawn = sums[rng.integers(len(parts), size=(DRAWS, len(parts)))].sum(1)
@@ -92,7 +93,7 @@ def line(name: str, found: Sequence[Error]) -> str:
 
 def show(found: Sequence[Error], by: str) -> None:
     """Print the figures of each kind of edge, and of its groups."""
-    print(f"{'':24} edges    MAE (of languages) median median bias  mean  ≤20 ms, %")
+    print(f"{'':24} edges    MAE (95 %)        median median bias  mean  ≤20 ms, %")
     for kind in ("onset", "offset", "inside"):
         chosen = [error for error in found if error[0] == kind]
         print(line(kind, chosen))
