@@ -14,6 +14,7 @@ such work is done, and then again what it was.
 
 from __future__ import annotations
 
+import atexit
 import gc
 import os
 import sys
@@ -69,8 +70,8 @@ def begin_process() -> None:
     """Prepare a process of our own, before libraries are loaded.
 
     BLAS starts no threads. Those of torch, which training uses, wait without spinning: on a busy machine, that would
-    take several times as long as the work itself. Garbage is not collected in the first second: the collector would
-    look again and again through what is imported, which stays.
+    take several times as long as the work itself. Garbage is not collected in the first second, nor at the end: the
+    collector would look again and again through what is imported, which stays.
     """
     os.environ[_BLAS] = "1"
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
@@ -78,6 +79,7 @@ def begin_process() -> None:
     later = threading.Timer(1.0, gc.enable)
     later.daemon = True
     later.start()
+    atexit.register(gc.freeze)
 
 
 def cpu_count() -> int:
