@@ -28,7 +28,7 @@ BANDS_HZ = (60.0, 500.0, 1200.0, 2500.0, 5000.0, 8000.0)
 FEWEST_FRAMES = 4
 PAUSE_S = 0.04
 """Shorter gaps between words do not show how quiet a pause is."""
-PEAK, FLOOR = 0.95, 0.15
+PEAK, FLOOR = 0.95, 0.3
 """Quantiles of the levels: the peak of the word, and the floor in the pause."""
 WORD_S, FLOOR_S = 2.0, 1.0
 """The most of the word, and of the pause, that is measured."""
@@ -36,10 +36,10 @@ CONTRAST_DB, BAND_CONTRAST_DB = 20.0, 8.0
 """If the level's floor is less than the first below its peak, the edge stays; a band counts from the second on."""
 DEEPEST_DB = 38.0
 """Sound is at most so far below the peak, and a floor that is deeper counts as so deep."""
-SOUNDING_AFTER, SOUNDING_BEFORE, LEAST_DB = 0.35, 0.4, 5.0
-"""Sound is this share of the way, in dB, from the floor to the peak, or more, after a pause and before one; and this
-far above the floor. For ends, hand labels of read English prefer 0.5; clean clips of 18 languages with added noise
-prefer 0.3, if a sound ends where it was 30 dB below its peak before."""
+SOUNDING, LEAST_DB = 0.35, 5.0
+"""Sound is this share of the way, in dB, from the floor to the peak, or more, and this far above the floor. For ends,
+hand labels of read English prefer 0.5; clean clips of 18 languages with added noise prefer 0.3, if a sound ends
+where it was 30 dB below its peak before."""
 INTERRUPTED_FRAMES = 6
 """Interruptions of the sound before its end are at most this long; after a pause there is none."""
 OUTWARDS_S, RELEASE_S = 0.4, 0.12
@@ -121,9 +121,8 @@ class PauseEdge:
         if peak[0] - floor[0] < CONTRAST_DB:
             return None
         contrast = np.minimum(peak - floor, DEEPEST_DB)
-        share = SOUNDING_BEFORE if self.ends else SOUNDING_AFTER
         levels = np.concatenate((word, pause))
-        found = (levels >= peak - contrast + np.maximum(share * contrast, LEAST_DB)) & (contrast >= BAND_CONTRAST_DB)
+        found = (levels >= peak - contrast + np.maximum(SOUNDING * contrast, LEAST_DB)) & (contrast >= BAND_CONTRAST_DB)
         loud_enough = levels[:, 0] >= peak[0] - DEEPEST_DB
         return np.asarray(loud_enough & (found[:, 1:].any(1) if self.kind in WEAK else found[:, 0]))
 

@@ -408,7 +408,7 @@ def test_a_faint_fricative_belongs_to_its_word_and_a_faint_hiss_after_a_vowel_do
     spectrum = np.fft.rfft(hiss)
     spectrum[np.fft.rfftfreq(len(hiss), 1 / RATE) < 5000] = 0
     hiss = np.fft.irfft(spectrum, len(hiss))
-    samples[2 * RATE : 2 * RATE + len(hiss)] += (hiss / hiss.std() * 0.1 * 10 ** (-23 / 20)).astype(np.float32)
+    samples[2 * RATE : 2 * RATE + len(hiss)] += (hiss / hiss.std() * 0.1 * 10 ** (-26 / 20)).astype(np.float32)
     emissions = replace(emissions, sound=Audio(samples, RATE))
     for kind, end_s in (("fricative", 2.15), ("vowel", 2.0)):
         after = edges_beside_pauses(emissions, tokens, before, (kind,) * 4)
