@@ -443,8 +443,9 @@ def test_modules_are_copied_saved_and_loaded() -> None:
 
 def test_data_parallel() -> None:
     """DataParallel, without a GPU the module itself; what it does with several: replicas in threads."""
-    step = Step()
-    close(torch.nn.DataParallel(step)(SCORES, *REST), step(SCORES, *REST))
+    step = Step().to("cuda" if torch.cuda.is_available() else "cpu")
+    scores = SCORES.to(step.network.weight.device)
+    close(torch.nn.DataParallel(step)(scores, *REST), step(scores, *REST))
 
     def on_a_thread(_: int) -> torch.Tensor:
         return gradient(SCORES)
