@@ -152,7 +152,9 @@ PATH_FAULTS: list[tuple[str, Fault]] = [
     ("viterbi.tile_range", lambda right: lambda t, n, *rest: (right(t, n, *rest)[0], right(t, n - 1, *rest)[1])),
     ("viterbi.trace", with_all(lambda *of: (*of[:5], min(of[5] + 1, of[6]), *of[6:]))),
     ("viterbi.trace_tiles", with_(_5=lambda state: max(state - 1, 0))),
+    ("viterbi.lanes_below", lambda right: lambda row, at, vector, vectors: vector),
     ("viterbi.moved_up", with_all(lambda a, below: (a, a))),
+    ("viterbi.bit_of", with_(_0=lambda lane: lane ^ 1)),
     # Between strips, groups, blocks and bands.
     ("viterbi.hand_over", with_(_9=lambda top: top - 1)),
     ("viterbi.hand_over", with_(_7=lambda even: even.copy())),
@@ -184,6 +186,13 @@ def without_the_jump(right: Any) -> Any:
     return lambda own, step, skip, may_stay, may_skip: scaled_numbers.added(scaled_numbers.where(may_stay, own), step)
 
 
+def without_the_last_lane(_: Any, masks: Any) -> None:
+    if masks.dtype == np.uint16:
+        masks[5::6] &= 2 ** (WIDTH - 1) - 1
+    else:
+        masks[5 * WIDTH :: 6 * WIDTH] = 0
+
+
 RECURSION_FAULTS: list[tuple[str, Fault]] = [
     # Numbers: sums, products, powers.
     ("scaled_numbers.real_of", then(lambda count: count + np.float32(1e-3))),
@@ -196,10 +205,10 @@ RECURSION_FAULTS: list[tuple[str, Fault]] = [
     ("scaled_numbers.times", then(lambda a: (*a[:-1], a[-1] + np.int32(1)))),
     ("scaled_numbers.times", with_(_1=lambda x: (*x[:-1], x[-1] * 0))),
     # Lanes, strips: flags of the lanes above, the last lane's, the vector above, hand-over.
-    ("sum_recursion.may_skip_from", with_(_1=lambda at: at + 4)),
-    ("sum_recursion.may_skip_from", with_(_0=lambda flags: flags & np.uint16(2**WIDTH - 2))),
+    ("sum_recursion.mask_at", with_(_1=lambda number: number - 3 * (number % 6 == 5))),
+    ("sum_recursion.spread_flags", after(without_the_last_lane)),
     ("sum_recursion.moved_down", with_all(lambda a, above: (a, a))),
-    ("sum_recursion.moved_up", with_all(lambda a, below: (a, a))),
+    ("sum_recursion.lanes_below", lambda right: lambda row, at, vector, vectors: vector),
     ("sum_recursion.hand_over", with_(_8=lambda top: top - 1)),
     ("sum_recursion.hand_over", with_(_3=lambda k: 0)),
     ("sum_recursion.hand_over", with_all(lambda h, a, b, *rest: (h, 0, 2 * WIDTH, *rest))),

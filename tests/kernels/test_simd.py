@@ -115,11 +115,12 @@ def test_shifts(name: str) -> None:
     assert same(met, np.concatenate([(given << by if name == "shifted_left" else given >> by) for by in range(32)]))
 
 
-def compare(chosen, bits, either, again, a, b):
+def compare(chosen, bits, either, again, pairs, a, b):
     for i in range(0, a.shape[0], WIDTH):
         x, y = simd.load(a, i), simd.load(b, i)
         more, less = simd.greater(x, y), simd.greater(y, x)
         simd.store(chosen, i, simd.choose(more, x, y))
+        simd.put_bits(pairs, i // WIDTH, more, less)
         bits[i // WIDTH] = simd.bits_of(more)
         either[i // WIDTH] = simd.bits_of(more | less)
         again[i // WIDTH] = simd.bits_of(simd.mask_of(bits[i // WIDTH]) & simd.mask_of(np.uint16(0xF0F3 % 2**WIDTH)))
@@ -130,10 +131,15 @@ def test_comparisons(kind: str) -> None:
     """NaN is not greater, and is chosen as the second operand; lanes are bits, the first lowest."""
     a, b = numbers(kind, 4096), numbers(kind, 4096, 1)
     outs = np.zeros_like(a), *(np.zeros(len(a) // WIDTH, np.uint16) for _ in range(3))
-    chosen, bits, either, again = run_both(compare, outs, a, b)
+    outs += (np.zeros(len(a) // WIDTH, simd.PAIR),)
+    chosen, bits, either, again, pairs = run_both(compare, outs, a, b)
     assert same(chosen, np.where(a > b, a, b))
     more, less = ((one > other).reshape(-1, WIDTH) for one, other in ((a, b), (b, a)))
     assert bits.tolist() == (more << np.arange(WIDTH)).sum(1).tolist()
+    places = [simd.bit_of(lane) for lane in range(WIDTH)]
+    both = (more << np.array(places)).sum(1) | (less << np.array(places) + WIDTH).sum(1)
+    assert sorted(places) == list(range(WIDTH))
+    assert pairs.tolist() == both.tolist()
     assert either.tolist() == ((more | less) << np.arange(WIDTH)).sum(1).tolist()
     assert again.tolist() == (bits & 0xF0F3 % 2**WIDTH).tolist()
 

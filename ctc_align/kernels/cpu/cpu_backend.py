@@ -28,6 +28,7 @@ from ctc_align.kernels.cpu.problem import (
     vectors_of,
 )
 from ctc_align.kernels.cpu.simd import PAIR, WIDTH
+from ctc_align.kernels.cpu.sum_recursion import MASK, MASK_SIZE
 from ctc_align.kernels.cpu.viterbi import STRIP
 from ctc_align.lattice import Topology, ctc
 from ctc_align.threads import thread_count
@@ -436,7 +437,7 @@ def _new_sum_scratch(plan: _SumPlan) -> tuple[tuple[Any, ...], int]:
     groups = [
         [
             *[(plan.classes + 1, whole), (used, np.int64), (used, np.int64), (plan.classes * plan.dense, whole)],
-            *[(2 * width, whole), (4 * (vectors + 1), np.uint16)],
+            *[(2 * width, whole), (4 * (vectors + 1), np.uint16), (6 * vectors * MASK_SIZE, MASK)],
         ],
         *[numbers(row), numbers(row), numbers(width + WIDTH), numbers(width + WIDTH)],
         [(tile, real), (block_tiles, real), (block_tiles, whole), (WIDTH, real), *[(plan.tiles * tile, real)] * 2],

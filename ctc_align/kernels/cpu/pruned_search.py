@@ -26,7 +26,7 @@ from ctc_align.kernels.cpu.rest_bounds import least_rest
 from ctc_align.kernels.cpu.scaled_numbers import LEAST, LN_2, powers
 from ctc_align.kernels.cpu.scaled_numbers import NEVER as NEVER_EXPONENT
 from ctc_align.kernels.cpu.simd import PAIR, WIDTH
-from ctc_align.kernels.cpu.sum_recursion import advance_alpha
+from ctc_align.kernels.cpu.sum_recursion import MASK, MASK_SIZE, advance_alpha, spread_flags
 from ctc_align.kernels.cpu.sums import FAR, range_of_vectors, total
 from ctc_align.kernels.cpu.viterbi import NEVER, STRIP, place
 
@@ -342,19 +342,20 @@ class PrunedSum(_Search):
         used, row = min(self.size, classes + 1), (self.vectors + (self.vectors - 1) // STRIP + 1) * WIDTH
         tile, emissions = (classes + 1 if inputs.dense else used) * WIDTH, STRIP * WIDTH * WIDTH
         real, whole = np.float32, np.int32
-        row_of_class, used_classes, row_of_used, rows, flags, *rest = aligned(
+        row_of_class, used_classes, row_of_used, rows, flags, masks, *rest = aligned(
             *[(classes + 1, whole), (used, np.int64), (used, np.int64), (2 * self.vectors * WIDTH, whole)],
-            (4 * (self.vectors + 1), np.uint16),
+            *[(4 * (self.vectors + 1), np.uint16), (6 * self.vectors * MASK_SIZE, MASK)],
             *[(row, real), (row, whole)] * 2,
             *[(tile, real), (tile, real), (tile, whole), (WIDTH, real)],
             *[(4 * WIDTH, real), (4 * WIDTH, whole), (emissions, real), (emissions, whole)],
         )
         row_of_class.fill(-1)
         viterbi.lay_out(emit[b, : self.size], skip[b], stay[b], starts[b], flags)
+        spread_flags(flags, masks)
         number = rows_of_classes(
             emit[b, : self.size], classes, inputs.dense, row_of_class, used_classes, row_of_used, rows
         )
-        self.lattice, self.classes = (False, rows, flags), (used_classes, row_of_used, number)
+        self.lattice, self.classes = (False, rows, masks), (used_classes, row_of_used, number)
         self.rows = tuple(rest[:2]), tuple(rest[2:4])
         self.tiles = *rest[4:8], tuple(rest[8:10]), tuple(rest[10:])
         wild, steps = inputs.source[2], inputs.strides
@@ -408,7 +409,7 @@ def walk_sums(emitted, dense, part, lattice, classes, rows, tiles):
         emitted: see `emission_tiles.fetch`.
         dense: see `problem.FlatProblem`.
         part: f0, f1, v0, v1, and of the whole: frames, states, and in how many of them a path may end.
-        lattice: False, rows, flags, as `sum_recursion` takes it.
+        lattice: False, rows, masks, as `sum_recursion` takes it.
         classes: used, row_of_used, and how many classes are used.
         rows: alpha of odd and of even states.
         tiles: tile, mantissas, exponents, centres, two hands, emissions.

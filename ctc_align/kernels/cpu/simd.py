@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import from_dtype, types
+from numba import types
 from numba.core import config
 from numba.core.codegen import get_host_cpu_features
 from numba.core.typing.templates import (
@@ -31,6 +31,8 @@ from numba.core.typing.templates import (
     signature,
 )
 from numba.extending import lower_builtin, models, register_model
+
+from ctc_align.kernels.cpu.compilation import in_kernels_too
 
 
 def width_for(features: str) -> int:
@@ -45,6 +47,9 @@ WIDTH = width_for(get_host_cpu_features() if _CHOSEN is None else _CHOSEN)
 """The numbers of a vector."""
 PAIR = np.dtype(f"uint{2 * WIDTH}")
 """The type of two masks' bits."""
+_LANE_OF_BIT = list(range(16)) if WIDTH == 16 else [0, 1, 4, 5, 2, 3, 6, 7]
+"""The lanes in the order of their bits in a PAIR. Of eight, that in which AVX finds the signs of two registers' halves:
+to put them in order takes twice as many instructions."""
 _I16, _I32, _I64, _BITS = ir.IntType(16), ir.IntType(32), ir.IntType(64), ir.IntType(WIDTH)
 
 
@@ -335,19 +340,36 @@ def bits_of(mask: Array) -> np.uint16:
     return bits
 
 
-def _bits_of_both(typingctx, low, high):
-    lanes = ir.Constant(ir.VectorType(_I32, 2 * WIDTH), list(range(2 * WIDTH)))
+def _put_bits(typingctx, array, index, low, high):
+    lanes = ir.Constant(ir.VectorType(_I32, WIDTH), _LANE_OF_BIT)
+    halves = ir.Constant(ir.VectorType(_I32, WIDTH), [2 * lane for lane in _LANE_OF_BIT])
 
     def codegen(context, builder, sig, args):
-        return builder.bitcast(builder.shuffle_vector(*args, lanes), ir.IntType(2 * WIDTH))
+        place = builder.bitcast(builder.gep(_data(context, builder, array, args[0]), [args[1]]), _BITS.as_pointer())
+        for part, mask in enumerate(args[2:]):
+            if WIDTH == 16:
+                mask = builder.shuffle_vector(mask, mask, lanes)
+            else:
+                # Compared float64 are masks of 64 bits: half of each, then all signs at once.
+                wide = builder.bitcast(builder.sext(mask, ir.VectorType(_I64, WIDTH)), ir.VectorType(_I32, 2 * WIDTH))
+                half = builder.shuffle_vector(wide, wide, halves)
+                mask = builder.icmp_signed("<", half, ir.Constant(half.type, None))
+            builder.store(builder.bitcast(mask, _BITS), builder.gep(place, [ir.Constant(_I32, part)]))
+        return context.get_dummy_value()
 
-    return from_dtype(PAIR)(low, high), codegen
+    return types.void(array, types.int64, low, high), codegen
 
 
-@_operation(_bits_of_both)
-def bits_of_both(low: Array, high: Array) -> Any:
-    """Return two masks as one number of type PAIR, the first lane of `low` lowest."""
-    return _packed(np.concatenate((low, high)), PAIR.type)
+@_operation(_put_bits)
+def put_bits(array: Array, index: int, low: Array, high: Array) -> None:
+    """Set array[index], of type PAIR, to two masks: bit `bit_of(lane)` for each lane of `low`, then those of `high`."""
+    put(array, index, _packed(np.concatenate((low[_LANE_OF_BIT], high[_LANE_OF_BIT])), PAIR.type))
+
+
+@in_kernels_too
+def bit_of(lane):
+    """Return the bit of a lane in `put_bits`."""
+    return lane if WIDTH == 16 else lane & 1 | lane << 1 & 4 | lane >> 1 & 2
 
 
 def _mask_of(typingctx, bits):

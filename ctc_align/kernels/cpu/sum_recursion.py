@@ -24,17 +24,18 @@ from ctc_align.kernels.cpu.scaled_numbers import added, entered, posterior, time
 from ctc_align.kernels.cpu.simd import (
     WIDTH,
     add_transposed,
+    choose,
     gather_transposed,
     get,
+    greater,
     load,
     mask_of,
     moved_down,
-    moved_up,
     put,
     splat,
     store,
 )
-from ctc_align.kernels.cpu.viterbi import STRIP, place
+from ctc_align.kernels.cpu.viterbi import STRIP, lanes_below, place
 
 
 @compiled
@@ -49,16 +50,33 @@ def gather(lattice, tile, emitted, first, end, at, stride):
             gather_transposed(tile, rows, w * WIDTH, even_x, at + (w - first) * WIDTH, stride)
 
 
-@compiled
-def may_skip(flags, at):
-    """Return the mask of a word of flags, for the states that are entered."""
-    return mask_of(get(flags, at))
+MASK = np.dtype(np.uint16 if WIDTH == 16 else np.int32)
+MASK_SIZE = 1 if WIDTH == 16 else WIDTH
+"""How a mask is kept: AVX-512 takes its bits as they are, on others numbers of -1 or 0 need fewer instructions."""
 
 
 @compiled
-def may_skip_from(flags, at):
-    """Return the mask for the states that are left: the flags of the lanes above, four words a vector."""
-    return mask_of(np.uint16((get(flags, at) >> 1) | (get(flags, at + 4) << (WIDTH - 1))))
+def spread_flags(flags, masks):
+    """Fill `masks` (6 * MASK_SIZE a vector): four with the words of `flags`, and whether the state two above the even,
+    and the odd one, of each lane may be skipped into."""
+    for v in range(flags.shape[0] // 4 - 1):
+        for kind in range(6):
+            word = flags[4 * v + kind % 4]
+            if kind >= 4:
+                word = flags[4 * v + 2 * (kind - 4)] >> 1 | flags[4 * v + 4 + 2 * (kind - 4)] << (WIDTH - 1)
+            at = (6 * v + kind) * MASK_SIZE
+            if MASK_SIZE == 1:
+                put(masks, at, np.uint16(word))
+            else:
+                store(masks, at, choose(mask_of(np.uint16(word)), splat(np.int32(-1)), splat(np.int32(0))))
+
+
+@compiled
+def mask_at(masks, number):
+    """Return one of the masks of `spread_flags`."""
+    if MASK_SIZE == 1:
+        return mask_of(get(masks, number))
+    return greater(splat(np.int32(0)), load(masks, number * MASK_SIZE))
 
 
 @compiled
@@ -101,14 +119,14 @@ def advance_alpha(span, lattice, tile, emitted, hands, odd, even, kept):
     Args:
         span: first frame, frames, first and last (exclusive) vector, the lowest vector of all, how many lanes a row of
             `kept` has, and the frame of its first row: frames before that are not kept.
-        lattice: whether it is general, the rows of the tile that states emit, flags (see `viterbi.lay_out`).
+        lattice: whether it is general, the rows of the tile that states emit, and the masks of `spread_flags`.
         tile: emissions by class, see `emission_tiles`.
         emitted: odd and even states' emissions, scratch for a strip.
         odd, even: alpha, rows in vectors as in `viterbi`.
         kept: rows of odd and even vectors in turns.
     """
     t0, now, first, end, lowest, width, kept_from = span
-    general, rows, flags = lattice
+    general, rows, masks = lattice
     odd_x, even_x = emitted
     blank_row = rows[0] * WIDTH
     receive(hands, odd, even, first, lowest, t0)
@@ -121,28 +139,29 @@ def advance_alpha(span, lattice, tile, emitted, hands, odd, even, kept):
         for k in range(now):
             hand_over(hands, hand, next_hand, k, general, odd, even, below, top)
             blank = splat(get(tile, blank_row + k))
-            for w in range(stop - 1, v - 1, -1):
-                i, j = place(w), (k * STRIP + w - v) * WIDTH
+            start, at, lowest_mask = below + WIDTH, k * STRIP * WIDTH, 6 * v
+            p = 2 * ((t0 + k - kept_from) * width + v * WIDTH)
+            for n in range((stop - v - 1) * WIDTH, -1, -WIDTH):
+                i, mask = start + n, lowest_mask + n // WIDTH * 6
                 token, silence = load(odd, i), load(even, i)
-                token_below = moved_up(token, load(odd, i - WIDTH))
-                skip = may_skip(flags, w * 4 + 2)
+                token_below = lanes_below(odd, i, token, stop - v)
+                skip = mask_at(masks, mask + 2)
                 if not general:
                     both = added(silence, token_below)
                     token = token_entered(token, silence, both, skip)
                     silence = times(both, blank)
                 else:
-                    below_that = moved_up(silence, load(even, i - WIDTH))
-                    over, stay = may_skip(flags, w * 4), may_skip(flags, w * 4 + 1)
+                    over, stay = mask_at(masks, mask), mask_at(masks, mask + 1)
+                    below_that = lanes_below(even, i, silence, stop - v)
                     into = entered(silence, token_below, below_that, stay, over)
-                    token = entered(token, silence, token_below, may_skip(flags, w * 4 + 3), skip)
-                    silence = times(into, load(even_x, j))
-                token = times(token, load(odd_x, j))
+                    token = entered(token, silence, token_below, mask_at(masks, mask + 3), skip)
+                    silence = times(into, load(even_x, at + n))
+                token = times(token, load(odd_x, at + n))
                 store(even, i, silence)
                 store(odd, i, token)
                 if kept is not None and t0 >= kept_from:
-                    p = 2 * ((t0 + k - kept_from) * width + w * WIDTH)
-                    store(kept, p, token)
-                    store(kept, p + WIDTH, silence)
+                    store(kept, p + 2 * n, token)
+                    store(kept, p + 2 * n + WIDTH, silence)
         hand, next_hand = next_hand, hand
         v = stop
 
@@ -165,7 +184,7 @@ def advance_beta(span, lattice, tile, emitted, kept, beta, shares, total_e, clas
         mass: of dual numbers, the sums of the frames' posteriors (WIDTH,).
     """
     t0, now, last_frame, first, end, width, kept_from = span
-    general, rows, flags = lattice
+    general, rows, masks = lattice
     number, _, row_of_used, _ = classes
     odd_x, even_x = emitted
     odd, even = beta
@@ -182,7 +201,7 @@ def advance_beta(span, lattice, tile, emitted, kept, beta, shares, total_e, clas
         for w in range(end - 1, first - 1, -1):
             i, j = w * WIDTH, k * width + w * WIDTH
             token, silence = load(odd, i), load(even, i)
-            skip = may_skip_from(flags, w * 4 + 2)
+            skip = mask_at(masks, w * 6 + 5)
             next_silence = moved_down(silence, silence_above)
             if t0 + k == last_frame:
                 from_silence, from_token = silence, token
@@ -191,10 +210,10 @@ def advance_beta(span, lattice, tile, emitted, kept, beta, shares, total_e, clas
                 from_token = token_entered(token, next_silence, moved_down(from_silence, both_above), skip)
                 both_above = from_silence
             else:
-                over, stay = may_skip_from(flags, w * 4), may_skip(flags, w * 4 + 1)
+                over, stay = mask_at(masks, w * 6 + 4), mask_at(masks, w * 6 + 1)
                 from_silence = entered(silence, token, next_silence, stay, over)
                 next_token = moved_down(token, token_above)
-                from_token = entered(token, next_silence, next_token, may_skip(flags, w * 4 + 3), skip)
+                from_token = entered(token, next_silence, next_token, mask_at(masks, w * 6 + 3), skip)
                 token_above = token
             silence_above = silence
             p = 2 * ((t0 + k - kept_from) * width + i)

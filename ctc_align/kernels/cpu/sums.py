@@ -36,7 +36,7 @@ from ctc_align.kernels.cpu.simd import (
     splat,
     store,
 )
-from ctc_align.kernels.cpu.sum_recursion import advance_alpha, advance_beta
+from ctc_align.kernels.cpu.sum_recursion import advance_alpha, advance_beta, spread_flags
 from ctc_align.kernels.cpu.viterbi import emission_of, lay_out, place
 
 FAR = 2**26
@@ -285,7 +285,7 @@ def sums(inputs, todo, scratch, directions, out, steps, own, scores):
     class_count, wild_by_utterance = inputs.source[1], inputs.strides[3]
     emit, skip, stay, sizes, starts, finals, min_frames = inputs.fields
     lists, odd, even, beta_odd, beta_even, tiles, emitted, hands, kept, shares, saved, block = scratch
-    row_of_class, used, row_of_used, everyone, rows, flags = lists
+    row_of_class, used, row_of_used, everyone, rows, flags, masks = lists
     tile, kept_m, kept_e, centres, moves, weights = tiles
     area = tile.shape[0]
     for done in range(todo.shape[0]):
@@ -299,7 +299,8 @@ def sums(inputs, todo, scratch, directions, out, steps, own, scores):
         emission = emission_of(inputs, b)
         lay_out(emit[b, :size], skip[b], stay[b], starts[b], flags[: 4 * (vectors + 1)])
         number = rows_of_classes(emit[b, :size], class_count, inputs.dense, row_of_class, used, row_of_used, rows)
-        lattice, classes = (general, rows, flags), (number, used, row_of_used, inputs.dense)
+        spread_flags(flags[: 4 * (vectors + 1)], masks)
+        lattice, classes = (general, rows, masks), (number, used, row_of_used, inputs.dense)
         scale = np.float32(1.0)
         if directions is not None:
             scale = moves_and_weights(directions[0], directions[1], b, frames, classes, area, moves, weights, centres)

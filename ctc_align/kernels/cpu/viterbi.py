@@ -29,8 +29,8 @@ from ctc_align.kernels.cpu.compilation import compiled, in_kernels_too
 from ctc_align.kernels.cpu.emission_tiles import ALL, fetch, rows_of_classes
 from ctc_align.kernels.cpu.simd import (
     WIDTH,
+    bit_of,
     bits_of,
-    bits_of_both,
     choose,
     count,
     gather_transposed,
@@ -41,12 +41,15 @@ from ctc_align.kernels.cpu.simd import (
     moved_up,
     number,
     put,
+    put_bits,
     splat,
     store,
     widened,
 )
 
 STRIP = 16
+MANY = 7
+"""So many vectors after it was stored, a number has left the processor's queue of stores."""
 NEVER = -np.inf
 PRUNING = 6, 2.0, 20.0, 200.0
 """(least vectors, factor, nats, frames): utterances of at least this many vectors drop states. Their first budget is
@@ -93,7 +96,8 @@ def trace(choices, base, by_frame, general, flags, first, last, state, states):
     words = 2 if general else 1
     states[last] = state
     for t in range(last, first, -1):
-        v, bit, odd = state // 2 // WIDTH, state // 2 % WIDTH, state % 2
+        v, lane, odd = state // 2 // WIDTH, state // 2 % WIDTH, state % 2
+        bit = bit_of(lane)
         p = base + t * by_frame + v * words
         if general:
             chosen = np.int64(get(choices, p + odd)) >> bit
@@ -103,7 +107,7 @@ def trace(choices, base, by_frame, general, flags, first, last, state, states):
             if not odd:
                 state -= chosen & 1
             elif chosen >> WIDTH & 1:
-                state -= 1 + (chosen & (np.int64(get(flags, v * 4 + 2)) >> bit) & 1)
+                state -= 1 + (chosen & (np.int64(get(flags, v * 4 + 2)) >> lane) & 1)
         states[t - 1] = state
     return state
 
@@ -302,6 +306,16 @@ def hand_over(hands, hand, next_hand, k, is_handed, hands_on, odd, even, below, 
 
 
 @compiled
+def lanes_below(row, at, vector, vectors):
+    """Return the lanes one below the `vector` at `at`, in a row of which this many vectors are computed.
+
+    They lie in two vectors. To load them at once is the least work, but while either is still in the queue of stores
+    the processor waits for it.
+    """
+    return load(row, at - 1) if vectors >= MANY else moved_up(vector, load(row, at - WIDTH))
+
+
+@compiled
 def advance_tile(span, lattice, tile, emitted, hands, odd, even, bands, b, choices):
     """Advance the best scores over one tile's frames, in place, and write their choices; return where the last hand is.
 
@@ -334,31 +348,34 @@ def advance_tile(span, lattice, tile, emitted, hands, odd, even, bands, b, choic
             from_state, to_state = 0, size
             if banded:
                 from_state, to_state = bands[b, t0 + k, 0], bands[b, t0 + k, 1]
-            for w in range(stop - 1, v - 1, -1):
-                i, j, p = place(w), (k * STRIP + w - v) * WIDTH, base + (t0 + k) * by_frame + w * words
+            start, at, p = below + WIDTH, k * STRIP * WIDTH, base + (t0 + k) * by_frame + v * words
+            for n in range((stop - v - 1) * WIDTH, -1, -WIDTH):
+                i = start + n
                 silence, token = load(even, i), load(odd, i)
-                token_below = moved_up(token, load(odd, i - WIDTH))
+                token_below = lanes_below(odd, i, token, stop - v)
                 if general:
-                    below_that = moved_up(silence, load(even, i - WIDTH))
+                    cost, q = (v * WIDTH + n) * 4, p + n // WIDTH * 2
                     best, step, skip = best_of_three(
-                        silence + load(costs, (w * 4 + 1) * WIDTH), token_below, below_that + load(costs, w * 4 * WIDTH)
+                        silence + load(costs, cost + WIDTH),
+                        token_below,
+                        lanes_below(even, i, silence, stop - v) + load(costs, cost),
                     )
-                    put(choices, p, bits_of_both(step, skip))
+                    put_bits(choices, q, step, skip)
                     other, step, skip = best_of_three(
-                        token + load(costs, (w * 4 + 3) * WIDTH),
-                        silence,
-                        token_below + load(costs, (w * 4 + 2) * WIDTH),
+                        token + load(costs, cost + 3 * WIDTH), silence, token_below + load(costs, cost + 2 * WIDTH)
                     )
-                    put(choices, p + 1, bits_of_both(step, skip))
-                    best = best + widened(load(even_scores, j))
+                    put_bits(choices, q + 1, step, skip)
+                    best = best + widened(load(even_scores, at + n))
                 else:
-                    best, other, step, enters = best_of_ctc(silence, token, token_below, get(flags, w * 4 + 2))
-                    put(choices, p, bits_of_both(step, enters))
+                    best, other, step, enters = best_of_ctc(
+                        silence, token, token_below, get(flags, v * 4 + n // WIDTH * 4 + 2)
+                    )
+                    put_bits(choices, p + n // WIDTH, step, enters)
                     best = best + blank
-                other = other + widened(load(odd_scores, j))
+                other = other + widened(load(odd_scores, at + n))
                 if banded:
-                    best = limited(best, w * WIDTH, (from_state + 1) // 2, (to_state + 1) // 2)
-                    other = limited(other, w * WIDTH, from_state // 2, to_state // 2)
+                    best = limited(best, v * WIDTH + n, (from_state + 1) // 2, (to_state + 1) // 2)
+                    other = limited(other, v * WIDTH + n, from_state // 2, to_state // 2)
                 store(even, i, best)
                 store(odd, i, other)
         hand, next_hand = next_hand, hand
