@@ -22,7 +22,14 @@ import numpy as np
 from ctc_align import units
 from ctc_align.alignment.confidence import confidences
 from ctc_align.alignment.ctc_path import Spans, best_ctc_path, ctc_loss, local_loss
-from ctc_align.alignment.edges import duration_of, place_edges, seconds_at, share_out_wildcards
+from ctc_align.alignment.edges import (
+    duration_of,
+    frames_in,
+    place_edges,
+    seconds_at,
+    share_out_wildcards,
+    with_convention,
+)
 from ctc_align.alignment.fit import assess_fit, mostly_likely
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.islands import Island, find_islands
@@ -39,7 +46,9 @@ from ctc_align.alignment.wildcard import place_wildcards
 from ctc_align.errors import InputError
 from ctc_align.files import Alignment
 from ctc_align.kernels.batching import KernelSteps
+from ctc_align.models.calibration import Calibration
 from ctc_align.models.confidence_network import FitLimits
+from ctc_align.models.edge_network import EdgeNetwork
 from ctc_align.tokens.phones import shown_labels
 from ctc_align.tokens.tokenizer import missing_letters
 from ctc_align.types import (
@@ -201,11 +210,18 @@ def adjust_edges(inputs: UtteranceInputs, tokens: Tokens, edges: Spans) -> Kerne
     """Return the edges of all tokens, refined by the edge network if there is one."""
     if inputs.edge_network is None or not inputs.refines_edges:
         return edges
-    fine = yield from refine_edges(inputs.emissions, tokens, edges, inputs.edge_network)
+    return (yield from finish_edges(inputs.emissions, tokens, edges, inputs.calibration, inputs.edge_network))
+
+
+def finish_edges(
+    emissions: Emissions, tokens: Tokens, edges: Spans, calibration: Calibration, network: EdgeNetwork
+) -> KernelSteps[Spans]:
+    """Return the edges of all tokens, refined by a network and then moved by the convention of a calibration."""
+    fine = yield from refine_edges(emissions, tokens, edges, network)
     # Hand labels say where words end beside pauses; without them the level of the sound does.
-    if inputs.calibration.offsets_ms:
-        return fine
-    return edges_beside_pauses(inputs.emissions, tokens, fine, inputs.calibration.kinds(tokens.labels))
+    if not calibration.offsets_ms:
+        fine = edges_beside_pauses(emissions, tokens, fine, calibration.kinds(tokens.labels))
+    return with_convention(fine, tokens, calibration, frames_in(emissions))
 
 
 def build_alignment(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], placed: PlacedWords) -> Alignment:

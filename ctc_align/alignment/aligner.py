@@ -127,13 +127,13 @@ class Aligner:
         self._calibration: Calibration | None = None
         self._model_calibration: Calibration | None = None
         self._edge_network: EdgeNetwork | None = None
+        if self.model is not None:
+            self._model_calibration, self._edge_network = self.model.calibration, self.model.edge_network
         if self.settings.calibration:
             path = Path(self.settings.calibration)
             self._calibration = read_calibration(file_in(path))
-            self._edge_network = load_edge_network(path) if path.is_dir() else None
-        elif self.model is not None:
-            self._model_calibration = self.model.calibration
-            self._edge_network = self.model.edge_network
+            # Constants alone leave the model's own network as it is.
+            self._edge_network = (load_edge_network(path) if path.is_dir() else None) or self._edge_network
         self._splitter = TranscriptSplitter(self.settings)
         self._tokenizers: dict[tuple[tuple[str, ...], int], Tokenizer] = {}
 

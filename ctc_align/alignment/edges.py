@@ -6,7 +6,7 @@ vowel where the next vowel's formants begin. A calibration has the correction fo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -28,6 +28,8 @@ from ctc_align.types import Emissions, Tokens
 SHORTEST_FRAMES = 0.5
 """The shortest length of a sound."""
 CLOSURES = ("stop", "affricate")
+Pairs = list[tuple[str, str]]
+"""The kinds of sounds on either side of each edge."""
 LONG, LONGER, SHORT = 1.5, 2.25, 0.5
 """The shortest pause beside plosives, before vowels with a glottal closure, and beside neither, as multiples of the
 setting `shortest_pause_s`."""
@@ -173,9 +175,7 @@ def correct_edges(
     kinds = calibration.kinds([tokens.labels[k] for k in spoken])
     gap = path.start[1:] > path.end[:-1]
     start, end, pause_after = pauses.close(start, end, gap, kinds, np.asarray(tokens.words)[spoken])
-    around_start, around_end = kinds_around(kinds, pause_after)
-    start = start + [calibration.offset_frames(*pair) for pair in around_start]
-    end = end + [calibration.offset_frames(*pair) for pair in around_end]
+    start, end = _moved(start, end, kinds_around(kinds, pause_after), calibration.offset_frames)
     start, end = in_order(start, end, pause_after, frames)
     if medians is None or medians.start_sd is None or medians.end_sd is None:
         return among_all_tokens(spans, spoken, Spans(start, end))
@@ -183,7 +183,28 @@ def correct_edges(
     return among_all_tokens(spans, spoken, Spans(start, end, *sds))
 
 
-def kinds_around(kinds: Sequence[str], pause_after: np.ndarray) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+def with_convention(edges: Spans, tokens: Tokens, calibration: Calibration, frames: float) -> Spans:
+    """Return refined edges of all tokens where a calibration's convention has them; `frames` as for `correct_edges`."""
+    spoken = spoken_indices(tokens)
+    if not calibration.convention_ms or not len(spoken):
+        return edges
+    of_words = edges.of(spoken)
+    pause_after = np.append(of_words.start[1:] > of_words.end[:-1], True)
+    around = kinds_around(calibration.kinds([tokens.labels[k] for k in spoken]), pause_after)
+    start, end = _moved(of_words.start, of_words.end, around, calibration.convention_frames)
+    start, end = in_order(start, end, pause_after, frames)
+    return among_all_tokens(edges, spoken, replace(of_words, start=start, end=end))
+
+
+def _moved(
+    start: np.ndarray, end: np.ndarray, around: tuple[Pairs, Pairs], offset_frames: Callable[[str, str], float]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return edges (L,) with the offsets of the kinds of sounds around them."""
+    before, after = around
+    return start + [offset_frames(*pair) for pair in before], end + [offset_frames(*pair) for pair in after]
+
+
+def kinds_around(kinds: Sequence[str], pause_after: np.ndarray) -> tuple[Pairs, Pairs]:
     """Return the kinds on either side of each sound's start, and of its end; the ends of the utterance are silence.
 
     >>> kinds_around(["stop", "vowel"], np.array([False, True]))

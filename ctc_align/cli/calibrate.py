@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ctc_align.training.calibration_fitting import Report
-    from ctc_align.training.edge_learning import LearntEdges
 
 _SAMPLED = 20
 """This many transcripts suffice to check whether labels are in the model's language."""
@@ -63,9 +61,9 @@ def calibrate(
 ) -> None:
     """Learn corrections of a model's edges from hand labels.
 
-    Writes calibration.toml, and from 8 labelled files on also edges.safetensors. To use them, give their folder as
-    --calibration; if it is the model's folder, --model suffices. The figures on standard output are for speakers left
-    out in turn.
+    Writes calibration.toml, and from 8 labelled files on perhaps edges.safetensors. To use them, give their folder as
+    --calibration; if it is the model's folder, --model suffices. What is not proven to be better than the model as it
+    is, for speakers or files left out in turn, is not written: the model's own values stay.
     """
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.models import EMBEDDED, check_model
@@ -95,39 +93,58 @@ def calibrate(
         report = replace(report, calibration=replace(report.calibration, model=model))
     failed += report.failed
     _say_doubts(report, failed, talk)
-    written = _write(folder, report)
+    written = _write(folder, report, is_own=_is_own(folder, model))
     _show(report, time.monotonic() - started_s)
-    talk.say(f"wrote {' and '.join(map(str, written))}")
+    talk.say(f"wrote {' and '.join(map(str, written))}" if written else f"nothing was written to {folder}")
     if failed:
         raise typer.Exit(SOME_FAILED)
 
 
-def _write(folder: Path, report: Report) -> list[Path]:
-    """Write the constants, and the network if it improves on them; return the files."""
+def _is_own(folder: Path, model: str) -> bool:
+    """Return whether a folder is the one of a model's weights."""
+    from ctc_align.models.calibration import folder_of
+
+    own = folder_of(model)
+    return own is not None and os.path.realpath(own) == os.path.realpath(folder)
+
+
+def _write(folder: Path, report: Report, *, is_own: bool) -> list[Path]:
+    """Write the constants, and the network if one was learnt; return the files.
+
+    In the model's own folder, what is not learnt stays as it is.
+    """
     from ctc_align.files.whole_files import placing, remove_file
     from ctc_align.models import edge_network
     from ctc_align.models.calibration import FILE, as_toml
+    from ctc_align.training.calibration_fitting import AS_IT_IS
 
+    if is_own and report.chosen == AS_IT_IS:
+        return []
     contents = {folder / FILE: as_toml(report.calibration).encode()}
     if report.edge_network is not None:
         contents[folder / edge_network.FILE] = edge_network.edge_network_bytes(report.edge_network)
     with placing(list(contents)) as parts:
         for target, part in parts:
             part.write_bytes(contents[target])
-    if report.edge_network is None:
+    if report.edge_network is None and not is_own:
         remove_file(folder / edge_network.FILE, folder)
     return list(contents)
 
 
 def _say_doubts(report: Report, failed: list[str], talk: Talk) -> None:
+    from ctc_align.training.calibration_fitting import AS_IT_IS
+
     for reason in failed:
         talk.say(f"ctc-align: {reason}")
-    held_out_ms = min(each.mae_ms for each in (report.after, report.learnt_errors) if each is not None)
-    if report.folds > 1 and held_out_ms >= report.before.mae_ms:
+    tried = [f"{AS_IT_IS} {report.before.mae_ms:.1f} ms"]
+    tried += [f"{trial.name} {trial.errors.mae_ms:.1f} ms" for trial in report.trials.values()]
+    if report.chosen == AS_IT_IS:
         talk.note(
-            "on held-out speakers the calibration is no better than the uncalibrated model. Do not use it; more labels "
-            "may help"
+            f"mean error on what was left out: {', '.join(tried)}. Nothing is proven to be better than the model as it "
+            "is, so its own values stay; more labels may help"
         )
+    else:
+        talk.say(f"mean error on what was left out: {', '.join(tried)}; {report.chosen}: proven to be better")
     if report.before.mae_ms > FAR_MS:
         talk.say(
             f"ctc-align: words lie {report.before.mae_ms:.0f} ms from the labels on average: do recordings, "
@@ -153,61 +170,42 @@ def _show(report: Report, took_s: float) -> None:
     from ctc_align.training.edge_learning import FEWEST_UTTERANCES
 
     console = console_for(sys.stdout)
-    alone = report.folds == 1
     console.print(_errors_table(report))
     console.print("errors are model minus label (+ = late)", markup=False)
     if report.learnt is not None:
-        for line in _learning_lines(report, report.learnt):
-            console.print(line, markup=False)
+        within = f"{100 * report.learnt.within_sd:.0f} % of learnt edges lie within one standard deviation"
+        console.print(f"{within} (expected: 68 %)", markup=False)
     elif report.utterances < FEWEST_UTTERANCES:
         line = f"constants only: learning edges needs at least {FEWEST_UTTERANCES} labelled files"
-        console.print(f"{line}; with so few files, single edges may get worse", markup=False)
-    if report.reliability and not alone:
+        console.print(line, markup=False)
+    if report.reliability:
         console.print(_confidence_table(report))
-    if report.replaced_auc is not None and not alone:
+    if report.replaced_auc is not None:
         console.print(f"replaced words are recognised with AUC {report.replaced_auc:.3f}", markup=False)
     utterances = counted(report.utterances, "utterance", "utterances")
-    if alone:
-        line = f"{utterances} of one speaker only: no held-out test was possible, so the benefit is unknown"
-    else:
-        if report.speakers == report.utterances:
-            who, units = utterances, "each"
-        else:
-            who, units = f"{utterances} of {counted(report.speakers, 'speaker', 'speakers')}", "each speaker"
-        turns = f"{units} left out in turn"
-        if report.folds < report.speakers:
-            turns = f"left out in turn, in {report.folds} groups" + (" of speakers" if units != "each" else "")
-        line = f"{who}, {turns}; right: both edges within 50 ms"
-    console.print(line, markup=False)
+    who, units, number = utterances, "each", report.utterances
+    if report.parts > 1:
+        units, number = f"{report.parts} parts of each", report.parts * report.utterances
+    if 1 < report.speakers < report.utterances:
+        who, units, number = f"{utterances} of {report.speakers} speakers", "each speaker", report.speakers
+    turns = f"{units} left out in turn"
+    if report.folds < number:
+        turns += f", in {report.folds} groups"
+    console.print(f"{who}, {turns}; right: both edges within 50 ms", markup=False)
     console.print(f"took {took_s:.0f} s", markup=False)
 
 
 def _errors_table(report: Report) -> Table:
     from ctc_align.cli.tables import figures_table
+    from ctc_align.training.calibration_fitting import AS_IT_IS
 
     table = figures_table("edges of words", "mean error, ms", "median, ms", "within 20 ms, %", "F1 at 20 ms")
-    rows = [("uncalibrated", report.before, None), ("constants", report.after, report.held_out)]
-    if report.learnt is not None and report.learnt_errors is not None:
-        rows.append(("learnt edges", report.learnt_errors, report.learnt.evaluation))
-    for name, figures, evaluation in rows[: 1 if report.folds == 1 else None]:
+    rows = [(trial.name, trial.errors, trial.evaluation) for trial in report.trials.values()]
+    for name, figures, evaluation in [(AS_IT_IS, report.before, None), *rows]:
         rate = None if evaluation is None else evaluation.boundaries["both"].f1
         errors = f"{figures.mae_ms:.1f}", f"{figures.median_signed_ms:+.1f}", f"{figures.within_20_ms:.1f}"
         table.add_row(name, *errors, "" if rate is None else f"{rate:.3f}")
     return table
-
-
-def _learning_lines(report: Report, learnt: LearntEdges) -> Iterator[str]:
-    """Yield messages: how good the learnt edges are, and how much more labels would help."""
-    from ctc_align.training.edge_learning import MORE_UTTERANCES, less_with_more
-
-    if report.edge_network is None:
-        yield "on held-out speakers learnt edges are no better than constants: only constants are written"
-    first, *others = [(f"{count:.0f}", f"{error_ms:.1f}") for count, error_ms in learnt.curve]
-    curve = ", ".join([f"from {first[0]} utterances {first[1]} ms", *(f"from {n} {error}" for n, error in others)])
-    less_ms = less_with_more(learnt.curve, report.utterances)
-    more = "" if less_ms is None else f"; with {MORE_UTTERANCES} more about {less_ms:.1f} ms less"
-    yield f"mean error when learnt {curve}{more}"
-    yield f"{100 * learnt.within_sd:.0f} % of learnt edges lie within one standard deviation (expected: 68 %)"
 
 
 def _confidence_table(report: Report) -> Table:

@@ -33,6 +33,8 @@ SHRINKAGE = 5
 """To estimate an offset, this many edges with the usual error of their position are added to the measured ones …"""
 WIDER_SHRINKAGE = 20.0
 """… and this many with the error of edges of the same kinds inside words, if all sounds are labelled."""
+DOUBT = 0.05
+"""A convention moves edges by the least shift that labels prove, up to this doubt on either side."""
 
 
 def kind_of(label: str, *, ipa: bool = False) -> str:
@@ -64,8 +66,9 @@ def _has_symbols(vocab: tuple[str, ...]) -> bool:
     return is_ipa(vocab) or reads_ipa(vocab)
 
 
+_TABLES = ("offsets_ms", "convention_ms")
 _SET_APART = {"is_setting": False}
-"""Fields that are not lines of `calibration.toml`: its table of offsets, and properties of the present model."""
+"""Fields that are not lines of `calibration.toml`: its tables of offsets, and properties of the present model."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,7 @@ class Calibration:
             `ctc_align.alignment.confidence`.
         word_presence: likewise for "this word, and no other, is spoken here".
         offsets_ms: milliseconds that are added to an edge between two kinds of sounds, by (before, after).
+        convention_ms: the same for edges that a network has refined: where labels differ from the model's own habit.
         frame_shift_s: that of the frames in which `offset_frames` counts.
         ipa: the model's tokens are symbols of IPA.
     """
@@ -99,6 +103,7 @@ class Calibration:
     token_confidence: tuple[float, ...] = ()
     word_presence: tuple[float, ...] = ()
     offsets_ms: Mapping[tuple[str, str], float] = field(default_factory=dict, metadata=_SET_APART)
+    convention_ms: Mapping[tuple[str, str], float] = field(default_factory=dict, metadata=_SET_APART)
     frame_shift_s: float = field(default=0.01, metadata=_SET_APART)
     ipa: bool = field(default=False, metadata=_SET_APART)
 
@@ -124,11 +129,31 @@ class Calibration:
         >>> Calibration(offsets_ms={("stop", "vowel"): -5.0}).offset_frames("stop", "vowel")
         -0.5
         """
-        offset_ms = self.offsets_ms.get((before, after))
-        if offset_ms is None and self.ipa:
-            before, after = (kind if kind == SILENCE else SOUND for kind in (before, after))
-            offset_ms = self.offsets_ms.get((before, after))
-        return (offset_ms or 0.0) / (1000 * self.frame_shift_s)
+        pair = before, after
+        offset_ms = offset_between(self.offsets_ms, pair) if self.ipa else self.offsets_ms.get(pair, 0.0)
+        return offset_ms / (1000 * self.frame_shift_s)
+
+    def convention_frames(self, before: str, after: str) -> float:
+        """Return what is added to a refined edge, in frames."""
+        return offset_between(self.convention_ms, (before, after)) / (1000 * self.frame_shift_s)
+
+    def with_convention(self, more_ms: Mapping[tuple[str, str], float]) -> Calibration:
+        """Return the same constants with a convention that is added to their own."""
+        both = self.convention_ms, more_ms
+        pairs = sorted({pair for table in both for pair in table})
+        return replace(
+            self, convention_ms={pair: round(sum(offset_between(t, pair) for t in both), 2) for pair in pairs}
+        )
+
+
+def offset_between(offsets_ms: Mapping[tuple[str, str], float], pair: tuple[str, str]) -> float:
+    """Return the offset in ms between two kinds; if there is none, that between sounds or a sound and silence, or 0.
+
+    >>> offset_between({("sound", "silence"): 9.0}, ("stop", "silence"))
+    9.0
+    """
+    found = offsets_ms.get(pair)
+    return offsets_ms.get(_position(pair), 0.0) if found is None else found
 
 
 def fit_offsets(
@@ -150,7 +175,7 @@ def fit_offsets(
     {('stop', 'vowel'): -6.0, ('vowel', 'stop'): 1.0}
     """
     by_pair: dict[tuple[str, str], list[float]] = {}
-    by_position: dict[tuple[bool, bool], list[float]] = {}
+    by_position: dict[tuple[str, str], list[float]] = {}
     for pair, error_ms in errors_ms:
         by_pair.setdefault(pair, []).append(error_ms)
         by_position.setdefault(_position(pair), []).append(error_ms)
@@ -166,8 +191,47 @@ def fit_offsets(
     return dict(sorted(offsets.items()))
 
 
-def _position(pair: tuple[str, str]) -> tuple[bool, bool]:
-    return pair[0] == SILENCE, pair[1] == SILENCE
+def _position(pair: tuple[str, str]) -> tuple[str, str]:
+    before, after = (kind if kind == SILENCE else SOUND for kind in pair)
+    return before, after
+
+
+def fit_convention(errors_ms: Iterable[tuple[tuple[str, str], float]]) -> dict[tuple[str, str], float]:
+    """Return what labels prove to be added to edges: to all; before and after pauses, and between sounds; by pair.
+
+    Args:
+        errors_ms: as for `fit_offsets`.
+
+    >>> fit_convention([(("stop", "vowel"), 30.0 + k) for k in range(5)])
+    {('silence', 'sound'): -30.0, ('sound', 'silence'): -30.0, ('sound', 'sound'): -30.0}
+    """
+    rows = list(errors_ms)
+    everywhere_ms = proven_shift([error for _, error in rows])
+    shifts_ms = dict.fromkeys(((SOUND, SOUND), (SOUND, SILENCE), (SILENCE, SOUND)), everywhere_ms)
+    for pair in dict.fromkeys([*(_position(pair) for pair, _ in rows), *(pair for pair, _ in rows)]):
+        usual_ms = shifts_ms[_position(pair)]
+        if own_ms := proven_shift([error - usual_ms for other, error in rows if pair in (other, _position(other))]):
+            shifts_ms[pair] = usual_ms + own_ms
+    return {pair: round(-ms, 2) for pair, ms in sorted(shifts_ms.items()) if ms or pair != _position(pair)}
+
+
+def proven_shift(errors_ms: Sequence[float]) -> float:
+    """Return the end that is nearer to 0 of an interval of the median of errors; 0 if it spans 0.
+
+    The k-th smallest of n errors exceeds the median with the probability that fewer than k of n tosses are heads; k is
+    the largest for which that is at most `DOUBT` (the sign test's interval).
+
+    >>> proven_shift([3.0, 5.0, 9.0, 7.0, 8.0]), proven_shift([3.0, 5.0, 9.0, 7.0]), proven_shift([-1.0, 5.0, 9.0, 7.0])
+    (3.0, 0.0, 0.0)
+    """
+    ordered, count = sorted(errors_ms), len(errors_ms)
+    heads = np.arange(1, count + 1)
+    logs = np.append(0.0, np.cumsum(np.log((count + 1 - heads) / heads))) - count * np.log(2)
+    rank = int((np.exp(logs).cumsum() <= DOUBT).sum())
+    if not rank:
+        return 0.0
+    low, high = ordered[rank - 1], ordered[-rank]
+    return low if low > 0 else min(high, 0.0)
 
 
 def _shrunk(errors_ms: list[float], usual_ms: float, shrinkage: float) -> float:
@@ -251,14 +315,14 @@ def read_calibration(path: Path) -> Calibration:
     faults: list[str] = []
     if table.pop("format", None) != FORMAT:
         faults.append(f"{path}: expected format = {FORMAT!r}, the first line of what `ctc-align calibrate` writes")
-    offsets = _offsets(table.pop("offsets_ms", {}), path, faults)
+    offsets, convention = (_offsets(table.pop(name, {}), f"{path}: {name}", faults) for name in _TABLES)
     values = checked_values(Calibration, table, f"{path}: ", faults)
     for name, weights in values.items():
         if isinstance(weights, tuple) and weights and not _are_weights(weights):
             faults.append(f"{path}: {name}: expected {WEIGHTS} finite numbers, got {shown(list(weights))}")
     if faults:
         raise ConfigError("\n".join(faults))
-    return Calibration(offsets_ms=offsets, **values)
+    return Calibration(offsets_ms=offsets, convention_ms=convention, **values)
 
 
 def _are_weights(weights: tuple[Any, ...]) -> bool:
@@ -267,17 +331,17 @@ def _are_weights(weights: tuple[Any, ...]) -> bool:
     )
 
 
-def _offsets(table: Any, path: Path, faults: list[str]) -> dict[tuple[str, str], float]:
+def _offsets(table: Any, where: str, faults: list[str]) -> dict[tuple[str, str], float]:
     if not isinstance(table, dict):
-        faults.append(f"{path}: expected a table [offsets_ms], got {shown(table)}")
+        faults.append(f"{where}: expected a table, got {shown(table)}")
         return {}
     offsets: dict[tuple[str, str], float] = {}
     for name, offset_ms in table.items():
         before, _, after = name.partition(" ")
         if before not in KINDS or after not in KINDS:
-            faults.append(f"{path}: offsets_ms: expected two kinds of {', '.join(KINDS)}; got {shown(name)}")
+            faults.append(f"{where}: expected two kinds of {', '.join(KINDS)}; got {shown(name)}")
         elif type(offset_ms) not in (int, float) or not abs(offset_ms) <= MOST_MS:
-            faults.append(f"{path}: offsets_ms.{name}: expected at most {MOST_MS} milliseconds, got {shown(offset_ms)}")
+            faults.append(f"{where}.{name}: expected at most {MOST_MS} milliseconds, got {shown(offset_ms)}")
         else:
             offsets[before, after] = float(offset_ms)
     return offsets
@@ -300,8 +364,13 @@ def as_toml(calibration: Calibration) -> str:
             f"word_presence = {list(calibration.word_presence)}",
             "",
             "# What is added to an edge between two kinds of sounds.",
-            "[offsets_ms]",
-            *(f'"{before} {after}" = {offset}' for (before, after), offset in sorted(calibration.offsets_ms.items())),
-            "",
+            *_table("offsets_ms", calibration.offsets_ms),
+            *(["# What is added to it after the network of edges."] if calibration.convention_ms else []),
+            *(_table("convention_ms", calibration.convention_ms) if calibration.convention_ms else []),
         ]
     )
+
+
+def _table(name: str, offsets_ms: Mapping[tuple[str, str], float]) -> list[str]:
+    rows = (f'"{before} {after}" = {offset}' for (before, after), offset in sorted(offsets_ms.items()))
+    return [f"[{name}]", *rows, ""]

@@ -277,6 +277,21 @@ class EdgeNetwork:
         weights = {prefix + name: weight for prefix, network in named for name, weight in network.weights.items()}
         return EdgeNetwork(replace(networks[0].shape, members=len(networks)), weights)
 
+    def apart(self) -> list[EdgeNetwork]:
+        """Return the members as networks of their own."""
+        one = replace(self.shape, members=1)
+        return [
+            EdgeNetwork(one, {name: self.weights[prefix + name] for name in one.weight_shapes}, self.spread)
+            for prefix in _prefixes(self.shape.members)
+        ]
+
+    def towards(self, other: EdgeNetwork, share: float) -> EdgeNetwork:
+        """Return a network whose weights lie a share of the way to those of another of the same shape."""
+        weights = {
+            name: weight + np.float32(share) * (other.weights[name] - weight) for name, weight in self.weights.items()
+        }
+        return EdgeNetwork(self.shape, weights, self.spread)
+
     def with_sounds(self, labels: tuple[str, ...], rows: list[int]) -> EdgeNetwork:
         """Return the same network for other tokens; `rows` are their embeddings and that of silence."""
         weights = {name: w[rows] if name.endswith("sound.weight") else w for name, w in self.weights.items()}

@@ -1,7 +1,12 @@
-"""Calibrate a model on hand-labelled speech: offsets of edges, their spread, and weights of the confidence.
+"""Calibrate a model on hand-labelled speech, and prove on held-out speakers that its edges are better for it.
 
-All errors are measured on held-out speakers (or held-out files, if there is one speaker): neither the constants nor the
-edge network have learnt from their labels. The final constants and the final network come from all labels.
+Where a network of edges has learnt already, labels say how their convention differs from the model's habit, and from
+`FEWEST_UTTERANCES` files on the network goes on learning. For other models, offsets and their spread, the weights of
+the confidence, and a new network are estimated.
+
+All errors are measured on held-out speakers (held-out files if there is one speaker, parts of them if there are fewer
+than `FEWEST_FILES`): neither constants nor network have learnt from their labels. What is not proven to be better than
+the model as it is leaves the model's own values. The final constants and the final network come from all labels.
 """
 
 from __future__ import annotations
@@ -11,11 +16,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ctc_align.alignment.align_utterance import choose_tokens
+from ctc_align.alignment.align_utterance import adjust_edges, choose_tokens, place_tokens
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.confidence import RIGHT_MS
 from ctc_align.alignment.ctc_path import Spans
-from ctc_align.alignment.edges import place_edges
+from ctc_align.alignment.edges import frames_in, place_edges, with_convention
+from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.refined_edges import SIGMA
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError, InputError
@@ -23,9 +29,10 @@ from ctc_align.evaluate import Evaluation, evaluate_intervals
 from ctc_align.evaluate.pairing import pair_intervals
 from ctc_align.evaluate.sanity_checks import find_time_doubts
 from ctc_align.kernels import batching
-from ctc_align.models.calibration import Calibration
+from ctc_align.kernels.batching import KernelSteps
+from ctc_align.models.calibration import Calibration, fit_convention, offset_between
 from ctc_align.models.edge_network import EdgeNetwork
-from ctc_align.training.edge_learning import FEWEST_UTTERANCES, LearntEdges, learn_edges
+from ctc_align.training.edge_learning import FEWEST_UTTERANCES, LearntEdges, Row, learn_edges
 from ctc_align.training.labelled_speech import (
     Candidate,
     LabelledUtterance,
@@ -37,8 +44,6 @@ from ctc_align.training.labelled_speech import (
     left_out,
     offsets_of,
 )
-from ctc_align.types import ALIGNED, Interval
-from ctc_align.units import seconds_to_ms
 
 SCALES = (0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
 """Candidates for the scale of the segmentation states' scores."""
@@ -48,6 +53,14 @@ SPIKE_GAPS_S = (0.0, 0.06, 0.1, 0.15, 0.2, 0.3)
 FEWEST_EDGES = 20
 FEWEST_WORDS = 4
 """A word is replaced only in utterances of this many words or more."""
+FEWEST_FILES, MOST_PARTS = 3, 5
+"""Fewer files are divided into so many parts in all, each of which is left out in turn."""
+STANDARD_ERRORS, FEW_UNITS = 1.65, 1.5
+"""A gain g over m units is proven if it exceeds its standard error 1.65 · (1 + 1.5 / (m - 1)) times: about the 95th
+percentile of Student's t."""
+Confident = tuple[Calibration, tuple[tuple[float, int, float, float], ...], float | None]
+"""A calibration with its weights of the confidence, their reliability, and the AUC; see `Report`."""
+AS_IT_IS, CONSTANTS, LEARNT = "as it is", "constants", "learnt edges"
 
 
 @dataclass(frozen=True)
@@ -68,50 +81,49 @@ class CalibrationErrors:
 
 
 @dataclass(frozen=True)
+class HeldOut:
+    """The errors of constants or of a network for speakers left out, and whether they are proven to be less."""
+
+    name: str
+    errors: CalibrationErrors
+    evaluation: Evaluation | None
+    is_proven: bool
+
+
+@dataclass(frozen=True)
 class Report:
     """The result of a calibration.
 
     Attributes:
-        calibration: from all labels.
-        before: errors of the edges that the model writes with its present calibration and network; model minus label,
-            so that positive errors are late.
-        after: errors with the constants from other speakers.
-        reliability: (lowest confidence, words, mean confidence, share of words right), by other speakers' weights.
+        calibration: the model's own, or that from all labels if it is proven to be better.
+        edge_network: what was learnt, if it is proven to be better.
+        chosen: the name of the trial that `calibration` and `edge_network` are of; `AS_IT_IS` if none is proven.
+        before: errors of the edges that the model writes as it is, with its present calibration and network; model
+            minus label, so that positive errors are late.
+        trials: by name, in the order in which they were made; empty if nothing could be left out.
+        reliability: (lowest confidence, words, mean confidence, share of words right), by other speakers' weights;
+            empty if the model's own weights stay.
         replaced_auc: the probability that a word replaced by another one, a word of each utterance, gets a lower
             confidence than a right one, by other speakers' weights.
         speakers, utterances, folds: numbers of those used, and of the groups left out in turn.
+        parts: of each utterance, which are left out instead of utterances; 1: none.
         failed: names of the utterances that could not be used, with reasons.
-        held_out: the evaluation of words with the constants from other speakers.
         learnt: the edge network and its errors; None with too few utterances, or where it was not wanted.
     """
 
     calibration: Calibration
+    edge_network: EdgeNetwork | None
+    chosen: str
     before: CalibrationErrors
-    after: CalibrationErrors
+    trials: dict[str, HeldOut]
     reliability: tuple[tuple[float, int, float, float], ...]
     replaced_auc: float | None
     speakers: int
     utterances: int
     folds: int
+    parts: int
     failed: tuple[str, ...]
-    held_out: Evaluation
     learnt: LearntEdges | None = None
-
-    @property
-    def learnt_errors(self) -> CalibrationErrors | None:
-        """Errors of the network's edges, for speakers left out."""
-        return None if self.learnt is None else CalibrationErrors.of(np.asarray(self.learnt.words.errors_ms))
-
-    @property
-    def edge_network(self) -> EdgeNetwork | None:
-        """The learnt network, if its edges are better than those of the constants."""
-        return _better(self.learnt, self.after)
-
-
-def _better(learnt: LearntEdges | None, after: CalibrationErrors) -> EdgeNetwork | None:
-    if learnt is None or CalibrationErrors.of(np.asarray(learnt.words.errors_ms)).mae_ms >= after.mae_ms:
-        return None
-    return learnt.network
 
 
 def calibrate(
@@ -125,8 +137,8 @@ def calibrate(
     """Estimate a model's calibration, and train an edge network if there are enough labels.
 
     Args:
-        aligner: with the model; its present calibration is not used.
-        labelled: a handful of utterances of several speakers.
+        aligner: with the model as it is: what it draws is to be improved on.
+        labelled: a handful of utterances, best of several speakers.
         source: a description of the labels, for the file's readers.
         learns: False for constants only.
         progress: called with the share of the training that is done, in [0, 1].
@@ -134,130 +146,170 @@ def calibrate(
     Raises:
         InputError: no utterance can be used, or too few edges.
     """
-    given = PlacedUtterances.of(aligner, labelled, source, keep_sound=learns)
-    best = best_of(given.candidates, np.ones(len(given.folds), np.bool_))
-    plain, words, phones = given.candidates[best]
-    calibration = replace(plain, offsets_ms=offsets_of(words, phones))
-    held_out_ms, evaluation = given.held_out()
-    after = CalibrationErrors.of(np.asarray(held_out_ms))
+    given = PlacedUtterances.of(aligner, labelled, keep_sound=learns)
+    fitted: Convention | Constants = Convention(given) if given.network is not None else Constants.of(given)
+    everything = np.ones(len(given.folds), np.bool_)
     learnt = None
-    if learns and len(given.utterances) >= FEWEST_UTTERANCES and int(given.folds.max()):
-        learnt = learn_edges(
-            given.utterances, given.folds, given.edges_with, present=aligner.edge_network, progress=progress
-        )
-    reliability: tuple[tuple[float, int, float, float], ...] = ()
-    auc = None
-    if given.segmented:
-        final = learnt if _better(learnt, after) else None
-        calibration, reliability = _with_confidence(calibration, words, phones, given.folds, final)
-        presence, auc = _presence(aligner, given, best)
-        calibration = replace(calibration, word_presence=presence)
-    before_ms = _as_they_are(aligner, [each.labelled for each in given.utterances])
+    if learns and len(given.utterances) >= FEWEST_UTTERANCES:
+        learnt = learn_edges(given.utterances, given.folds, fitted.drawn_with, present=given.network, progress=progress)
+    trials = {}
+    if int(given.folds.max()):
+        trials[CONSTANTS] = given.trial(CONSTANTS, *given.held_out(fitted))
+    if learnt is not None:
+        trials[LEARNT] = given.trial(LEARNT, learnt.words.errors_by_utterance(), learnt.evaluation)
+    proven = [trial for trial in trials.values() if trial.is_proven]
+    chosen = min(proven, key=lambda trial: trial.errors.mae_ms).name if proven else AS_IT_IS
+    written: Confident = given.own, (), None
+    if chosen != AS_IT_IS:
+        count = "1 labelled file" if len(given.utterances) == 1 else f"{len(given.utterances)} labelled files"
+        known = replace(fitted.constants(everything), source=f"{source}, {count}" if source else count)
+        written = fitted.with_confidence(aligner, known, learnt if chosen == LEARNT else None)
+    calibration, reliability, auc = written
     return Report(
         calibration,
-        CalibrationErrors.of(np.asarray(before_ms or words.errors_ms)),
-        after,
+        learnt.network if learnt is not None and chosen == LEARNT else None,
+        chosen,
+        CalibrationErrors.of(np.asarray(given.words.errors_ms)),
+        trials,
         reliability,
         auc,
-        len({given.utterances[k].labelled.speaker for k in words.utterances}),
+        len({each.labelled.speaker for each in given.utterances}),
         len(given.utterances),
         int(given.folds.max()) + 1,
+        given.parts,
         tuple(given.failed),
-        evaluation,
         learnt,
     )
 
 
-def _as_they_are(aligner: Aligner, labelled: Iterable[LabelledUtterance]) -> list[float]:
-    """Return the errors in ms of the words that the aligner writes with its present calibration and network."""
-    errors_ms: list[float] = []
-    for each in labelled:
-        words = [word for word in aligner.align(each.audio, each.text).words if word.status == ALIGNED]
-        ours = [Interval(word.start_s or 0.0, word.end_s or 0.0, word.text) for word in words]
-        if each.char_starts:
-            at = {word.char_start: interval for word, interval in zip(words, ours)}
-            pairs = [(at[start], label) for start, label in zip(each.char_starts, each.words) if start in at]
-        else:
-            paired = pair_intervals(ours, [label for label in each.words if label.label.strip()]).pairs
-            pairs = [(pair.hypothesis, pair.reference) for pair in paired if not pair.mismatch]
-        for word, label in pairs:
-            errors_ms += [seconds_to_ms(word.start_s - label.start_s), seconds_to_ms(word.end_s - label.end_s)]
-    return errors_ms
+def is_proven(before_ms: np.ndarray, after_ms: np.ndarray, units: np.ndarray) -> bool:
+    """Return whether edges are better after than before, beyond what chance does to as many units.
+
+    The gain per edge is the ratio of sums over the units, and its standard error that of such a ratio (Cochran 1977).
+
+    Args:
+        before_ms, after_ms: (E,) errors of the same edges.
+        units: (E,) the number of the file, or of the speaker, that each edge is of.
+
+    >>> is_proven(np.full(6, 30.0), np.array([5.0, 6, 7, 4, 5, 9]), np.array([0, 0, 1, 1, 2, 2]))
+    True
+    >>> is_proven(np.full(6, 9.0), np.array([5.0, 6, 7, 4, 15, 19]), np.array([0, 0, 1, 1, 2, 2]))
+    False
+    """
+    _, units = np.unique(units, return_inverse=True)
+    gains, counts = np.bincount(units, np.abs(before_ms) - np.abs(after_ms)), np.bincount(units)
+    others = len(counts) - 1
+    gain = gains.sum() / counts.sum()
+    if not others:
+        return False
+    error = np.sqrt((1 + 1 / others) * np.square(gains - gain * counts).sum()) / counts.sum()
+    return bool(gain > STANDARD_ERRORS * (1 + FEW_UNITS / others) * error)
 
 
 @dataclass(frozen=True, eq=False)
 class PlacedUtterances:
-    """The utterances, the group (U,) that each is left out with, and their words by each candidate of the constants.
+    """The utterances, each with its edges as the model draws them and then refines them as it is.
 
-    `settings` and `backend` are those with which edges are drawn; the candidates' have no offsets.
+    Attributes:
+        utterances: with the labels that pair with words, so that the same edges are compared always.
+        drawn, final: edges before and after the network of edges and a convention; the same without a network.
+        words, phones: the final edges, paired with labels; parts of utterances count as utterances.
+        folds: (U * parts,) the group that each is left out with.
+        parts: of each utterance.
+        own: the model's calibration.
+        network: the network that refines the edges, if there is one.
+        settings, backend: with which edges are drawn.
+        failed: why others cannot be used.
     """
 
     utterances: Sequence[SpokenUtterance]
+    drawn: Sequence[Spans]
+    final: Sequence[Spans]
+    words: PairedEdges
+    phones: PairedEdges
     folds: np.ndarray
+    parts: int
+    own: Calibration
+    network: EdgeNetwork | None
     settings: Settings
     backend: str
-    candidates: Sequence[Candidate]
     failed: Sequence[str]
 
     @staticmethod
-    def of(
-        aligner: Aligner, labelled: Iterable[LabelledUtterance], source: str, *, keep_sound: bool
-    ) -> PlacedUtterances:
-        """Choose pronunciations, and place words by each candidate. Raises as `calibrate`."""
+    def of(aligner: Aligner, labelled: Iterable[LabelledUtterance], *, keep_sound: bool) -> PlacedUtterances:
+        """Choose pronunciations and place words. Raises as `calibrate`."""
         failed: list[str] = []
-        utterances: list[SpokenUtterance] = []
-        for utterance in labelled:
+        placed: list[tuple[SpokenUtterance, Spans, Spans]] = []
+        inputs: UtteranceInputs | None = None
+        for each in labelled:
             try:
-                utterances.append(spoken_utterance(aligner, utterance, keep_sound=keep_sound))
+                inputs = aligner.inputs(each.audio, each.text, each.name, keep_sound=keep_sound)
+                placed += batching.run([_as_it_is(inputs, each)])
             except CtcAlignError as error:
                 failed.append(str(error))
-        if not utterances:
+        if not placed or inputs is None:
             raise InputError(f"no utterance could be used: {failed[0] if failed else 'there is none'}")
-        first = utterances[0].emissions
-        segmented = first.states is not None
-        plain = Calibration().at(first.frame_shift_s, first.vocab)
-        settings = replace(aligner.settings, edges="occupancy" if segmented else "calibrated")
-        first_plain = _candidate_constants(plain, segmented=segmented)[0]
-        edges = _placed(utterances, first_plain, settings, aligner.backend)
-        utterances = _without_strangers(utterances, edges, failed)
-        counted = "1 labelled file" if len(utterances) == 1 else f"{len(utterances)} labelled files"
-        known = replace(plain, source=f"{source}, {counted}" if source else counted)
-        candidates = [
-            _paired(utterances, each, _placed(utterances, each, settings, aligner.backend))
-            for each in _candidate_constants(known, segmented=segmented)
-        ]
-        if len(candidates[0][1].errors_ms) < FEWEST_EDGES:
+        utterances, drawn, final = zip(*_without_strangers(placed, failed))
+        parts = 1 if len(utterances) >= FEWEST_FILES else MOST_PARTS // len(utterances)
+        words, phones = paired_edges(utterances, final)
+        if len(words.errors_ms) < FEWEST_EDGES:
             raise InputError(f"expected at least {FEWEST_EDGES} labelled edges that pair with words, got fewer")
-        folds = folds_of([each.labelled.speaker for each in utterances])
-        return PlacedUtterances(utterances, folds, settings, aligner.backend, candidates, failed)
+        speakers = [each.labelled.speaker for each in utterances for _ in range(parts)]
+        network = inputs.edge_network if inputs.refines_edges else None
+        return PlacedUtterances(
+            utterances,
+            drawn,
+            final,
+            words.in_parts(parts),
+            phones.in_parts(parts),
+            folds_of(speakers),
+            parts,
+            inputs.calibration,
+            network,
+            aligner.settings,
+            aligner.backend,
+            failed,
+        )
 
     @property
     def segmented(self) -> bool:
         """True if the model has a segmentation."""
         return self.utterances[0].emissions.states is not None
 
-    def edges_with(self, learnt: np.ndarray, indices: np.ndarray | None = None) -> list[Spans]:
-        """Return the edges of all utterances, or those at `indices`, with constants from those `learnt` from (U,)."""
-        plain, words, phones = self.candidates[best_of(self.candidates, learnt)]
-        known = replace(plain, offsets_ms=offsets_of(words, phones, learnt))
-        settings = replace(self.settings, edges="refined" if self.segmented else "calibrated")
-        chosen = self.utterances if indices is None else [self.utterances[k] for k in indices]
-        return _placed(chosen, known, settings, self.backend)
+    def trial(self, name: str, errors_ms: np.ndarray, evaluation: Evaluation | None) -> HeldOut:
+        """Compare errors (E,) of held-out words with those as it is: over files, and over speakers if there are two."""
+        before_ms, units = np.asarray(self.words.errors_ms), np.asarray(self.words.utterances)
+        names = [each.labelled.speaker for each in self.utterances]
+        speakers = np.unique(names, return_inverse=True)[1][units // self.parts]
+        groups = [units, *([speakers] if len(set(names)) > 1 else [])]
+        proven = all(is_proven(before_ms, errors_ms, each) for each in groups)
+        return HeldOut(name, CalibrationErrors.of(errors_ms), evaluation, proven)
 
-    def held_out(self) -> tuple[list[float], Evaluation]:
-        """Return errors in ms (E,) of words that are placed with constants from other folds, and their evaluation."""
-        errors_ms: list[float] = []
-        rows = []
+    def held_out(self, fitted: Convention | Constants) -> tuple[np.ndarray, Evaluation | None]:
+        """Return errors in ms (E,) of words with constants from other folds, and their evaluation if there is one."""
+        errors_ms = np.zeros(len(self.words.errors_ms))
+        rows: list[Row] = []
         for fold in range(int(self.folds.max()) + 1):
-            learnt, left_out = self.folds != fold, np.flatnonzero(self.folds == fold)
-            _, words, phones = self.candidates[best_of(self.candidates, learnt)]
-            offsets = offsets_of(words, phones, learnt)
-            pairs = zip(words.among(~learnt), words.pairs, words.errors_ms)
-            errors_ms += [error + offsets.get(pair, 0.0) for left, pair, error in pairs if left]
-            for k, edges in zip(left_out.tolist(), self.edges_with(learnt, left_out)):
-                utterance = self.utterances[k]
-                rows.append((utterance.labelled.name, utterance.labelled_intervals(edges), utterance.labelled.words))
-        return errors_ms, evaluate_intervals(rows)
+            learnt = self.folds != fold
+            left = self.words.among(~learnt)
+            errors_ms[left] = fitted.errors_ms(learnt)[left]
+            if self.parts == 1:
+                indices = np.flatnonzero(~learnt)
+                chosen = [self.utterances[k] for k in indices.tolist()]
+                edges = fitted.edges_with(learnt, indices)
+                rows += [(u.labelled.name, u.labelled_intervals(e), u.labelled.words) for u, e in zip(chosen, edges)]
+        return errors_ms, evaluate_intervals(rows) if rows else None
+
+
+def _as_it_is(
+    inputs: UtteranceInputs, labelled: LabelledUtterance
+) -> KernelSteps[tuple[SpokenUtterance, Spans, Spans]]:
+    """Return an utterance and its edges as the model writes them, before and after the network of edges."""
+    chosen = yield from choose_tokens(inputs)
+    tokens, spikes, drawn = yield from place_tokens(inputs, chosen)
+    final = yield from adjust_edges(inputs, tokens, drawn)
+    words, separator = inputs.words.words, inputs.tokenizer.separator
+    return SpokenUtterance(labelled, inputs.emissions, words, tokens, spikes, separator), drawn, final
 
 
 def spoken_utterance(aligner: Aligner, labelled: LabelledUtterance, *, keep_sound: bool = False) -> SpokenUtterance:
@@ -283,8 +335,8 @@ def _placed(
 
 
 def _without_strangers(
-    utterances: Sequence[SpokenUtterance], placed: Sequence[Spans], failed: list[str]
-) -> list[SpokenUtterance]:
+    placed: Sequence[tuple[SpokenUtterance, Spans, Spans]], failed: list[str]
+) -> list[tuple[SpokenUtterance, Spans, Spans]]:
     """Return the utterances whose labels fit their recordings, and add the others to `failed`.
 
     Words that a person marked one by one, perhaps the worst first, prove nothing about the fit, so they always fit.
@@ -293,32 +345,124 @@ def _without_strangers(
         InputError: no labels fit.
     """
     fitting = []
-    for utterance, edges in zip(utterances, placed):
+    for utterance, drawn, final in placed:
         labelled = utterance.labelled
         labels = [label for label in labelled.words if label.label.strip()]
-        pairing = pair_intervals(utterance.word_intervals(edges), labels)
+        pairing = pair_intervals(utterance.word_intervals(final), labels)
         doubts = () if labelled.char_starts else find_time_doubts([replace(pairing, utterance=labelled.name)])
         failed += [f"{labelled.name}: these labels are ignored: {doubt}" for doubt in doubts]
-        fitting += [] if doubts else [utterance]
+        fitting += [] if doubts else [(utterance.with_pairs(final), drawn, final)]
     if not fitting:
         raise InputError(f"no utterance could be used: {failed[-1]}")
     return fitting
 
 
-def _candidate_constants(known: Calibration, *, segmented: bool) -> list[Calibration]:
-    """Return the candidates of the constants, without offsets."""
-    if segmented:
-        return [replace(known, scale=scale) for scale in SCALES]
-    return [replace(known, blank_cost=cost, spike_gap_s=gap) for gap in SPIKE_GAPS_S for cost in BLANK_COSTS]
-
-
-def _paired(utterances: Sequence[SpokenUtterance], plain: Calibration, placed: Sequence[Spans]) -> Candidate:
-    """Return constants and the edges of words and phones that are placed with them."""
+def paired_edges(utterances: Sequence[SpokenUtterance], placed: Sequence[Spans]) -> tuple[PairedEdges, PairedEdges]:
+    """Return the edges of words and of phones that pair with labels."""
     words, phones = PairedEdges(), PairedEdges()
     for number, (utterance, edges) in enumerate(zip(utterances, placed)):
         words.add_words(number, utterance, edges)
         phones.add_phones(number, utterance, edges)
-    return plain, words, phones
+    return words, phones
+
+
+@dataclass(frozen=True, eq=False)
+class Convention:
+    """The convention of labels: constants for edges that a network has refined; all else stays the model's own."""
+
+    given: PlacedUtterances
+
+    def shifts_ms(self, learnt: np.ndarray) -> dict[tuple[str, str], float]:
+        """Return what is proven by the parts (U,) bool that are learnt from."""
+        words = self.given.words
+        rows = zip(words.among(learnt), words.pairs, words.errors_ms)
+        return fit_convention((pair, error_ms) for used, pair, error_ms in rows if used)
+
+    def constants(self, learnt: np.ndarray) -> Calibration:
+        """Return the model's own constants with the convention of parts (U,) bool."""
+        return self.given.own.with_convention(self.shifts_ms(learnt))
+
+    def errors_ms(self, learnt: np.ndarray) -> np.ndarray:
+        """Return the errors (E,) of all words with the convention of some."""
+        shifts_ms, words = self.shifts_ms(learnt), self.given.words
+        return np.array([e + offset_between(shifts_ms, pair) for pair, e in zip(words.pairs, words.errors_ms)])
+
+    def edges_with(self, learnt: np.ndarray, indices: np.ndarray) -> list[Spans]:
+        """Return the edges of the utterances at `indices` with the convention of some."""
+        given = self.given
+        more = replace(given.own, convention_ms=self.shifts_ms(learnt))
+        chosen = [(given.utterances[k], given.final[k]) for k in indices.tolist()]
+        return [with_convention(edges, u.tokens, more, frames_in(u.emissions)) for u, edges in chosen]
+
+    def drawn_with(self, learnt: np.ndarray) -> tuple[Calibration, Sequence[Spans]]:
+        """Return constants from some utterances, and the edges of all before a network refines them."""
+        return self.constants(learnt), self.given.drawn
+
+    def with_confidence(self, aligner: Aligner, known: Calibration, learnt: LearntEdges | None) -> Confident:
+        """Return the calibration: the model's own weights of the confidence stay."""
+        return known, (), None
+
+
+@dataclass(frozen=True, eq=False)
+class Constants:
+    """All constants of a model without a network of edges, by each candidate of those that are not offsets."""
+
+    given: PlacedUtterances
+    candidates: Sequence[Candidate]
+    settings: Settings
+
+    @staticmethod
+    def of(given: PlacedUtterances) -> Constants:
+        """Place all words by each candidate."""
+        first = given.utterances[0].emissions
+        settings = replace(given.settings, edges="occupancy" if given.segmented else "calibrated")
+        candidates = []
+        for each in _candidate_constants(Calibration().at(first.frame_shift_s, first.vocab), given.segmented):
+            placed = _placed(given.utterances, each, settings, given.backend)
+            words, phones = paired_edges(given.utterances, placed)
+            candidates.append((each, words.in_parts(given.parts), phones.in_parts(given.parts)))
+        return Constants(given, candidates, settings)
+
+    def best(self, learnt: np.ndarray) -> tuple[Candidate, dict[tuple[str, str], float]]:
+        """Return the best candidate, and offsets, of the parts (U,) bool that are learnt from."""
+        plain, words, phones = self.candidates[best_of(self.candidates, learnt)]
+        return (plain, words, phones), offsets_of(words, phones, learnt)
+
+    def constants(self, learnt: np.ndarray) -> Calibration:
+        """Return constants from some parts (U,) bool."""
+        (plain, _, _), offsets_ms = self.best(learnt)
+        return replace(plain, offsets_ms=offsets_ms)
+
+    def errors_ms(self, learnt: np.ndarray) -> np.ndarray:
+        """Return the errors (E,) of all words with constants from some."""
+        (_, words, _), offsets_ms = self.best(learnt)
+        return np.array([error + offsets_ms.get(pair, 0.0) for pair, error in zip(words.pairs, words.errors_ms)])
+
+    def edges_with(self, learnt: np.ndarray, indices: np.ndarray) -> list[Spans]:
+        """Return the edges of the utterances at `indices` with constants from some."""
+        settings = replace(self.settings, edges="refined" if self.given.segmented else "calibrated")
+        chosen = [self.given.utterances[k] for k in indices.tolist()]
+        return _placed(chosen, self.constants(learnt), settings, self.given.backend)
+
+    def drawn_with(self, learnt: np.ndarray) -> tuple[Calibration, Sequence[Spans]]:
+        """Return constants from some utterances, and the edges of all before a network refines them."""
+        return self.constants(learnt), self.edges_with(learnt, np.arange(len(self.given.utterances)))
+
+    def with_confidence(self, aligner: Aligner, known: Calibration, learnt: LearntEdges | None) -> Confident:
+        """Return constants with the spread of edges and weights of the confidence, their reliability, and the AUC."""
+        if not self.given.segmented:
+            return known, (), None
+        (plain, words, phones), _ = self.best(np.ones(len(self.given.folds), np.bool_))
+        known, reliability = _with_confidence(known, words, phones, self.given.folds, learnt)
+        presence, auc = _presence(aligner, self.given, plain, self.settings)
+        return replace(known, word_presence=presence), reliability, auc
+
+
+def _candidate_constants(plain: Calibration, segmented: bool) -> list[Calibration]:
+    """Return the candidates of the constants, without offsets."""
+    if segmented:
+        return [replace(plain, scale=scale) for scale in SCALES]
+    return [replace(plain, blank_cost=cost, spike_gap_s=gap) for gap in SPIKE_GAPS_S for cost in BLANK_COSTS]
 
 
 def _with_confidence(
@@ -344,14 +488,16 @@ def _with_confidence(
     return calibration, _reliability(chances, _right(left_ms))
 
 
-def _presence(aligner: Aligner, given: PlacedUtterances, best: int) -> tuple[tuple[float, ...], float | None]:
+def _presence(
+    aligner: Aligner, given: PlacedUtterances, plain: Calibration, settings: Settings
+) -> tuple[tuple[float, ...], float | None]:
     """Return weights that separate replaced words from the others, and the AUC by other speakers' weights."""
     rng = np.random.default_rng(0)
     labelled = [utterance.labelled for utterance in given.utterances]
     written = (word for each in labelled for word in aligner.split(each.text, "transcript").words)
     vocabulary = sorted({word.text for word in written if word.spoken})
     rows, there, folds = [], [], []
-    for original, fold in zip(labelled, given.folds.tolist()):
+    for original, fold in zip(labelled, given.folds[:: given.parts].tolist()):
         words = aligner.split(original.text, "transcript").words
         at = int(rng.integers(len(words)))
         others = [text for text in vocabulary if text.casefold() != words[at].text.casefold()]
@@ -363,7 +509,7 @@ def _presence(aligner: Aligner, given: PlacedUtterances, best: int) -> tuple[tup
             utterance = spoken_utterance(aligner, replace(original, text=text))
         except CtcAlignError:
             continue
-        (edges,) = _placed([utterance], given.candidates[best][0], given.settings, given.backend)
+        (edges,) = _placed([utterance], plain, settings, given.backend)
         features = utterance.features(edges, utterance.begins)
         if features is not None:
             rows.append(features)

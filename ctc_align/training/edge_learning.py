@@ -4,8 +4,7 @@ An example is a window around an aligned edge, with the position of the labelled
 nothing about the edges inside words. These edges are examples with a small weight, too, and their targets are the
 aligned positions, so that the network learns not to move them.
 
-For each held-out group of speakers, the constants and the network come from the other speakers only. Networks that
-learn from a quarter and from half of the other speakers give a learning curve, which shows the gain from more labels.
+For each held-out group of speakers, the constants and the network come from the other speakers only.
 """
 
 from __future__ import annotations
@@ -20,11 +19,12 @@ import numpy as np
 import torch
 from torch import nn
 
+from ctc_align.alignment.align_utterance import finish_edges
 from ctc_align.alignment.ctc_path import Spans
-from ctc_align.alignment.refined_edges import SIGMA, Edges, EdgeScene, edges_of, refine_edges, utterance_sounds
+from ctc_align.alignment.refined_edges import SIGMA, Edges, EdgeScene, edges_of, utterance_sounds
 from ctc_align.evaluate import Evaluation, evaluate_intervals
 from ctc_align.kernels import batching
-from ctc_align.models.calibration import KINDS, MOST_SPREAD, SOUND
+from ctc_align.models.calibration import KINDS, MOST_SPREAD, SILENCE, SOUND, Calibration, offset_between
 from ctc_align.models.edge_network import (
     CHANNELS,
     DILATIONS,
@@ -50,18 +50,15 @@ ONE_EDGE_S = 0.011
 """If a phone's labelled end and the next one's start are at most this far apart, they are one edge."""
 FEWEST_UTTERANCES = 8
 """A network needs this many labelled utterances."""
-SHARES = (0.25, 0.5)
-"""Parts of the utterances for the learning curve …"""
-FEWEST_ON_CURVE = 4
-"""… where they have this many utterances or more."""
-MORE_UTTERANCES = 30
-"""The curve is extrapolated by this many more utterances."""
 FEWEST_STEPS, MOST_STEPS = 300, 6000
 """Limits of the steps of a training, and so of its epochs."""
 MOST_AT_ONCE = 8
 """Networks that are trained at the same time."""
+_NO_CONVENTION = Calibration()
 Row = tuple[str, Sequence[Interval], Sequence[Interval]]
 """A name, intervals and labels, as `evaluate_intervals` expects them."""
+DrawnWith = Callable[[np.ndarray], tuple[Calibration, Sequence[Spans]]]
+"""From the utterances (U,) bool that are learnt from to their constants, and the edges of all before any network."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,8 +118,11 @@ class EdgeTraining:
     width_frames: float = 1.0
 
 
-GOING_ON = EdgeTraining(epochs=10, learning_rate=1e-3)
-"""The further training of a model's own network."""
+GOING_ON = EdgeTraining(epochs=10, learning_rate=3e-4)
+"""The further training of a model's own network …"""
+HALFWAY = 0.5
+"""… to whose weights the result then returns this share of the way: what few labels teach is mostly their own
+(Wortsman et al. 2022, arXiv 2109.01903). Without it, networks taught by 8 files draw other speakers' edges worse."""
 
 
 def examples_of(scene: EdgeScene, edge_s: np.ndarray, weight: np.ndarray) -> EdgeExamples:
@@ -317,16 +317,22 @@ def network_labels(emissions: Emissions, separator: int | None = None) -> tuple[
 
 
 def edge_examples(
-    utterances: Sequence[SpokenUtterance], drawn: Sequence[Spans], shape: EdgeNetworkShape
+    utterances: Sequence[SpokenUtterance],
+    drawn: Sequence[Spans],
+    shape: EdgeNetworkShape,
+    convention: Calibration = _NO_CONVENTION,
 ) -> EdgeExamples:
     """Return the examples of one utterance or more; the arguments are those of `utterance_examples`."""
-    return EdgeExamples.joined(
-        [utterance_examples(utterance, edges, shape) for utterance, edges in zip(utterances, drawn)]
-    )
+    pairs = zip(utterances, drawn)
+    return EdgeExamples.joined([utterance_examples(u, edges, shape, convention=convention) for u, edges in pairs])
 
 
 def utterance_examples(
-    utterance: SpokenUtterance, drawn: Spans, shape: EdgeNetworkShape, word_weights: np.ndarray | None = None
+    utterance: SpokenUtterance,
+    drawn: Spans,
+    shape: EdgeNetworkShape,
+    word_weights: np.ndarray | None = None,
+    convention: Calibration = _NO_CONVENTION,
 ) -> EdgeExamples:
     """Return the examples of one utterance.
 
@@ -336,6 +342,7 @@ def utterance_examples(
         shape: of the network that will learn.
         word_weights: (W, 2) of the start and the end of each labelled word, all other edges weighing as unlabelled
             ones; None: 1 for every labelled edge.
+        convention: its convention is taken off the labels, because it will be added to the network's edges.
     """
     spoken, ids, words = utterance_sounds(utterance.tokens)
     of_words = drawn.of(spoken)
@@ -344,6 +351,11 @@ def utterance_examples(
     unknown = np.isnan(edge_s)
     emissions = utterance.emissions
     edge_s[unknown] = edges.frames[unknown] * emissions.frame_shift_s + emissions.first_frame_s
+    if convention.convention_ms:
+        kinds = [*utterance.kinds, SILENCE]  # the last one is found by SILENT, -1
+        pairs = ((kinds[left], kinds[right]) for left, right in zip(edges.left, edges.right))
+        shift_s = [offset_between(convention.convention_ms, pair) / 1000 for pair in pairs]
+        edge_s[~unknown] -= np.array(shift_s)[~unknown]
     if word_weights is None:
         weight = np.where(unknown, UNLABELLED_WEIGHT, 1.0)
     else:
@@ -396,7 +408,6 @@ class LearntEdges:
         evaluation: of the words between these edges.
         within_sd: share of the edges within their standard deviation, scaled by the spread of other folds; 0.68 is
             right.
-        curve: (number of training utterances, mean absolute error in ms), fewest first.
     """
 
     network: EdgeNetwork
@@ -404,15 +415,13 @@ class LearntEdges:
     phones: PairedEdges
     evaluation: Evaluation
     within_sd: float
-    curve: tuple[tuple[float, float], ...]
 
 
 def learn_edges(
     utterances: Sequence[SpokenUtterance],
     folds: np.ndarray,
-    edges_with: Callable[[np.ndarray], list[Spans]],
+    drawn_with: DrawnWith,
     present: EdgeNetwork | None = None,
-    shares: Sequence[float] = SHARES,
     progress: Callable[[float], None] | None = None,
 ) -> LearntEdges:
     """Return an edge network trained on labelled utterances of two folds or more.
@@ -422,31 +431,23 @@ def learn_edges(
     Args:
         utterances: U of them, with their sound.
         folds: (U,) the group of each; the utterances of a group are left out together.
-        edges_with: returns the edges of all utterances, computed with constants from some of them (U,) bool.
+        drawn_with: returns constants from some of the utterances (U,) bool, and the edges of all that they give.
         present: a network to train further if it knows the same tokens; None: a new one.
-        shares: parts of the other groups' utterances for the curve, besides all of them.
         progress: called with the share of finished trainings, in [0, 1].
     """
     labels = network_labels(utterances[0].emissions, utterances[0].separator)
     begin = present if present is not None and present.shape.labels == labels else None
     left_out = [folds == fold for fold in range(int(folds.max()) + 1)]
-    others = [~part for part in left_out]
-    on_curve = [[_part(learnt, share) for learnt in others] for share in shares]
-    lists = [*(part for part in on_curve if _mean_size(part) >= FEWEST_ON_CURVE), others]
-    jobs = [learnt for part in lists for learnt in part] + [np.ones(len(folds), np.bool_)]
-    trained = _trained(utterances, jobs, edges_with, EdgeNetworkShape(labels), begin, progress)
-    curve = []
-    for part in lists:
-        words, phones, rows = PairedEdges(), PairedEdges(), list[Row]()
-        for indices in left_out:
-            rows += _left_out_edges(utterances, np.flatnonzero(indices), *next(trained), words, phones)
-        curve.append((_mean_size(part), float(np.abs(words.errors_ms).mean())))
-    # words, phones and rows are those of the last list: the networks of all other utterances
-    _, network = next(trained)
+    jobs = [*(~part for part in left_out), np.ones(len(folds), np.bool_)]
+    trained = _trained(utterances, jobs, drawn_with, EdgeNetworkShape(labels), begin, progress)
+    words, phones, rows = PairedEdges(), PairedEdges(), list[Row]()
+    for indices in left_out:
+        rows += _left_out_edges(utterances, np.flatnonzero(indices), *next(trained), words, phones)
+    _, _, network = next(trained)
     ratios = np.abs(words.errors_ms) / np.maximum(words.spreads_ms, 1e-3)
     network.spread = spread_of(ratios)
     within_sd = _within_sd(ratios, folds[words.utterances])
-    return LearntEdges(network, words, phones, evaluate_intervals(rows), within_sd, tuple(curve))
+    return LearntEdges(network, words, phones, evaluate_intervals(rows), within_sd)
 
 
 def spread_of(ratios: np.ndarray) -> float:
@@ -461,48 +462,15 @@ def spread_of(ratios: np.ndarray) -> float:
     return round(min(max(float(np.quantile(ratios, SIGMA)), 1e-3), MOST_SPREAD), 3)
 
 
-def less_with_more(curve: Sequence[tuple[float, float]], utterances: int) -> float | None:
-    """Return by how many ms the error falls with `MORE_UTTERANCES` more, if it continues as a + b / sqrt(n).
-
-    Args:
-        curve: (number of training utterances, error in ms), fewest first.
-        utterances: number of those that the final network learnt from.
-
-    Returns:
-        None if the curve has fewer than two points, or does not fall.
-
-    >>> round(less_with_more([(16, 15.0), (64, 12.5)], 70) or 0, 2)
-    0.39
-    """
-    if len(curve) < 2:
-        return None
-    counts, errors_ms = np.array(curve).T
-    falls = np.polyfit(counts**-0.5, errors_ms, 1)[0]
-    if falls <= 0 or errors_ms[-1] >= errors_ms[0]:
-        return None
-    return float(falls * (utterances**-0.5 - (utterances + MORE_UTTERANCES) ** -0.5))
-
-
-def _part(learnt: np.ndarray, share: float) -> np.ndarray:
-    """Return a share of the utterances to learn from (U,) bool, of all speakers, the same share at every call."""
-    indices = np.flatnonzero(learnt)
-    chosen = np.random.default_rng(0).permutation(indices)[: max(1, round(share * len(indices)))]
-    part = np.zeros_like(learnt)
-    part[chosen] = True
-    return part
-
-
-def _mean_size(jobs: Sequence[np.ndarray]) -> float:
-    return float(np.mean([learnt.sum() for learnt in jobs]))
-
-
 def training_for(examples: int, begin: EdgeNetwork | None = None) -> EdgeTraining:
     """Return the settings of a training on a number of examples.
 
     >>> training_for(2880).epochs, training_for(320).epochs
     (15, 60)
     """
-    usual = EdgeTraining() if begin is None else GOING_ON
+    if begin is not None:
+        return GOING_ON
+    usual = EdgeTraining()
     batches = max(1, examples // usual.batch)
     steps = min(max(usual.epochs * batches, FEWEST_STEPS), MOST_STEPS)
     return replace(usual, epochs=max(1, round(steps / batches)))
@@ -511,30 +479,28 @@ def training_for(examples: int, begin: EdgeNetwork | None = None) -> EdgeTrainin
 def _trained(
     utterances: Sequence[SpokenUtterance],
     jobs: Sequence[np.ndarray],
-    edges_with: Callable[[np.ndarray], list[Spans]],
+    drawn_with: DrawnWith,
     shape: EdgeNetworkShape,
     begin: EdgeNetwork | None,
     progress: Callable[[float], None] | None,
-) -> Iterator[tuple[list[Spans], EdgeNetwork]]:
-    """Yield, for each job in order, all drawn edges and its network; finished jobs leave no examples in memory.
+) -> Iterator[tuple[Calibration, Sequence[Spans], EdgeNetwork]]:
+    """Yield, for each job in order, constants, all drawn edges and its network; finished jobs leave no examples.
 
     A job says which utterances a network learns from (U,) bool.
     """
     workers = min(torch.get_num_threads(), MOST_AT_ONCE)
-    pending: deque[tuple[list[Spans], Future[EdgeNetwork]]] = deque()
+    pending: deque[tuple[Calibration, Sequence[Spans], Future[EdgeNetwork]]] = deque()
     done = 0
     with ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,)) as pool:
         try:
             for job in jobs:
-                drawn = edges_with(job)
+                known, drawn = drawn_with(job)
                 learnt: list[int] = np.flatnonzero(job).tolist()
-                examples = edge_examples([utterances[k] for k in learnt], [drawn[k] for k in learnt], shape)
-                training = training_for(len(examples), begin)
-                future = pool.submit(train_edge_network, examples, shape.labels, training, begin=begin)
-                pending.append((drawn, future))
+                examples = edge_examples([utterances[k] for k in learnt], [drawn[k] for k in learnt], shape, known)
+                pending.append((known, drawn, pool.submit(_taught, examples, shape.labels, begin)))
                 while len(pending) > (workers if job is not jobs[-1] else 0):
-                    edges, network = pending.popleft()
-                    finished = edges, network.result()
+                    known, drawn, network = pending.popleft()
+                    finished = known, drawn, network.result()
                     done += 1
                     if progress is not None:
                         progress(done / len(jobs))
@@ -543,17 +509,28 @@ def _trained(
             pool.shutdown(wait=False, cancel_futures=True)
 
 
+def _taught(examples: EdgeExamples, labels: tuple[str, ...], begin: EdgeNetwork | None) -> EdgeNetwork:
+    """Return a new network taught by examples, or the members of another that have gone on learning half the way."""
+    training = training_for(len(examples), begin)
+    if begin is None:
+        return train_edge_network(examples, labels, training)
+    members = begin.apart()
+    taught = [train_edge_network(examples, labels, training, begin=member) for member in members]
+    return EdgeNetwork.together([old.towards(new, HALFWAY) for old, new in zip(members, taught)])
+
+
 def _left_out_edges(
     utterances: Sequence[SpokenUtterance],
     left_out: np.ndarray,
-    drawn: list[Spans],
+    known: Calibration,
+    drawn: Sequence[Spans],
     network: EdgeNetwork,
     words: PairedEdges,
     phones: PairedEdges,
 ) -> list[Row]:
     """Add the edges of utterances left out, refined by a network, to `words` and `phones`; return rows to evaluate."""
     chosen = [(utterances[k], drawn[k]) for k in left_out.tolist()]
-    final = batching.run([refine_edges(u.emissions, u.tokens, before, network) for u, before in chosen])
+    final = batching.run([finish_edges(u.emissions, u.tokens, before, known, network) for u, before in chosen])
     rows: list[Row] = []
     for k, (utterance, before), after in zip(left_out.tolist(), chosen, final):
         words.add_words(k, utterance, before, after)

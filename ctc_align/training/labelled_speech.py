@@ -6,7 +6,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -256,6 +256,13 @@ class SpokenUtterance:
             return intervals
         return [intervals[unit] for unit, _ in words_of(self, edges)[1]]
 
+    def with_pairs(self, edges: Spans) -> SpokenUtterance:
+        """Return the utterance with labels only for words that pair with one, by the characters of the text."""
+        pairs = [(self.words[self.owners[unit]], label) for unit, label in words_of(self, edges)[1]]
+        words = [replace(label, label=word.text) for word, label in pairs]
+        labelled = replace(self.labelled, words=words, char_starts=[word.char_start for word, _ in pairs])
+        return replace(self, labelled=labelled)
+
     def intervals(self, edges: Spans, begins: np.ndarray, labels: Sequence[str]) -> list[Interval]:
         """Return the units that have the sounds from begins[u] to begins[u + 1], between their edges."""
         spoken, shift_s, origin_s = self.spoken, self.emissions.frame_shift_s, self.emissions.first_frame_s
@@ -293,6 +300,17 @@ class PairedEdges:
         """Pair the phones of an utterance with its labels, both in broad classes."""
         self._add(number, utterance, drawn, final or drawn, phones_of(utterance, drawn))
 
+    def errors_by_utterance(self) -> np.ndarray:
+        """Return the errors in ms (E,), utterance by utterance."""
+        return np.asarray(self.errors_ms)[np.argsort(self.utterances, kind="stable")]
+
+    def in_parts(self, parts: int) -> PairedEdges:
+        """Return the same edges with parts of each utterance, in the order of its units, as utterances."""
+        numbers = np.asarray(self.utterances, np.int64)
+        rank = np.arange(len(numbers)) - np.searchsorted(numbers, numbers)
+        counts = np.bincount(numbers)[numbers] if len(numbers) else numbers
+        return replace(self, utterances=(numbers * parts + rank // 2 * parts // (counts // 2)).tolist())
+
     def among(self, used: np.ndarray) -> np.ndarray:
         """Return which edges (E,) belong to the `used` utterances (U,) bool."""
         return used[np.asarray(self.utterances, np.int64)]
@@ -301,7 +319,7 @@ class PairedEdges:
         self, number: int, utterance: SpokenUtterance, drawn: Spans, final: Spans, labelled: LabelledUnits
     ) -> None:
         spoken, (begins, labels) = utterance.spoken, labelled
-        apart = np.append(drawn.end[spoken][:-1] < drawn.start[spoken][1:], True)
+        apart = np.append(final.end[spoken][:-1] < final.start[spoken][1:], True)
         around_start, around_end = kinds_around(utterance.kinds, apart)
         features = utterance.features(drawn, begins)
         units = utterance.intervals(final, begins, [""] * (len(begins) - 1))

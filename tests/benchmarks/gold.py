@@ -2,18 +2,24 @@
 
     python tests/benchmarks/gold.py [FOLDER] [--condition clean|noise|…] [--edges …] [--calibration FILE]
     python tests/benchmarks/gold.py [FOLDER] --left-out
+    python tests/benchmarks/gold.py [FOLDER] --curve 3,5,8,16,32 [--draws 2]
 
 FOLDER (by default ../shared/data/gold-dev beside the checkout) holds `corpus/` (audio beside .txt) and `reference/`
 (TextGrids). Intervals are of 95 %, over speakers (folders); a last line says how many utterances failed. The model's
 calibration was estimated on gold-dev; with `--left-out` each speaker's edges are drawn with constants from other
-speakers, and looked at by the model's network of edges, which learnt nothing from these labels.
+speakers, and looked at by the model's network of edges, which learnt nothing from these labels. With `--curve`,
+`ctc-align calibrate` learns from so many files, at most eight of a speaker, in each draw once for each first speaker;
+what it writes draws the edges of the same speakers' other files and of all other speakers, beside those of the model as
+it is. These intervals are over first speakers.
 """
 
 from __future__ import annotations
 
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,14 +33,20 @@ from ctc_align.alignment.refined_edges import refine_edges
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError
 from ctc_align.evaluate import EdgeErrors, Evaluation, Options, evaluate_intervals, read_intervals
+from ctc_align.evaluate.pairing import pair_intervals
 from ctc_align.files import Alignment
 from ctc_align.kernels import batching
-from ctc_align.training.calibration_fitting import PlacedUtterances
-from ctc_align.training.labelled_speech import PairedEdges, read_labelled
+from ctc_align.models.calibration import FILE, as_toml
+from ctc_align.models.edge_network import FILE as EDGES
+from ctc_align.models.edge_network import edge_network_bytes
+from ctc_align.training.calibration_fitting import Constants, PlacedUtterances, calibrate
+from ctc_align.training.labelled_speech import LabelledUtterance, PairedEdges, read_labelled
 from ctc_align.types import Interval
 
 BY_SPEAKER = Options(interval_by="folder")
 GAP_S = 0.02
+MOST_OF_ONE = 8
+"""The most files of a speaker from which a calibration learns."""
 
 
 def aligned(aligner: Aligner, folder: Path, condition: str) -> Iterator[tuple[str, Path, Alignment | CtcAlignError]]:
@@ -110,16 +122,15 @@ def beside_pauses(rows: Sequence[tuple[str, Sequence[Interval], Sequence[Interva
 
 def left_out(folder: Path) -> None:
     """Print the errors of words with constants from other speakers, before and after the network of edges."""
-    aligner = Aligner("english", settings=Settings(match="exact"))
-    labelled = read_labelled(folder / "reference", folder / "corpus")
-    placed = PlacedUtterances.of(aligner, labelled, "", keep_sound=True)
-    drawn: dict[int, Spans] = {}
-    for fold in range(int(placed.folds.max()) + 1):
-        own = np.flatnonzero(placed.folds == fold)
-        drawn |= zip(own.tolist(), placed.draw(placed.folds != fold, own))
-    network = aligner.edge_network
+    aligner = Aligner("english", settings=Settings(match="exact", edges="calibrated"))
+    given = PlacedUtterances.of(aligner, read_labelled(folder / "reference", folder / "corpus"), keep_sound=True)
+    constants, network = Constants.of(given), aligner.edge_network
     assert network is not None
-    utterances = [(each, drawn[k]) for k, each in enumerate(placed.utterances)]
+    drawn: dict[int, Spans] = {}
+    for fold in range(int(given.folds.max()) + 1):
+        own = np.flatnonzero(given.folds == fold)
+        drawn |= zip(own.tolist(), constants.edges_with(given.folds != fold, own))
+    utterances = [(each, drawn[k]) for k, each in enumerate(given.utterances)]
     final = batching.run([refine_edges(each.emissions, each.tokens, edges, network) for each, edges in utterances])
     words = PairedEdges()
     for k, ((utterance, edges), seen) in enumerate(zip(utterances, final)):
@@ -132,6 +143,56 @@ def left_out(folder: Path) -> None:
     print(f"{100 * within:.0f} of 100 edges lie within their standard deviation")
 
 
+def curve(folder: Path, sizes: Sequence[int], draws: int) -> None:
+    """Print what calibrations by some files do to the edges of the same and of other speakers."""
+    exact, rng = Settings(match="exact"), np.random.default_rng(0)
+    aligner = Aligner("english", settings=exact)
+    labelled = list(read_labelled(folder / "reference", folder / "corpus"))
+    heard = [aligner.inputs(each.audio, each.text, each.name, keep_sound=True).emissions for each in labelled]
+    labelled = [replace(each, audio=emissions) for each, emissions in zip(labelled, heard)]
+    of = np.unique([each.speaker for each in labelled], return_inverse=True)[1]
+    speakers = int(of.max()) + 1
+    before = [errors_ms(aligner, each) for each in labelled]
+    print(f"as it is {np.concatenate(before).mean():.1f} ms; means after less before, {draws} draws for each speaker")
+    for size in sizes:
+        found = np.zeros((speakers, draws, 2, 2))
+        written = 0
+        for first, draw in np.ndindex(speakers, draws):
+            teachers = (first + np.arange(-(-size // MOST_OF_ONE))) % speakers
+            files = [rng.permutation(np.flatnonzero(of == one))[: size // len(teachers)] for one in teachers]
+            taught = np.isin(np.arange(len(of)), np.concatenate(files))
+            report = calibrate(aligner, [each for each, learnt in zip(labelled, taught) if learnt])
+            with tempfile.TemporaryDirectory() as made:
+                (Path(made) / FILE).write_text(as_toml(report.calibration), "utf-8")
+                if report.edge_network is not None:
+                    (Path(made) / EDGES).write_bytes(edge_network_bytes(report.edge_network))
+                other = Aligner("english", settings=replace(exact, calibration=made))
+            after = [errors_ms(other, each) for each in labelled]
+            same = np.isin(of, teachers)
+            for side, some in enumerate((same & ~taught, ~same)):
+                each = (np.concatenate([errors[k] for k in np.flatnonzero(some)]).mean() for errors in (before, after))
+                found[first, draw, side] = tuple(each)
+            written += any(not np.array_equal(*pair) for pair in zip(before, after))
+        for side, name in enumerate(("same", "others")):
+            less = found[:, :, side, 1] - found[:, :, side, 0]
+            means = less.mean(1)[rng.integers(speakers, size=(1000, speakers))].mean(1)
+            low, high = np.quantile(means, [0.025, 0.975])
+            was, now = found[:, :, side].mean((0, 1))
+            print(
+                f"{size:3} files, {name:6} {was:5.1f} → {now:5.1f} ms: {less.mean():+.2f} ({low:+.2f} to {high:+.2f}), "
+                f"worst draw {less.max():+.2f}; edges moved in {written} of {speakers * draws} draws",
+                flush=True,
+            )
+
+
+def errors_ms(aligner: Aligner, labelled: LabelledUtterance) -> np.ndarray:
+    """Return the absolute errors (E,) of the edges of words that pair with labels."""
+    ours = intervals(aligner.align(labelled.audio, labelled.text), "words")
+    pairs = pair_intervals(ours, [label for label in labelled.words if label.label.strip()]).pairs
+    both = [(pair.hypothesis, pair.reference) for pair in pairs if not pair.mismatch]
+    return 1000 * np.abs([(x.start_s - y.start_s, x.end_s - y.end_s) for x, y in both]).ravel()
+
+
 def main() -> int:
     parser = parser_of(__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=GOLD)
@@ -140,12 +201,17 @@ def main() -> int:
     parser.add_argument("--edges", default="auto")
     parser.add_argument("--calibration", default="")
     parser.add_argument("--left-out", action="store_true")
+    parser.add_argument("--curve", default="")
+    parser.add_argument("--draws", type=int, default=2)
     arguments = parser.parse_args()
     if not (arguments.folder / "corpus").is_dir():
         print(f"{arguments.folder}: expected a folder with corpus/ and reference/", file=sys.stderr)
         return 2
     if arguments.left_out:
         left_out(arguments.folder)
+        return 0
+    if arguments.curve:
+        curve(arguments.folder, [int(size) for size in arguments.curve.split(",")], arguments.draws)
         return 0
     settings = Settings(edges=arguments.edges, calibration=arguments.calibration)
     aligner = Aligner(arguments.model, settings=settings)
