@@ -26,7 +26,7 @@ UNEXPLAINED, NOT_SPOKEN, MISFIT = REGION_KINDS = ("unexplained", "not_spoken", "
 """Kinds of a `Region`: speech that no word explains, words that are not spoken, words that do not fit the sound."""
 HAND = "hand"
 """The `by` of a word or token whose edges a person has fixed."""
-SPEAKER, DIRECTION, MARKUP, REPEAT = UNSPOKEN_KINDS = ("speaker", "direction", "markup", "repeat")
+SPEAKER, DIRECTION, MARKUP, REPEAT, CUT_OFF = UNSPOKEN_KINDS = ("speaker", "direction", "markup", "repeat", "cut_off")
 """Kinds of words that are written but not spoken: a speaker's name, a stage direction, markup."""
 SRT, VTT, SEGMENTS, TEXTGRID, EAF = CUE_FORMATS = ("srt", "vtt", "json", "textgrid", "eaf")
 """Formats of the files that cues come from: SRT, WebVTT, JSON with segments, TextGrids, and ELAN's files."""

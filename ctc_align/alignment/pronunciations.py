@@ -22,16 +22,16 @@ from ctc_align.models.array_checks import warn_of_unused
 from ctc_align.text.captions import named_in_cues
 from ctc_align.text.languages import script_of
 from ctc_align.tokens.tokenizer import PrepareWords, Tokenizer, join, refuse_missing, tokenize, unit_tokenizer
-from ctc_align.types import SPEAKER, Emissions, OptionalWords, Tokens, Word, Words, WordTokens
+from ctc_align.types import CUT_OFF, SPEAKER, Emissions, OptionalWords, Tokens, Word, Words, WordTokens
 
 BESIDE_FRAMES = 60
 """The pronunciations of a word are scored over the frames of its spikes and at most this many before and after them."""
-BIAS = -2.5
-"""A passage is kept if reading it is likelier than skipping it by this many nats per token; below 0, since most
-parentheses are read. Chosen on eight speakers of read sentences and tested on seven others by
-`tests/benchmarks/optional_passages.py` (English model, passages of 1 to 12 words): of 790 spoken passages 0.1 % are
-left out, of 790 unspoken ones none is kept. With a bias of 0, 1.4 % and none; on the eight speakers, 0.9 % (one-word
-passages: 1.9 %) and none."""
+BIAS, CUT_OFF_BIAS = -2.5, -4.0
+"""A passage, or a word that breaks off, is kept if reading it is likelier than skipping it by this many nats per token;
+below 0, since most are read. Chosen on eight speakers of read sentences and tested on seven others by
+`tests/benchmarks/optional_passages.py` (English model, passages of 1 to 12 words, words cut after two or three phones):
+of 848 spoken passages 0.8 % are left out, of 848 unspoken ones none is kept; of 58 words that break off none is left
+out, of 58 that are only written 1.7 % are kept."""
 MOST_CELLS = 5 * 10**7
 """Longer recordings (frames times states) are searched only near the best path through all words: a search takes 10 ns
 a cell, half a second for all of these."""
@@ -183,7 +183,7 @@ def leave_out_unspoken(
         gains = yield from passage_gains(emissions, words, word_tokens, separator, backend)
     except CtcAlignError:  # the text does not fit, or has no path: the alignment itself says so
         return words, word_tokens
-    absent = [passage for passage, gain in gains if not gain > BIAS]
+    absent = [passage for passage, gain in gains if not gain > (CUT_OFF_BIAS if passage.kind == CUT_OFF else BIAS)]
     left_out = {index for passage in absent for index in range(passage.first, passage.last)}
     remaining = [WordTokens(()) if index in left_out else each for index, each in enumerate(word_tokens)]
     if not any(word.pronunciations for word in remaining):

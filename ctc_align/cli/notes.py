@@ -16,6 +16,7 @@ from ctc_align.errors import CtcAlignError
 from ctc_align.text.characters import printable
 from ctc_align.types import (
     ALIGNED,
+    CUT_OFF,
     DIRECTION,
     MARKUP,
     NONE,
@@ -249,12 +250,23 @@ def markup_notes(alignment: Alignment) -> list[str]:
     """Return notes on written words that are not spoken: the number of each kind, and of parentheses."""
     from ctc_align.text.markup import parentheses
 
-    groups: dict[str, list[str]] = {SPEAKER: [], DIRECTION: [], MARKUP: []}
+    names = {
+        SPEAKER: "names of speakers",
+        DIRECTION: "stage directions",
+        MARKUP: "markup",
+        CUT_OFF: "words that break off",
+    }
+    groups: dict[str, list[str]] = {kind: [] for kind in names}
     repeated = sum(word.kind == REPEAT for word in alignment.words)
     for word in alignment.words:
         if word.kind in groups:
             groups[word.kind].append(printable(word.text))
-    names = {SPEAKER: "names of speakers", DIRECTION: "stage directions", MARKUP: "markup"}
+    names = {
+        SPEAKER: "names of speakers",
+        DIRECTION: "stage directions",
+        MARKUP: "markup",
+        CUT_OFF: "words that break off",
+    }
     parts = [f"{names[kind]} ({several(words)})" for kind, words in groups.items() if words]
     found = [f"not spoken: {', '.join(parts)}"] if parts else []
     if repeated:

@@ -23,7 +23,7 @@ from ctc_align.text.characters import lazy_regex
 from ctc_align.text.speaker_labels import TIME, Mark, names_speaker, speaker_labels
 from ctc_align.text.tables import word_list
 from ctc_align.text.word_forms import digit_groups, line_divisions, without_markup
-from ctc_align.types import DIRECTION, MARKUP, REPEAT, SPEAKER, AlignedWord, SourceCue, Word, Words
+from ctc_align.types import CUT_OFF, DIRECTION, MARKUP, REPEAT, SPEAKER, AlignedWord, SourceCue, Word, Words
 
 Span = tuple[int, int]
 _ENTITY = lazy_regex(r"&(?:#\d{1,7}|#[xX][\da-fA-F]{1,6}|[A-Za-z][A-Za-z\d]{1,31});")
@@ -169,6 +169,10 @@ class MappedText:
         return MappedText("".join(pieces), starts, ends)
 
 
+_CUT_OFF = lazy_regex(r"(?<![\w'’‐-])[^\W\d_][\w'’]*[-‐](?![\w'’‐-])")
+"""A word that breaks off, "th- the". It is spoken, or else its sound is that of the whole word after it."""
+
+
 @dataclass(frozen=True)
 class Markup:
     """A text without its markup, and the markup: the result of `read_markup`.
@@ -216,6 +220,7 @@ def read_markup(text: str, cues: Sequence[SourceCue] = (), language: str = "en")
     optional += [Mark(*span, DIRECTION) for span in parentheses(page.text)]
     optional += [Mark(*span, MARKUP) for span in _numbers_of_lists(page.text)]
     optional += [Mark(*span, REPEAT) for span in repeats.possible]
+    optional += [Mark(*match.span(), CUT_OFF) for match in _CUT_OFF.finditer(page.text)]
     marks = sorted(page.marks, key=_start)
     return Markup(MappedText(page.text, spoken.starts, spoken.ends), tags, marks, sorted(optional, key=_start))
 

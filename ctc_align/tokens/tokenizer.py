@@ -39,7 +39,7 @@ from ctc_align.tokens.alphabet import (
     separator_of,
 )
 from ctc_align.tokens.phones import IpaTokenizer, PhoneTokenizer, is_arpabet
-from ctc_align.types import Pronunciation, Tokens, Word, Words, WordTokens
+from ctc_align.types import CUT_OFF, Pronunciation, Tokens, Word, Words, WordTokens
 
 BETWEEN_WORDS = -1
 _NAMED = 5
@@ -288,7 +288,34 @@ def with_phones(words: Words, tokenizer: Tokenizer, language: str) -> Words:
 def tokenize(words: Words, tokenizer: Tokenizer) -> list[WordTokens]:
     """Return the tokens of each word, in order; a word that is not spoken has none, and none missing."""
     tokenizer.prepare(word.said for word in words.words)
-    return [tokenizer.word(word.said, word.text, word.spoken) if word.said else WordTokens(()) for word in words.words]
+    made = [tokenizer.word(word.said, word.text, word.spoken) if word.said else WordTokens(()) for word in words.words]
+    for passage in words.optional:
+        if passage.kind == CUT_OFF:
+            index, whole = (
+                passage.first,
+                next((at for at in range(passage.last, len(made)) if words.words[at].said), None),
+            )
+            if whole is not None:
+                made[index] = _begun(made[index], words.words[index].said, made[whole], words.words[whole].said)
+    return made
+
+
+def _begun(own: WordTokens, letters: str, whole: WordTokens, all_letters: str) -> WordTokens:
+    """Return the tokens of a word that breaks off: if the next word begins with its letters, with the sounds of that.
+
+    The letters may end within a sound, or several: the likeliest number of sounds comes first, then one fewer and more.
+    """
+    letters = letters.rstrip("-‐")
+    if not whole.pronunciations or not letters or not all_letters.casefold().startswith(letters.casefold()):
+        return own
+    said = whole.pronunciations[0]
+    count = max(1, round(len(said.ids) * len(letters) / len(all_letters)))
+    begun = [
+        Pronunciation(said.ids[:size], said.labels[:size])
+        for size in (count, count - 1, count + 1)
+        if 0 < size < len(said.ids) and not said.gaps
+    ]
+    return WordTokens((*begun, *own.pronunciations), own.missing) if begun else own
 
 
 def join(word_tokens: Sequence[WordTokens], choice: Sequence[int], separator: int | None) -> Tokens:

@@ -282,6 +282,13 @@ def test_passages_are_kept_where_they_are_heard() -> None:
     assert spoken(decided("-a", "abc (de fg) hi")) == "abc de fg hi"
 
 
+def test_words_that_break_off_are_heard_or_not() -> None:
+    for said, words in (("-a-b-|-a-b-c-", "ab abc"), ("-a-b-c-", "abc")):
+        found = decided(said, "ab- abc")
+        assert spoken(found) == words
+        assert found.words[0].kind == ("" if "|" in said else "cut_off")
+
+
 def test_long_recordings_are_searched_near_a_path_through_all_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pronunciations, "MOST_CELLS", 0)
     monkeypatch.setattr(pronunciations, "NEAR_FRAMES", 6)

@@ -8,6 +8,7 @@ import pytest
 from rows import over_rows
 
 from ctc_align.errors import LexiconError, UsageError
+from ctc_align.text import split
 from ctc_align.text.letter_to_phone import LetterToPhone
 from ctc_align.text.lexicon import Lexicon, read_lexicon
 from ctc_align.text.phone_sets import ARPABET_PHONES, IPA_PHONES
@@ -112,6 +113,14 @@ def test_tokenize_gives_one_entry_per_word_in_order() -> None:
     found = tokenize(words_of("cat", "", "кот", "the"), tokenizer_for(ENGLISH, 0))
     assert [len(one.pronunciations) for one in found] == [1, 0, 0, 2]
     assert [one.missing for one in found] == [(), (), ("к", "о", "т"), ()]
+
+
+def test_a_word_that_breaks_off_has_the_sounds_of_the_next_word() -> None:
+    """The likeliest number of them first, then one fewer and more; without such a word, its own."""
+    tokenizer = tokenizer_for(ENGLISH, 0)
+    said, other = tokenize(split("kni- knight"), tokenizer)[0], tokenize(split("kni- cat"), tokenizer)[0]
+    assert labels(said)[:2] == ["N AY", "N"]
+    assert labels(other) == labels(tokenizer.word("kni"))
 
 
 def test_missing_letters_count_with_multiplicity() -> None:
