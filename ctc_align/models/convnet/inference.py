@@ -116,6 +116,10 @@ class InferenceNetwork:
         # The strided convolution is one over pairs of frames, each of its taps two of the other's.
         weight, bias = layers["down"]
         self._layers["down"] = weight.reshape(-1, STRIDE * shape.stem, shape.body), bias
+        for i in range(len(shape.dilations)):
+            (first, middle, last), bias = layers[f"body{i}"]
+            outer = first + last
+            self._layers[f"body{i}"] = np.stack((first, (outer + middle) / 2, (outer - middle) / 2, last)), bias
 
     def __call__(self, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return logits (T, C) and (T, K) of features (T + 2 * context_frames, inputs) float32; T is even."""
@@ -124,7 +128,7 @@ class InferenceNetwork:
         pairs = len(stem) // STRIDE
         x = _rectified(self._convolved("down", stem[: STRIDE * pairs].reshape(pairs, -1)))
         for i, dilation in enumerate(shape.dilations):
-            y = _rectified(self._convolved(f"body{i}", x, dilation))
+            y = _rectified(self._convolved_in_pairs(f"body{i}", x, dilation))
             y += x[dilation : len(x) - dilation]
             x = y
         fine = self._convolved("up", x).reshape(STRIDE * len(x), shape.head)
@@ -137,15 +141,39 @@ class InferenceNetwork:
         logits = self._convolved("out", head[trim : trim + frames])
         return logits[:, : shape.classes], logits[:, shape.classes :]
 
-    def _convolved(self, name: str, x: np.ndarray, dilation: int = 1) -> np.ndarray:
-        """Return a layer's convolution of rows (T, in): Σ_k x[t + k * dilation] @ weight[k] + bias."""
+    def _convolved(self, name: str, x: np.ndarray) -> np.ndarray:
+        """Return a layer's convolution of rows (T, in): Σ_k x[t + k] @ weight[k] + bias."""
         weight, bias = self._layers[name]
-        count = len(x) - dilation * (len(weight) - 1)
+        count = len(x) - len(weight) + 1
         y = x[:count] @ weight[0]
         for tap in range(1, len(weight)):
-            y += x[tap * dilation : tap * dilation + count] @ weight[tap]
+            y += x[tap : tap + count] @ weight[tap]
         y += bias
         return np.asarray(y)
+
+    def _convolved_in_pairs(self, name: str, x: np.ndarray, dilation: int) -> np.ndarray:
+        """Return a convolution of three taps, Σ_k x[t + k * dilation] @ g[k] + bias, by four products for two outputs.
+
+        F(2, 3) of Winograd (Lavin and Gray 2016): of inputs x0 … x3, `dilation` rows apart, the outputs are
+        m0 + m1 + m2 and m1 - m2 - m3, where m0 = (x0 - x2) g0, m1 = (x1 + x2) (g0 + g1 + g2) / 2,
+        m2 = (x2 - x1) (g0 - g1 + g2) / 2, m3 = (x1 - x3) g2.
+        """
+        weight, bias = self._layers[name]
+        count, size = len(x) - 2 * dilation, x.shape[1]
+        blocks = -(-count // (2 * dilation))
+        rows = np.zeros(((blocks + 1) * 2 * dilation, size), x.dtype)
+        rows[: len(x)] = x
+        rows = rows.reshape(blocks + 1, 2, dilation, size)
+        x0, x1, x2, x3 = rows[:-1, 0], rows[:-1, 1], rows[1:, 0], rows[1:, 1]
+        m0, m1, m2, m3 = (
+            inputs.reshape(-1, size) @ factors for inputs, factors in zip((x0 - x2, x1 + x2, x2 - x1, x1 - x3), weight)
+        )
+        m1 += bias
+        y = np.empty((blocks, 2, dilation, weight.shape[2]), x.dtype)
+        np.add(m0 + m1, m2, out=m0)
+        np.subtract(m1 - m2, m3, out=m1)
+        y[:, 0], y[:, 1] = m0.reshape(y[:, 0].shape), m1.reshape(y[:, 0].shape)
+        return y.reshape(-1, weight.shape[2])[:count]
 
 
 def _rectified(x: np.ndarray) -> np.ndarray:
