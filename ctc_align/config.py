@@ -234,6 +234,16 @@ class Settings:
         commands=_TIME,
         api=True,
     )
+    convention: str = setting(
+        "whole",
+        "What belongs to a word. whole: also the glottal closure before its first vowel and the release of its final "
+        "stop. glottal-out, release-out, both-out: without the one, the other or both.",
+        more="For models with a network of edges, such as the package's.",
+        choices=("whole", "glottal-out", "release-out", "both-out"),
+        panel=TIMES,
+        commands=_TIME,
+        api=True,
+    )
     calibration: str = setting(
         "",
         "Output of ctc-align calibrate: edge corrections learnt from labels, and confidence weights. A single file "

@@ -33,7 +33,7 @@ from ctc_align.alignment.edges import (
 from ctc_align.alignment.fit import assess_fit, mostly_likely
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.islands import Island, find_islands
-from ctc_align.alignment.pause_edges import edges_beside_pauses
+from ctc_align.alignment.pause_edges import edges_beside_pauses, edges_by_convention
 from ctc_align.alignment.pronunciations import (
     check_word_tokens,
     choose_pronunciations,
@@ -210,7 +210,9 @@ def adjust_edges(inputs: UtteranceInputs, tokens: Tokens, edges: Spans) -> Kerne
     """Return the edges of all tokens, refined by the edge network if there is one."""
     if inputs.edge_network is None or not inputs.refines_edges:
         return edges
-    return (yield from finish_edges(inputs.emissions, tokens, edges, inputs.calibration, inputs.edge_network))
+    fine = yield from finish_edges(inputs.emissions, tokens, edges, inputs.calibration, inputs.edge_network)
+    kinds, convention = inputs.calibration.kinds(tokens.labels), inputs.settings.convention
+    return edges_by_convention(inputs.emissions, tokens, fine, kinds, convention) if convention != "whole" else fine
 
 
 def finish_edges(

@@ -204,6 +204,9 @@ class UtteranceInputs:
         method, whose = self.settings.edges, self.settings.calibration or self.model
         if warning := edges_warning(method, self.calibration, self.edge_network, self.emissions, whose):
             logger.warning("%s", warning)
+        if (convention := self.settings.convention) != "whole" and not self.refines_edges:
+            needs = "a model with a network of edges, its audio, and --edges auto or refined"
+            logger.warning("--convention %s moves nothing here (%s): it needs %s", convention, whose, needs)
 
 
 @contextmanager

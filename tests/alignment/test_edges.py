@@ -14,7 +14,7 @@ from made_edges import made_utterance, roughly, untrained
 
 from ctc_align.alignment.ctc_path import Spans, best_ctc_path
 from ctc_align.alignment.edges import SHORTEST_FRAMES, PauseRule, correct_edges, place_edges
-from ctc_align.alignment.pause_edges import edges_beside_pauses
+from ctc_align.alignment.pause_edges import edges_beside_pauses, edges_by_convention
 from ctc_align.alignment.refined_edges import (
     LEAST_SCORE,
     SCORE_CENTRE,
@@ -31,7 +31,16 @@ from ctc_align.errors import ConfigError
 from ctc_align.kernels import batching
 from ctc_align.lattice import WILDCARD
 from ctc_align.models import calibration
-from ctc_align.models.calibration import Calibration, as_toml, fit_logistic, fit_offsets, probability, read_calibration
+from ctc_align.models.calibration import (
+    Calibration,
+    as_toml,
+    fit_convention,
+    fit_logistic,
+    fit_offsets,
+    probability,
+    proven_shift,
+    read_calibration,
+)
 from ctc_align.models.edge_network import (
     FARTHEST,
     FINE_MELS,
@@ -413,3 +422,39 @@ def test_a_faint_fricative_belongs_to_its_word_and_a_faint_hiss_after_a_vowel_do
     for kind, end_s in (("fricative", 2.15), ("vowel", 2.0)):
         after = edges_beside_pauses(emissions, tokens, before, (kind,) * 4)
         assert seconds(after.end, emissions)[3] == pytest.approx(end_s, abs=0.015)
+
+
+# Conventions with a name, and those that labels prove
+
+
+@pytest.mark.parametrize(
+    ("convention", "begin_s", "end_s"),
+    [("glottal-out", 0.16, 0.4), ("release-out", 0.1, 0.36), ("both-out", 0.16, 0.36)],
+)
+def test_words_begin_after_a_glottal_onset_or_end_before_a_release(convention, begin_s, end_s) -> None:
+    """A creak of 60 ms before a vowel, a silent closure, and a hiss of 40 ms; a vowel without a creak stays."""
+    rng, time_s = np.random.default_rng(0), np.arange(16000) / 16000
+    level = np.select([time_s < 0.1, time_s < 0.16, time_s < 0.3, time_s < 0.6], [0, 0.02, 0.3, 0], 0.3) + 1e-5
+    sound = level * np.sign(np.sin(2 * np.pi * 120 * time_s)) * (time_s < 0.9)
+    hissing = (time_s >= 0.36) & (time_s < 0.4)
+    sound[hissing] += 0.1 * np.diff(rng.normal(size=hissing.sum() + 1))
+    emissions = Emissions(torch.zeros(100, 4).log_softmax(1), ("-", "AH", "T", "x"), 0.01)
+    heard = emissions.altered(sound=Audio(sound.astype(np.float32), 16000))
+    said = tokens(["AH", "T", "AH"], [0, 0, 1])
+    drawn = Spans(np.array([10.0, 30.0, 60.0]), np.array([30.0, 40.0, 90.0]))
+    found = edges_by_convention(heard, said, drawn, ["vowel", "stop", "vowel"], convention)
+    assert found.start.tolist() == pytest.approx([100 * begin_s, 30, 60], abs=1.0)
+    assert found.end.tolist() == pytest.approx([30, 100 * end_s, 90], abs=1.0)
+
+
+def test_a_convention_is_what_labels_prove() -> None:
+    rng = np.random.default_rng(1)
+    late = [(("stop", "silence"), 40.0 + error) for error in rng.normal(size=12) * 5]
+    others = [(("vowel", "stop"), error) for error in rng.normal(size=40) * 20]
+    found = fit_convention([*late, *others])
+    assert set(found) == {("sound", "silence")}, "what is between sounds is not proven to differ"
+    assert found[("sound", "silence")] == pytest.approx(-40, abs=5)
+    assert fit_convention(others) == {}
+    # of 100 tosses as few as 41 or fewer heads come up once in twenty times
+    assert proven_shift(range(-41, 59)) == 0.0
+    assert proven_shift(range(-40, 60)) == 1.0
