@@ -32,8 +32,9 @@ PEAK, FLOOR = 0.95, 0.3
 """Quantiles of the levels: the peak of the word, and the floor in the pause."""
 WORD_S, FLOOR_S = 2.0, 1.0
 """The most of the word, and of the pause, that is measured."""
-CONTRAST_DB, BAND_CONTRAST_DB = 20.0, 8.0
-"""If the level's floor is less than the first below its peak, the edge stays; a band counts from the second on."""
+CONTRAST_DB, QUIET_DB, BAND_CONTRAST_DB = 12.0, 20.0, 8.0
+"""An edge stays if the floor is less than the first below the peak; it moves only outwards if it is less than the
+second, because noise covers what is weak in the word. A band counts from the third on."""
 DEEPEST_DB = 38.0
 """Sound is at most so far below the peak, and a floor that is deeper counts as so deep."""
 SOUNDING, LEAST_DB = 0.35, 5.0
@@ -112,16 +113,14 @@ class PauseEdge:
             levels = band_levels(audio, at - inside, at + outside)
         else:
             levels = band_levels(audio, at - outside, at + inside)[::-1]
-        sounding = self._sounding(levels[:inside], levels[inside:])
-        return 0.0 if sounding is None else SHIFT_S * (self._end(sounding, inside) - inside)
+        floor, peak = np.quantile(levels[inside:], FLOOR, axis=0), np.quantile(levels[:inside], PEAK, axis=0)
+        moved = self._end(self._sounding(levels, floor, peak), inside) - inside
+        least_db = CONTRAST_DB if moved > 0 else QUIET_DB
+        return SHIFT_S * moved if peak[0] - floor[0] >= least_db else 0.0
 
-    def _sounding(self, word: np.ndarray, pause: np.ndarray) -> np.ndarray | None:
-        """Return which frames of the word and of the pause are sound (T,) bool; None if the levels do not show it."""
-        floor, peak = np.quantile(pause, FLOOR, axis=0), np.quantile(word, PEAK, axis=0)
-        if peak[0] - floor[0] < CONTRAST_DB:
-            return None
+    def _sounding(self, levels: np.ndarray, floor: np.ndarray, peak: np.ndarray) -> np.ndarray:
+        """Return which frames are sound (T,) bool, from their levels (T, 1 + bands), and floor and peak of each."""
         contrast = np.minimum(peak - floor, DEEPEST_DB)
-        levels = np.concatenate((word, pause))
         found = (levels >= peak - contrast + np.maximum(SOUNDING * contrast, LEAST_DB)) & (contrast >= BAND_CONTRAST_DB)
         loud_enough = levels[:, 0] >= peak[0] - DEEPEST_DB
         return np.asarray(loud_enough & (found[:, 1:].any(1) if self.kind in WEAK else found[:, 0]))

@@ -384,9 +384,14 @@ def seconds(edges: np.ndarray, emissions: Emissions) -> np.ndarray:
 
 
 @pytest.mark.parametrize("kind", ["vowel", "stop"])
-@pytest.mark.parametrize(("outwards_s", "first_frame_s"), [(FAR_S, 0.0), (FAR_S, -0.02), (-FAR_S, 0.0)])
-def test_words_begin_and_end_with_their_sound(kind: str, outwards_s: float, first_frame_s: float) -> None:
-    emissions, tokens, before = drawn(40.0, outwards_s, first_frame_s)
+@pytest.mark.parametrize(
+    ("pause_db", "outwards_s", "first_frame_s"),
+    [(40.0, FAR_S, 0.0), (40.0, FAR_S, -0.02), (40.0, -FAR_S, 0.0), (15.0, -FAR_S, 0.0)],
+)
+def test_words_begin_and_end_with_their_sound(
+    kind: str, pause_db: float, outwards_s: float, first_frame_s: float
+) -> None:
+    emissions, tokens, before = drawn(pause_db, outwards_s, first_frame_s)
     after = edges_beside_pauses(emissions, tokens, before, (kind,) * 4)
     start, end = seconds(after.start, emissions), seconds(after.end, emissions)
     for word, (start_s, end_s) in enumerate(SPOKEN_S):
@@ -396,8 +401,8 @@ def test_words_begin_and_end_with_their_sound(kind: str, outwards_s: float, firs
 
 
 def test_where_the_level_says_nothing_edges_stay() -> None:
-    for outwards_s in (FAR_S, -FAR_S):
-        emissions, tokens, before = drawn(15.0, outwards_s)
+    for pause_db, outwards_s in ((15.0, FAR_S), (10.0, FAR_S), (10.0, -FAR_S)):
+        emissions, tokens, before = drawn(pause_db, outwards_s)
         after = edges_beside_pauses(emissions, tokens, before, VOWELS)
         np.testing.assert_allclose(after.start, before.start)
         np.testing.assert_allclose(after.end, before.end)
