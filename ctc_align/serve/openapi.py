@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterable
 from html import escape
 from typing import Any
@@ -226,6 +227,9 @@ def _setting(field: dataclasses.Field[Any]) -> dict[str, Any]:
 
 _STYLE = """
 :root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif }
+:root { --accent: #0b5fb8 }
+@media (prefers-color-scheme: dark) { :root { --accent: #6cb0ff } body { background: #12161d; color: #e6ebf2 } }
+a { color: var(--accent) } :focus-visible { outline: 2px solid var(--accent) }
 body { max-width: 60rem; margin: 2rem auto; padding: 0 1rem }
 h2 { margin: 2rem 0 .3rem; font-size: 1.05rem; border-top: 1px solid #8886; padding-top: 1rem }
 code, h2 { font-family: ui-monospace, monospace } p { margin: .3rem 0 }
@@ -241,8 +245,8 @@ def docs_page(description: dict[str, Any]) -> str:
     parts = [
         "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>",
         "<link rel=icon href='data:,'>"
-        f"<title>ctc-align: API</title><style>{_STYLE}</style><h1>ctc-align {escape(info['version'])}</h1>",
-        f"<p>{escape(info['description'])} <a href='/'>The app</a> · <a href='/openapi.json'>openapi.json</a>",
+        f"<title>ctc-align: API</title><style>{_STYLE}</style><main><h1>ctc-align {escape(info['version'])}</h1>",
+        f"<p>{_prose(info['description'])} <a href='/'>The app</a> · <a href='/openapi.json'>openapi.json</a>",
         "<p><code>curl -F audio=@talk.wav -F text='We call it bear.' -F format=textgrid ADDRESS/align</code>",
     ]
     for path, operations in description["paths"].items():
@@ -253,7 +257,7 @@ def docs_page(description: dict[str, Any]) -> str:
 
 
 def _operation_html(title: str, operation: dict[str, Any]) -> list[str]:
-    parts = [f"<h2>{escape(title)}</h2><p>{escape(operation['summary'])}."]
+    parts = [f"<h2>{escape(title)}</h2><p>{_prose(operation['summary'])}."]
     content = operation.get("requestBody", {}).get("content", {})
     for media_type, body in content.items():
         properties = body["schema"].get("properties", {})
@@ -264,11 +268,20 @@ def _operation_html(title: str, operation: dict[str, Any]) -> list[str]:
     return parts
 
 
+def _prose(text: str) -> str:
+    """Return a description as HTML, with its `code`.
+
+    >>> _prose("as `NAME.json`, a < b")
+    'as <code>NAME.json</code>, a &lt; b'
+    """
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
 def _described(value: dict[str, Any]) -> str:
     choices = f": {', '.join(value['enum'])}" if "enum" in value else ""
     return f"{value.get('description', '')}{choices}"
 
 
 def _table(rows: list[tuple[str, str]]) -> str:
-    cells = "".join(f"<tr><td>{escape(name)}<td>{escape(text)}" for name, text in rows)
+    cells = "".join(f"<tr><td>{escape(name)}<td>{_prose(text)}" for name, text in rows)
     return f"<table>{cells}</table>" if rows else ""

@@ -37,7 +37,7 @@ def folder(tmp_path: Path) -> Path:
     for name, changes in {
         "good": {"fit": "good", "loss_per_token": 0.1},
         "doubtful": {"fit": "doubtful", "loss_per_token": 9.0},
-        "worst": {"fit": "poor", "loss_per_token": 1.0, "text": HOSTILE},
+        "worst": {"fit": "poor", "loss_per_token": 1.0, "text": f"one two {HOSTILE}"},
     }.items():
         (place / f"{name}.json").write_text(json.dumps({**data, **changes}))
     return place
@@ -130,7 +130,7 @@ def test_corrections_are_aligned_again_undone_and_saved(page: Any, server: Local
         inside.locator("[data-testid=said]", has_text=text).wait_for(state="attached")
 
     def has_loss(text: str) -> None:
-        inside.locator("[data-testid=loss]", has_text=text).wait_for()
+        inside.locator("[data-testid=loss]", has_text=text).wait_for(state="attached")  # below the details
 
     again = inside.get_by_test_id("align-again")
     again.click()
@@ -139,7 +139,7 @@ def test_corrections_are_aligned_again_undone_and_saved(page: Any, server: Local
     page.keyboard.press("r")
     server.aligner.gate.clear()
     again.click()
-    inside.get_by_text("Stop aligning").click()
+    inside.get_by_role("button", name="Stop aligning").click()
     said("Stopped: nothing was changed")
     until(lambda: server.server.queue.counts()["running"] == 0)
     server.aligner.gate.set()

@@ -2,7 +2,7 @@
 
 import type { Command } from "./commands";
 import type { AlignmentJson } from "./data";
-import { button } from "./dom";
+import { button, show } from "./dom";
 import { corrected } from "./exporting";
 import type { PageState } from "./page-state";
 
@@ -12,21 +12,28 @@ export async function refusalOf(answer: Response): Promise<string> {
   return typeof said?.error === "string" ? said.error : `the server answers ${answer.status}`;
 }
 
+const WHAT = "Align again between the words that are marked as right";
+
 export class AlignAgain {
-  readonly root: HTMLElement | null;
+  readonly root: HTMLButtonElement | null;
   private running: AbortController | null = null;
 
   constructor(
     private readonly state: PageState,
     private readonly say: (text: string) => void,
   ) {
-    const what = "Align again between the words that are marked as right";
-    this.root = state.data.realign_href === null ? null : button("align-again", "Align again", what, "A", () => this.toggle());
+    this.root = state.data.realign_href === null ? null : button("align-again", "Align again", WHAT, "A", () => this.toggle());
   }
 
   commands(): Command[] {
     if (!this.root) return [];
     return [{ keys: ["a"], what: "Align again between the words marked as right; stop aligning", group: "Correct", run: () => this.toggle() }];
+  }
+
+  private label(text: string): void {
+    if (!this.root) return;
+    show(this.root, text);
+    this.root.setAttribute("aria-label", this.running ? text : WHAT);
   }
 
   private toggle(): void {
@@ -44,7 +51,7 @@ export class AlignAgain {
     const before = words.list;
     this.running = new AbortController();
     const { signal } = this.running;
-    this.root.textContent = "Stop aligning";
+    this.label("Stop aligning");
     this.root.setAttribute("aria-busy", "true");
     this.say("Aligning again …");
     try {
@@ -63,7 +70,7 @@ export class AlignAgain {
       this.say(signal.aborted ? "Stopped: nothing was changed" : `Not aligned again: ${why}`);
     } finally {
       this.running = null;
-      this.root.textContent = "Align again";
+      this.label("Align again");
       this.root.removeAttribute("aria-busy");
     }
   }

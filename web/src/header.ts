@@ -1,40 +1,67 @@
-// The head of the page: what was aligned, and how well it fits.
+// The head of the page: how well the transcript fits, in words, and how many words are to be looked at; the figures below.
 
 import { element } from "./dom";
 import type { PageState } from "./page-state";
+import { isTimed } from "./words";
 
-const FIT: Record<string, string> = {
-  good: "The transcript fits the recording well",
-  doubtful: "It is doubtful whether the transcript fits the recording",
-  poor: "The transcript fits the recording poorly",
-  none: "The transcript does not fit the recording",
-};
+const FIT: Record<string, string> = { good: "Good fit", doubtful: "Doubtful fit", poor: "Poor fit", none: "No fit" };
 
-function chip(id: string, name: string, value: string, title: string, kind = ""): HTMLElement {
-  return element("span", { class: `chip ${kind}`, "data-testid": id, title }, element("b", {}, name), ` ${value}`);
+/** Return a number with a true minus. */
+function figure(value: number | null, digits: number): string {
+  return value === null ? "infinite" : value.toFixed(digits).replace("-", "−");
 }
 
-export function headline(state: PageState): HTMLElement {
-  const { alignment } = state.words;
-  const { data } = state;
-  const chips: HTMLElement[] = [];
-  if (alignment.fit) chips.push(chip("fit", "fit", alignment.fit, FIT[alignment.fit], `fit-${alignment.fit}`));
-  const loss = alignment.loss === null ? "infinite" : alignment.loss.toFixed(2);
-  const each = alignment.loss_per_token === null ? "" : ` · ${alignment.loss_per_token.toFixed(3)} a token`;
-  chips.push(chip("loss", "CTC loss", loss + each, "−log p(transcript | recording), natural logarithm"));
-  if (alignment.score !== null) chips.push(chip("score", "score", alignment.score.toFixed(2), "Log-probability of the best path"));
-  if (alignment.skipped) chips.push(chip("skipped", "not spoken", String(alignment.skipped), "Words that are not in the recording", "warn"));
-  if (alignment.unknown) chips.push(chip("unknown", "unknown letters", String(alignment.unknown), "Letters that the model lacks", "warn"));
-  if (alignment.unexplained.length) {
-    chips.push(chip("unexplained", "unexplained", String(alignment.unexplained.length), "Stretches of speech that no word explains", "warn"));
+function count(of: number, one: string, more: string): string {
+  return of ? `${of} ${of === 1 ? one : more}` : "";
+}
+
+export class Headline {
+  readonly root: HTMLElement;
+  private readonly fit = element("p", { class: "fit", "data-testid": "fit" });
+  private readonly figures = element("dl", {});
+
+  constructor(
+    private readonly state: PageState,
+    setting: HTMLElement,
+  ) {
+    const { data } = state;
+    const details = element("details", { class: "details" }, element("summary", { "data-testid": "details" }, "Details"), element("div", {}, this.figures, setting));
+    document.addEventListener("pointerdown", (event) => {
+      if (!details.contains(event.target as Node)) details.open = false;
+    });
+    this.root = element(
+      "div",
+      { class: "headline" },
+      // In the app's frame the way back is the app's own.
+      data.home_href === null || window.parent !== window ? null : element("a", { class: "home", href: data.home_href, "data-testid": "home" }, "‹ All"),
+      element("h1", { dir: "auto", "data-testid": "name" }, data.name),
+      this.fit,
+      details,
+    );
+    this.show();
   }
-  chips.push(chip("model", "model", alignment.model, "The acoustic model"));
-  return element(
-    "div",
-    { class: "headline" },
-    // In the app's frame the way back is the app's own.
-    data.home_href === null || window.parent !== window ? null : element("a", { class: "home", href: data.home_href, "data-testid": "home" }, "‹ All"),
-    element("h1", { dir: "auto", "data-testid": "name" }, data.name),
-    ...chips,
-  );
+
+  show(): void {
+    const { words, doubts } = this.state;
+    const { alignment } = words;
+    const doubtful = doubts.filter((doubt) => isTimed(words.list[doubt.place])).length;
+    const parts = [
+      alignment.fit ? FIT[alignment.fit] : "",
+      count(doubtful, "word to check", "words to check") || (doubts.length ? "" : "nothing to check"),
+      count(alignment.skipped, "word not in the recording", "words not in the recording"),
+      count(alignment.unexplained.length, "stretch of speech without words", "stretches of speech without words"),
+    ];
+    const text = parts.filter(Boolean).join(" · ");
+    if (this.fit.textContent !== text) this.fit.textContent = text;
+    this.fit.classList.toggle("fit-good", alignment.fit === "good");
+    const rows: [string, string, string][] = [
+      ["loss", "CTC loss", `${figure(alignment.loss, 2)}, the natural −log of the transcript's probability`],
+      ["loss-per-token", "per token", alignment.loss_per_token === null ? "" : figure(alignment.loss_per_token, 3)],
+      ["score", "best path", alignment.score === null ? "" : figure(alignment.score, 2)],
+      ["unknown", "letters that the model lacks", alignment.unknown ? String(alignment.unknown) : ""],
+      ["model", "model", alignment.model],
+    ];
+    const shown = rows.filter(([, , value]) => value).flatMap(([id, name, value]) => [element("dt", {}, name), element("dd", { "data-testid": id }, value)]);
+    if (this.figures.textContent !== shown.map((of) => of.textContent).join("")) this.figures.replaceChildren(...shown);
+  }
 }

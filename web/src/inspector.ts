@@ -31,7 +31,7 @@ export class Inspector {
     /** Give the keys back to the stage. */
     private readonly leave: () => void,
   ) {
-    const act = (id: string, text: string, label: string, key: string, run: () => void) => {
+    const act = (id: string, text: string | readonly string[], label: string, key: string, run: () => void) => {
       this.buttons[id] = button(id, text, label, key, () => {
         run();
         leave();
@@ -68,10 +68,10 @@ export class Inspector {
       element(
         "div",
         { class: "row", role: "group", "aria-label": "Correct the word" },
-        act("right", "✓ Right", "Mark as right, or remove the mark", "R", () => mending.right()),
+        act("right", [":check", "Right"], "Mark as right, or remove the mark", "R", () => mending.right()),
         act("split", "Split", "Split the word at the cursor", "S", () => mending.split()),
         act("merge", "Merge", "Merge with the next word", "M", () => mending.merge()),
-        act("retime", "To selection", "Move the word to the selected stretch", "T", () => mending.retime()),
+        act("retime", "Move", "Move the word to the selected stretch", "T", () => mending.retime()),
         act("model-edges", "Reset", "Reset the word to its earlier times", "B", () => mending.backToModel()),
         button("insert", "Insert…", "Insert a word at the selected stretch, or after the word", "I", () => this.edit(true)),
         act("delete", "Delete", "Delete the word", "Del", () => mending.remove()),

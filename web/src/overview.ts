@@ -52,13 +52,19 @@ export class Overview {
       this.state.player.seek(time);
     });
     this.surfer.on("ready", () => {
-      this.region = regions.addRegion({ start: view.start, end: view.end, color: theme.selection, minLength: 0.005 });
+      this.region = regions.addRegion({ start: view.start, end: view.end, color: this.colour(), minLength: 0.005 });
       this.region.on("update", () => this.drag());
       this.region.on("update-end", () => {
         this.isDragged = false;
       });
     });
     this.drawMarks();
+  }
+
+  /** Return the colour of what is in view: none where all is. */
+  private colour(): string {
+    const { view, theme } = this.state;
+    return view.span < view.duration ? theme.shade : "transparent";
   }
 
   private drag(): void {
@@ -69,7 +75,7 @@ export class Overview {
   }
 
   private follow(): void {
-    if (!this.isDragged) this.region?.setOptions({ start: this.state.view.start, end: this.state.view.end });
+    if (!this.isDragged) this.region?.setOptions({ start: this.state.view.start, end: this.state.view.end, color: this.colour() });
   }
 
   placeCursor(): void {
@@ -84,7 +90,7 @@ export class Overview {
     this.marks.height = 5;
     const { doubts, theme, view } = this.state;
     for (const doubt of doubts.slice(0, MOST_MARKS)) {
-      context.fillStyle = doubt.place < 0 ? "#f08c00" : theme.accent;
+      context.fillStyle = doubt.place < 0 ? theme.hand : theme.doubt;
       const x = (doubt.start / view.duration) * width;
       context.fillRect(x - 1, 0, Math.max(2, ((doubt.end - doubt.start) / view.duration) * width), 5);
     }

@@ -4,8 +4,8 @@ import { AlignAgain } from "./align-again";
 import { Autosave } from "./autosave";
 import { type Command, listenToKeys } from "./commands";
 import type { PageData } from "./data";
-import { button, element, onceAFrame } from "./dom";
-import { headline } from "./header";
+import { button, element, onceAFrame, show } from "./dom";
+import { Headline } from "./header";
 import { helpDialog } from "./help";
 import { Inspector } from "./inspector";
 import { Mending } from "./mending-controls";
@@ -31,9 +31,14 @@ export class Page {
   private readonly autosave: Autosave;
   private readonly saveMenu: SaveMenu;
   private readonly alignAgain: AlignAgain;
-  private headline: HTMLElement;
+  private readonly headline: Headline;
   private readonly notice = element("div", { class: "notice", "data-testid": "notice", hidden: "" });
   private readonly unseen = element("div", { class: "notice", role: "note", "data-testid": "unseen", hidden: "" });
+  private readonly lower = element("div", { class: "lower" });
+  private readonly bar = element("div", { class: "toolbar", role: "toolbar", "aria-label": "Controls" });
+  private readonly rest = element("div", { class: "rest" });
+  /** On a telephone, what is not in reach of the thumb. */
+  private readonly sheet = element("section", { class: "sheet", id: "sheet", "aria-label": "More controls", "data-testid": "sheet", hidden: "" });
   private readonly said = element("div", { class: "said", "data-testid": "said", hidden: "" });
   private hush = 0;
   private readonly spoken = element("div", { class: "spoken", role: "status", "aria-live": "polite", "data-testid": "spoken" });
@@ -57,19 +62,13 @@ export class Page {
     this.saveMenu = new SaveMenu(this.state, this.autosave, say);
     this.alignAgain = new AlignAgain(this.state, say);
     const commands = [...this.commands(), ...this.mending.commands(), ...this.alignAgain.commands(), ...this.saveMenu.commands()];
-    this.headline = headline(this.state);
+    this.headline = new Headline(this.state, this.chooseDoubt());
     this.help = helpDialog(commands);
     root.textContent = "";
     root.append(
-      element("header", {}, this.headline),
-      this.notice,
-      this.unseen,
-      this.overview.root,
-      this.stage.root,
-      this.toolbar(),
-      element("main", { class: "lower" }, this.transcript.root, this.inspector.root),
+      element("header", {}, this.headline.root),
+      element("main", {}, this.notice, this.unseen, this.overview.root, element("div", { class: "stage-row" }, this.stage.axis, this.stage.root), this.toolbar(), this.lower, this.sheet, this.said),
       this.spoken,
-      this.said,
       this.help,
     );
     this.listen();
@@ -79,6 +78,7 @@ export class Page {
     this.restore();
     this.state.sound.open();
     this.state.view.set(0, Math.max(4, window.innerWidth / FIRST_PX_PER_S));
+    this.stage.root.focus({ preventScroll: true });
     document.body.dataset.ready = "true";
     requestAnimationFrame((now) => this.frame(now));
   }
@@ -88,6 +88,7 @@ export class Page {
     const shown = onceAFrame(() => {
       this.transcript.mark();
       this.inspector.show();
+      this.headline.show();
       this.showControls();
     });
     let announced = "";
@@ -97,15 +98,8 @@ export class Page {
       const text = word ? Transcript.spoken(word) : "";
       if (text !== announced) this.spoken.textContent = announced = text;
     });
-    let shownOf = state.words.alignment;
     state.words.onChange(() => {
       this.transcript.show();
-      if (state.words.alignment !== shownOf) {
-        shownOf = state.words.alignment;
-        const now = headline(state);
-        this.headline.replaceWith(now);
-        this.headline = now;
-      }
       this.overview.drawMarks();
     });
     state.player.onChange(() => {
@@ -114,7 +108,25 @@ export class Page {
     });
     state.sound.onChange(() => this.showControls());
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.applyTheme());
+    const narrow = matchMedia("(max-width: 720px)");
+    const arrange = () => {
+      this.lower.append(this.transcript.root);
+      (narrow.matches ? this.sheet : this.lower).append(this.inspector.root);
+      (narrow.matches ? this.sheet : this.bar).append(this.rest);
+    };
+    narrow.addEventListener("change", arrange);
+    arrange();
+    this.sheet.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") this.openSheet(false);
+    });
     this.showControls();
+  }
+
+  private openSheet(opens: boolean): void {
+    this.sheet.hidden = !opens;
+    this.buttons.more.setAttribute("aria-expanded", String(opens));
+    show(this.buttons.more, opens ? [":close", "More"] : [":more", "More"]);
+    (opens ? this.sheet.querySelector("button") : this.buttons.more)?.focus();
   }
 
   /** Light up what is spoken, keep it in view, and note how long frames take; called for every frame. */
@@ -154,70 +166,85 @@ export class Page {
     this.state.tell();
   }
 
-  private toolbar(): HTMLElement {
+  private chooseDoubt(): HTMLElement {
     const { state } = this;
-    const add = (id: string, text: string, label: string, key: string, run: () => void) => {
-      this.buttons[id] = button(id, text, label, key, () => {
-        run();
-        this.stage.root.focus({ preventScroll: true });
-      });
-      return this.buttons[id];
-    };
     const below = element(
       "select",
-      { "data-testid": "doubt-below", "aria-label": "Words below this confidence are doubtful", title: "Words below this confidence are doubtful" },
-      ...[0.3, 0.5, 0.7, 0.9].map((of) => element("option", { value: String(of), selected: of === state.doubtBelow ? "" : undefined }, `< ${of}`)),
+      { "data-testid": "doubt-below", title: "Words below this confidence are doubtful" },
+      ...[0.3, 0.5, 0.7, 0.9].map((of) => element("option", { value: String(of), selected: of === state.doubtBelow ? "" : undefined }, `${of}`)),
     );
     below.addEventListener("change", () => {
       state.setDoubtBelow(Number(below.value));
       this.transcript.dressAll();
       this.overview.drawMarks();
     });
+    return element("label", {}, "to check: below a confidence of ", below);
+  }
+
+  private toolbar(): HTMLElement {
+    const { state } = this;
+    const add = (id: string, text: string | readonly string[], label: string, key: string, run: () => void) => {
+      this.buttons[id] = button(id, text, label, key, () => {
+        run();
+        this.stage.root.focus({ preventScroll: true });
+      });
+      return this.buttons[id];
+    };
     const group = (...children: (HTMLElement | null)[]) => element("span", { class: "group" }, ...children);
-    const play = add("play", "▶", "Play or pause", "Space", () => this.toggle());
+    const iconOnly = (of: HTMLButtonElement) => {
+      of.classList.add("icon-only");
+      return of;
+    };
+    const play = iconOnly(add("play", [":play", "Play"], "Play or pause", "Space", () => this.toggle()));
     play.classList.add("main");
-    return element(
-      "div",
-      { class: "toolbar", role: "toolbar", "aria-label": "Controls" },
-      group(play, this.time),
+    const more = button("more", [":more", "More"], "More controls", "", () => this.openSheet(this.sheet.hidden !== false));
+    more.classList.add("more");
+    more.setAttribute("aria-controls", "sheet");
+    more.setAttribute("aria-expanded", "false");
+    this.buttons.more = more;
+    this.rest.append(
       group(
-        add("previous", "‹", "Previous word", "←", () => state.move(-1)),
+        add("previous", [":previous"], "Previous word", "←", () => state.move(-1)),
         add("play-word", "Word", "Play the selected word", "Enter", () => state.playSelected()),
-        add("next", "›", "Next word", "→", () => state.move(1)),
-        add("loop", "Loop", "Repeat the selected word", "L", () => this.loop()),
-        add("half", "½×", "Half speed", "H", () => this.half()),
+        add("next", [":next"], "Next word", "→", () => state.move(1)),
+        add("loop", "Loop", "Loop: repeat the selected word", "L", () => this.loop()),
+        add("half", "Slow", "Slow: half speed", "H", () => this.half()),
       ),
       group(
-        add("doubt-previous", "‹ doubt", "Previous doubtful passage", "P", () => this.doubt(-1)),
-        add("doubt-next", "doubt ›", "Next doubtful passage", "N", () => this.doubt(1)),
-        below,
-      ),
-      element("span", { class: "gap" }),
-      group(
-        add("zoom-out", "−", "Zoom out", "-", () => state.view.zoom(1.6, this.anchor())),
-        add("zoom-in", "+", "Zoom in", "+", () => state.view.zoom(1 / 1.6, this.anchor())),
-        add("zoom-word", "Fit", "Zoom to the selection", "Z", () => this.zoomToSelected()),
-        add("zoom-all", "All", "Show the whole recording", "0", () => state.view.set(0, state.view.duration)),
+        add("zoom-out", [":minus"], "Zoom out", "-", () => state.view.zoom(1.6, this.anchor())),
+        add("zoom-in", [":plus"], "Zoom in", "+", () => state.view.zoom(1 / 1.6, this.anchor())),
+        add("zoom-word", "Fit", "Fit the selection into view", "Z", () => this.zoomToSelected()),
+        add("zoom-all", "All", "All of the recording in view", "0", () => state.view.set(0, state.view.duration)),
       ),
       group(
-        add("undo", "↶", "Undo", "Ctrl + Z", () => this.mending.step(true)),
-        add("redo", "↷", "Redo", "Ctrl + Shift + Z", () => this.mending.step(false)),
-        add("snap", "Snap", "Dragged edges snap to zero crossings", "G", () => this.mending.toggleSnap()),
+        add("redo", [":redo"], "Redo", "Ctrl + Shift + Z", () => this.mending.step(false)),
+        add("snap", "Snap", "Snap: dragged edges go to zero crossings", "G", () => this.mending.toggleSnap()),
         this.alignAgain.root,
-        this.saveMenu.root,
       ),
       group(
         add("recording", "Recording", "Open the recording from a file", "", () => this.openRecording()),
-        add("theme", "◐", "Light or dark", "D", () => this.changeTheme()),
-        add("help-open", "?", "All keys", "?", () => this.help.showModal()),
+        add("theme", [":theme"], "Light or dark", "D", () => this.changeTheme()),
+        add("help-open", [":help"], "All keys", "?", () => this.help.showModal()),
       ),
     );
+    const primary = group(
+      group(
+        add("doubt-previous", [":previous", "Doubtful"], "Previous doubtful passage", "P", () => this.doubt(-1)),
+        play,
+        this.time,
+        add("doubt-next", ["Doubtful", ":next"], "Next doubtful passage", "N", () => this.doubt(1)),
+      ),
+      group(iconOnly(add("undo", [":undo", "Undo"], "Undo", "Ctrl + Z", () => this.mending.step(true))), this.saveMenu.root, more),
+    );
+    primary.className = "primary";
+    this.bar.append(primary);
+    return this.bar;
   }
 
   private showControls(): void {
     const { player, sound, doubts, words } = this.state;
     const { buttons } = this;
-    buttons.play.textContent = player.isPlaying ? "❚❚" : "▶";
+    show(buttons.play, player.isPlaying ? [":pause", "Pause"] : [":play", "Play"]);
     buttons.play.setAttribute("aria-pressed", String(player.isPlaying));
     buttons.loop.setAttribute("aria-pressed", String(player.loop));
     buttons.half.setAttribute("aria-pressed", String(player.speed !== 1));
@@ -282,7 +309,10 @@ export class Page {
   private doubt(step: 1 | -1): void {
     const doubt = this.state.moveToDoubt(step);
     if (!doubt) this.say("There are no doubtful passages.");
-    else this.say(`${doubt.place >= 0 ? this.state.words.list[doubt.place].text : "Region"}: ${doubt.why}`);
+    else {
+      const { words, doubts } = this.state;
+      this.say(`${words.list[doubt.place]?.text ?? "Region"}: ${doubt.why}, ${doubts.indexOf(doubt) + 1} of ${doubts.length}`);
+    }
   }
 
   /** Say something aloud to screen readers, and show it for a while. */

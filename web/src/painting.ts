@@ -83,7 +83,8 @@ export class Painter {
         context.fillRect(Math.round(view.x((mark + part / 5) * step)), lane.top + 17, 1, 5);
       }
       context.fillStyle = theme.faint;
-      context.fillText(clock(mark * step, step), x + 4, lane.top + 11);
+      const text = clock(mark * step, step);
+      if (x + 4 + context.measureText(text).width < view.width) context.fillText(text, x + 4, lane.top + 11);
     }
   }
 
@@ -144,18 +145,9 @@ export class Painter {
   }
 
   private sound(context: CanvasRenderingContext2D, lane: Lane): void {
-    const { theme, view } = this.state;
+    const { view } = this.state;
     const why = this.spectrogram.draw(context, view, lane.top, lane.height);
-    if (why) return this.note(context, lane, why);
-    context.font = `10px ${FONT}`;
-    context.textAlign = "left";
-    context.textBaseline = "middle";
-    for (const khz of [2, 4, 6]) {
-      const y = lane.top + lane.height * (1 - khz / 8);
-      context.fillStyle = theme.dark ? "rgba(255,255,255,.7)" : "rgba(0,0,0,.6)";
-      context.fillRect(0, Math.round(y), 5, 1);
-      context.fillText(`${khz} kHz`, 8, y);
-    }
+    if (why) this.note(context, lane, why);
   }
 
   private note(context: CanvasRenderingContext2D, lane: Lane, text: string): void {

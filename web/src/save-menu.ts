@@ -26,7 +26,7 @@ export class SaveMenu {
     private readonly say: (text: string) => void,
   ) {
     const isServed = state.data.save_href !== null;
-    this.opener = button("save", "Save ▾", "Save", "Ctrl + S", () => this.toggle());
+    this.opener = button("save", [":save", "Save"], "Save", "Ctrl + S", () => this.toggle());
     this.opener.setAttribute("aria-haspopup", "true");
     if (isServed) this.list.append(button("save-server", "Save here", "Save to the folder of this alignment", "", () => void this.put()));
     for (const [format, name] of FORMATS) {

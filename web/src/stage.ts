@@ -33,6 +33,8 @@ export class Stage {
   readonly draw: () => void;
   private readonly base = element("canvas", { "data-testid": "canvas" });
   private readonly cursor = element("div", { class: "cursor", "data-testid": "cursor" });
+  /** What the lanes are, beside them. */
+  readonly axis = element("div", { class: "axis", "aria-hidden": "true" });
   private readonly painter: Painter;
   private readonly pointers = new Map<number, number>();
   private gesture: Gesture = { kind: "none", time: 0, x: 0, moved: false };
@@ -66,6 +68,14 @@ export class Stage {
     this.base.height = Math.round(height * ratio);
     this.lanes = lanesFor(this.state, height);
     this.state.view.width = width;
+    const label = (text: string, y: number) => element("span", { style: `top:${y}px` }, text);
+    this.axis.replaceChildren(
+      ...this.lanes.flatMap(({ name, top, height: tall }) => {
+        if (name === "spectrogram") return [2, 4, 6].map((khz) => label(`${khz} kHz`, top + tall * (1 - khz / 8)));
+        const text = name === "tokens" ? this.state.words.alignment.token_kind : name;
+        return name === "ruler" || name === "wave" ? [] : [label(text.length > 8 ? "tokens" : text, top + tall / 2)];
+      }),
+    );
     this.paint();
   }
 

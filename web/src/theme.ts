@@ -9,7 +9,10 @@ export interface Theme {
   faint: string;
   wave: string;
   accent: string;
+  doubt: string;
   selection: string;
+  /** Of the overview, what is in view. */
+  shade: string;
   spread: string;
   model: string;
   hand: string;
@@ -23,16 +26,18 @@ export interface Theme {
 export const LIGHT: Theme = {
   dark: false,
   ground: "#ffffff",
-  lane: "#f6f7f9",
-  line: "#d5dae1",
-  text: "#1b2430",
-  faint: "#6a7686",
-  wave: "#3b6ea5",
-  accent: "#d6336c",
-  selection: "rgba(214, 51, 108, 0.14)",
+  lane: "#f4f6f9",
+  line: "#cfd6df",
+  text: "#1a2330",
+  faint: "#566273",
+  wave: "#4a6076",
+  accent: "#0b5fb8",
+  doubt: "#c2500a",
+  selection: "rgba(11, 95, 184, 0.16)",
+  shade: "rgba(26, 35, 48, 0.13)",
   spread: "rgba(20, 70, 140, 0.16)",
-  model: "#8a63d2",
-  hand: "#7048c6",
+  model: "#6a3fc0",
+  hand: "#6a3fc0",
   unexplained: "rgba(230, 119, 0, 0.20)",
   misfit: "rgba(201, 42, 42, 0.16)",
   confidence: [
@@ -55,12 +60,14 @@ export const DARK: Theme = {
   dark: true,
   ground: "#12161d",
   lane: "#181d26",
-  line: "#2c3442",
+  line: "#36404f",
   text: "#e6ebf2",
-  faint: "#8d9aac",
-  wave: "#6cb2f0",
-  accent: "#ff6b9d",
-  selection: "rgba(255, 107, 157, 0.18)",
+  faint: "#a0acbd",
+  wave: "#8fa6bf",
+  accent: "#6cb0ff",
+  doubt: "#ffa566",
+  selection: "rgba(108, 176, 255, 0.22)",
+  shade: "rgba(230, 235, 242, 0.18)",
   spread: "rgba(130, 180, 255, 0.20)",
   model: "#b79bff",
   hand: "#b79bff",

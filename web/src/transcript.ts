@@ -83,8 +83,11 @@ export class Transcript {
   private dress(span: HTMLElement, word: Word): void {
     span.className = `word ${word.status}`;
     if (word.byHand) span.classList.add("hand");
-    const below = this.state.doubtBelow;
-    if (!word.byHand && (word.doubtful || (word.confidence !== null && word.confidence < below))) span.classList.add("doubtful");
+    // A mark for screen readers, too; most words need no attributes.
+    const isDoubtful = !word.byHand && (word.doubtful || (word.confidence !== null && word.confidence < this.state.doubtBelow));
+    span.classList.toggle("doubtful", isDoubtful);
+    if (isDoubtful) span.setAttribute("role", "mark");
+    else if (span.hasAttribute("role")) span.removeAttribute("role");
     const why = WHY[word.status];
     if (why) span.title = why;
     else span.removeAttribute("title");

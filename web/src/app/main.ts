@@ -1,6 +1,8 @@
 // The app of `ctc-align serve`: a form, the jobs of this session with their places in the queue, and a folder's list.
 // What comes from files is only ever put into text nodes.
 
+import { themeOf } from "../theme";
+
 type Job = {
   id: string; name: string; audio: string; duration_s: number; state: string; step: string; progress: number;
   place: number | null; error?: string;
@@ -418,6 +420,8 @@ function wireList(): void {
 }
 
 async function begin(): Promise<void> {
+  themeOf("auto");
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => themeOf("auto"));
   wireForm();
   wireList();
   try {
