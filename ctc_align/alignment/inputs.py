@@ -88,9 +88,9 @@ class StepProgress:
 
         def has_run(share: float) -> None:
             position = "" if not duration_s else f", {units.clock(share * duration_s)} of {units.clock(duration_s)}"
-            self.begin(f"emissions{position}", READ + (LISTENED - READ) * share)
+            self.begin(f"listening{position}", READ + (LISTENED - READ) * share)
 
-        self.begin("emissions", READ)
+        self.begin("listening", READ)
         return has_run
 
     def end_batch(self) -> None:

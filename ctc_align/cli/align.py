@@ -329,9 +329,9 @@ def write_stdout(alignment: Alignment, format: str, settings: Settings, sound: A
 
 
 def report(alignment: Alignment, paths: list[Path], talk: Talk) -> None:
-    """Print a table of the words (on a terminal), notes, the loss, and the files that were written."""
+    """Print a table of the words (on a terminal), notes, the fit, and the files that were written."""
     from ctc_align.cli.printing import console_for
-    from ctc_align.cli.tables import loss_line, words_table
+    from ctc_align.cli.tables import fit_line, words_table
 
     if talk.quiet:
         return
@@ -339,6 +339,6 @@ def report(alignment: Alignment, paths: list[Path], talk: Talk) -> None:
         console = console_for(sys.stderr)
         console.print(words_table(alignment, console.width))
     talk.notes(alignment_notes(alignment))
-    talk.say(loss_line(alignment))
+    talk.say(fit_line(alignment))
     if paths:
         talk.say(written_line(alignment, paths))

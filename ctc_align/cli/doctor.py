@@ -362,7 +362,7 @@ def demo(
 
     Prints the words with their times, and writes the outputs.
     """
-    from ctc_align.cli.tables import loss_line, words_table
+    from ctc_align.cli.tables import fit_line, words_table
     from ctc_align.files.transcripts import read_transcript
 
     talk = messages.talk()
@@ -382,7 +382,7 @@ def demo(
     console = console_for(sys.stdout)
     console.print(words_table(alignment, console.width))
     for line in (
-        loss_line(alignment),
+        fit_line(alignment),
         "",
         f"The recording: {audio}",
         f"Its transcript: {alignment.text.strip()}",

@@ -13,7 +13,7 @@ from ctc_align.cli.printing import bar_on_stderr, console_for, counted
 from ctc_align.files import Alignment
 from ctc_align.files.writer import finite
 from ctc_align.text.characters import printable
-from ctc_align.types import ALIGNED, AlignedWord
+from ctc_align.types import ALIGNED, NONE, AlignedWord
 from ctc_align.units import clock, seconds_to_ms
 
 if TYPE_CHECKING:
@@ -148,13 +148,18 @@ def time_line(start_s: float, end_s: float, duration_s: float, cells: int) -> st
     return "".join(marks[filled[i], filled[i + 1]] for i in range(0, halves, 2))
 
 
-def loss_line(alignment: Alignment) -> str:
-    """Return the loss in one line."""
-    if finite(alignment.loss) is None:
-        return "CTC loss infinite: no path fits this transcript"
+def fit_line(alignment: Alignment) -> str:
+    """Return in one line how well the transcript fits, the number of words to check, and the loss."""
+    loss = finite(alignment.loss)
+    if loss is None:
+        return f"No path fits this transcript: CTC loss infinite ({alignment.model}, {alignment.backend})"
+    least = max(_COLOURS[1][0], alignment.min_confidence)  # words are red below
+    unsure = sum(word.confidence is not None and word.confidence < least and not word.by for word in alignment.words)
+    fit = "" if alignment.fit is None else f"{'no' if alignment.fit == NONE else alignment.fit} fit"
+    check = "" if alignment.fit == NONE else "nothing to check"
+    words = ", ".join(filter(None, (fit, f"{counted(unsure, 'word', 'words')} to check" if unsure else check)))
     per_token = "" if alignment.loss_per_token is None else f", {alignment.loss_per_token:.3f} per token"
-    fit = "" if alignment.fit is None else f", fit {alignment.fit}"
-    return f"CTC loss {alignment.loss:.3f}{per_token}{fit} ({alignment.model}, {alignment.backend})"
+    return f"{words[0].upper()}{words[1:]} (CTC loss {loss:.3f}{per_token}; {alignment.model}, {alignment.backend})"
 
 
 def progress_line(tally: Tally) -> str:
