@@ -112,6 +112,25 @@ def test_other_scripts_stand_as_they_are(open_page, tmp_path, texts, between, di
     assert page.evaluate("ctcAlignPage.selected") == 1
 
 
+def test_of_many_words_the_share_of_doubtful_ones_is_drawn(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    alignment = words_of(*["a"] * 4000)
+    words = [
+        replace(word, confidence=0.9 if i % 2 or not 1000 <= i < 2000 else 0.1)
+        for i, word in enumerate(alignment.words)
+    ]
+    replace(alignment, words=tuple(words)).save(tmp_path / "a.html")
+    page = open_page(tmp_path / "a.html")
+    page.keyboard.press("0")
+    pixel = """(share) => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => {
+        const { top, height } = ctcAlignPage.lanes.find((lane) => lane.name === "words");
+        const { width } = document.querySelector("[data-testid=canvas]");
+        const context = document.querySelector("[data-testid=canvas]").getContext("2d");
+        done([...context.getImageData(Math.round(share * width), top + height / 2, 1, 1).data]);
+    })))"""
+    colours = [page.evaluate(pixel, share) for share in (0.1, 0.3, 0.45, 0.6, 0.9)]
+    assert colours[0] == colours[3] == colours[4] != colours[1] == colours[2]
+
+
 HOSTILE = (
     "<img/src=x:x/onerror=hit()>",
     "</script><script>hit()</script>",

@@ -12,7 +12,7 @@ function figure(value: number | null, digits: number): string {
 }
 
 function count(of: number, one: string, more: string): string {
-  return of ? `${of} ${of === 1 ? one : more}` : "";
+  return of ? `${of.toLocaleString("en")} ${of === 1 ? one : more}` : "";
 }
 
 export class Headline {

@@ -5,6 +5,7 @@ import RegionsPlugin, { type Region } from "wavesurfer.js/dist/plugins/regions.j
 import { element, onceAFrame } from "./dom";
 import type { PageState } from "./page-state";
 import { overviewPeaks } from "./peaks";
+import { doubtShares } from "./words";
 
 const PEAKS = 1200;
 const MOST_MARKS = 3000;
@@ -88,11 +89,21 @@ export class Overview {
     if (!context || !width) return;
     this.marks.width = width;
     this.marks.height = 5;
-    const { doubts, theme, view } = this.state;
-    for (const doubt of doubts.slice(0, MOST_MARKS)) {
-      context.fillStyle = doubt.place < 0 ? theme.hand : theme.doubt;
-      const x = (doubt.start / view.duration) * width;
-      context.fillRect(x - 1, 0, Math.max(2, ((doubt.end - doubt.start) / view.duration) * width), 5);
+    const { doubts, doubtBelow, theme, view, words } = this.state;
+    const mark = (start: number, end: number, colour: string, tall = 5) => {
+      context.fillStyle = colour;
+      const x = (start / view.duration) * width;
+      context.fillRect(x - 1, 5 - tall, Math.max(2, ((end - start) / view.duration) * width), tall);
+    };
+    const isCrowded = doubts.length > width / 4;
+    const regions = isCrowded ? doubts.filter((doubt) => doubt.place < 0) : doubts;
+    // Where marks would run into each other, their height is the share of the words that are doubtful.
+    if (isCrowded) {
+      const perS = width / 2 / view.duration;
+      doubtShares(words, doubtBelow, { start: 0, end: view.duration }, Math.ceil(width / 2)).forEach((share, at) => {
+        if (share > 0) mark(at / perS, (at + 1) / perS, theme.doubt, Math.min(1, 2 * share) * 5);
+      });
     }
+    for (const { start, end, place } of regions.slice(0, MOST_MARKS)) mark(start, end, place < 0 ? theme.hand : theme.doubt);
   }
 }

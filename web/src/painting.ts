@@ -4,7 +4,7 @@ import type { PageState } from "./page-state";
 import { type Level, levelFor, rangeOf } from "./peaks";
 import type { Spectrogram } from "./spectrogram";
 import { colourOf } from "./theme";
-import { isRightToLeft, isTimed, modelSpan, type Span, type TimedWord } from "./words";
+import { doubtShares, isRightToLeft, isTimed, modelSpan, type Span, type TimedWord } from "./words";
 
 export interface Lane {
   name: "ruler" | "wave" | "spectrogram" | "words" | "tokens" | "speakers";
@@ -12,6 +12,7 @@ export interface Lane {
   height: number;
 }
 
+const SHARE_PX = 3;
 const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif";
 
 /** Return the lanes from top to bottom, filling `height` pixels. */
@@ -91,12 +92,14 @@ export class Painter {
   private wave(context: CanvasRenderingContext2D, lane: Lane): void {
     const { theme, view, sound } = this.state;
     const middle = lane.top + lane.height / 2;
-    context.fillStyle = theme.line;
-    context.fillRect(0, Math.round(middle), view.width, 1);
     const coarse = sound.levels.length ? levelFor(sound.levels, view.pxPerS) : null;
     const gain = (0.46 * lane.height) / (loudest(sound.levels) || 1);
     // Peaks that are as fine as pixels need no samples.
     const clips = coarse && coarse.perS >= 0.7 * view.pxPerS && view.span > 6 ? [] : sound.clips(view.start, view.end);
+    if (clips.length || coarse) {
+      context.fillStyle = theme.line;
+      context.fillRect(0, Math.round(middle), view.width, 1);
+    }
     context.fillStyle = theme.wave;
     context.strokeStyle = theme.wave;
     const isCovered = clips.length > 0 && clips[0].start <= view.start + 0.01 && clips[clips.length - 1].end >= Math.min(view.end, view.duration - 0.1) - 0.01;
@@ -174,10 +177,31 @@ export class Painter {
     }
   }
 
+  /** Whether words are too narrow to be seen one by one. */
+  private isCrowded(): boolean {
+    const { words, view } = this.state;
+    return (words.firstEndingAfter(view.end) - words.firstEndingAfter(view.start)) * SHARE_PX > view.width;
+  }
+
+  /** Draw how many of the words are doubtful, at each place: the height is their share, full from a half on. */
+  private shares(context: CanvasRenderingContext2D, lane: Lane): void {
+    const { theme, view, words, doubtBelow } = this.state;
+    const height = lane.height - 2;
+    doubtShares(words, doubtBelow, view, Math.ceil(view.width / SHARE_PX)).forEach((share, at) => {
+      if (share < 0) return;
+      context.fillStyle = colourOf(theme, 1);
+      context.fillRect(at * SHARE_PX, lane.top + 1, SHARE_PX, height);
+      const tall = Math.min(1, 2 * share) * height;
+      context.fillStyle = theme.doubt;
+      context.fillRect(at * SHARE_PX, lane.top + 1 + height - tall, SHARE_PX, tall);
+    });
+  }
+
   private wordTier(context: CanvasRenderingContext2D, lane: Lane): void {
     const { theme, selected, token } = this.state;
     context.fillStyle = theme.lane;
     context.fillRect(0, lane.top, this.state.view.width, lane.height);
+    if (this.isCrowded()) return this.shares(context, lane);
     context.font = `14px ${FONT}`;
     this.inView((word, place, x, width) => {
       this.box(context, lane, x, width, colourOf(theme, word.byHand ? 1 : word.confidence), place === selected && token < 0);
@@ -193,6 +217,7 @@ export class Painter {
     const { theme, view, selected, token } = this.state;
     context.fillStyle = theme.lane;
     context.fillRect(0, lane.top, view.width, lane.height);
+    if (this.isCrowded()) return;
     context.font = `12px ${FONT}`;
     this.inView((word, place, _, width) => {
       if (width < 3) return this.box(context, lane, view.x(word.start), width, colourOf(theme, word.confidence), false);

@@ -2,7 +2,7 @@
 
 import { element } from "./dom";
 import type { PageState } from "./page-state";
-import { isTimed, type Word } from "./words";
+import { isDoubtful, isTimed, type Word } from "./words";
 
 const LONG_PARAGRAPH = 120;
 
@@ -84,9 +84,9 @@ export class Transcript {
     span.className = `word ${word.status}`;
     if (word.byHand) span.classList.add("hand");
     // A mark for screen readers, too; most words need no attributes.
-    const isDoubtful = !word.byHand && (word.doubtful || (word.confidence !== null && word.confidence < this.state.doubtBelow));
-    span.classList.toggle("doubtful", isDoubtful);
-    if (isDoubtful) span.setAttribute("role", "mark");
+    const marked = isDoubtful(word, this.state.doubtBelow);
+    if (marked) span.classList.add("doubtful");
+    if (marked) span.setAttribute("role", "mark");
     else if (span.hasAttribute("role")) span.removeAttribute("role");
     const why = WHY[word.status];
     if (why) span.title = why;

@@ -251,6 +251,26 @@ export class Words {
   }
 }
 
+/** Whether a word is to be looked at. */
+export function isDoubtful(word: Word, below: number): boolean {
+  return !word.byHand && (word.doubtful || (word.confidence !== null && word.confidence < below));
+}
+
+/** Return, for each of `pixels` parts of a stretch, the share of its words that are doubtful; -1 where no word begins. */
+export function doubtShares(words: Words, below: number, span: Span, pixels: number): Float32Array {
+  const counts = new Float32Array(pixels);
+  const shares = new Float32Array(pixels);
+  const perS = pixels / (span.end - span.start);
+  for (let at = words.firstEndingAfter(span.start); at < words.order.length; at++) {
+    const word = words.list[words.order[at]];
+    const pixel = Math.max(0, Math.floor(((word.start as number) - span.start) * perS));
+    if (pixel >= pixels) break;
+    counts[pixel]++;
+    if (isDoubtful(word, below)) shares[pixel]++;
+  }
+  return shares.map((share, pixel) => (counts[pixel] ? share / counts[pixel] : -1));
+}
+
 export interface Doubt extends Span {
   /** The place of its first word, -1 where it has none. */
   place: number;
@@ -264,8 +284,7 @@ export function doubts(words: Words, below: number): Doubt[] {
   words.list.forEach((word, place) => {
     if (isTimed(word)) {
       last = word.end;
-      const unsure = word.doubtful || (word.confidence !== null && word.confidence < below);
-      if (unsure && !word.byHand) {
+      if (isDoubtful(word, below)) {
         found.push({ start: word.start, end: word.end, place, why: `confidence ${word.confidence?.toFixed(2)}` });
       }
     } else if (word.status === "skipped" || word.status === "unknown") {
