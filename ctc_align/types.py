@@ -20,6 +20,8 @@ FORMAT = "ctc-align/1"
 ALIGNED, SKIPPED, UNSPOKEN, UNKNOWN = STATUSES = ("aligned", "skipped", "unspoken", "unknown")
 """The status of a word: it has times; it is not in the recording; it is not spoken; the model has no token for it."""
 
+SURE = 0.5
+"""The confidence from which words need no look."""
 GOOD, DOUBTFUL, POOR, NONE = FITS = ("good", "doubtful", "poor", "none")
 """How well a transcript fits its recording, best first."""
 UNEXPLAINED, NOT_SPOKEN, MISFIT = REGION_KINDS = ("unexplained", "not_spoken", "misfit")
@@ -537,6 +539,12 @@ class AlignmentData:
         """The words with a confidence below `min_confidence`."""
         least = self.min_confidence
         return tuple(word for word in self.words if word.confidence is not None and word.confidence < least)
+
+    @property
+    def to_check(self) -> int:
+        """The number of words that no person fixed and whose confidence is below 0.5, or `min_confidence`."""
+        least = max(SURE, self.min_confidence)
+        return sum(word.confidence is not None and word.confidence < least and not word.by for word in self.words)
 
     @property
     def in_doubt(self) -> bool:

@@ -13,7 +13,7 @@ from ctc_align.cli.printing import bar_on_stderr, console_for, counted
 from ctc_align.files import Alignment
 from ctc_align.files.writer import finite
 from ctc_align.text.characters import printable
-from ctc_align.types import ALIGNED, NONE, AlignedWord
+from ctc_align.types import ALIGNED, NONE, SURE, AlignedWord
 from ctc_align.units import clock, seconds_to_ms
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _LINE_CELLS = (12, 60)
 _GAP_CELLS = 3
 _FIGURES = (("start s", 7), ("end s", 7), ("ms", 6), ("confidence", 10))
 """The columns of figures and their widths; in a narrow terminal the last ones are omitted first, then the time line."""
-_COLOURS = ((0.9, "green"), (0.5, "yellow"), (-1.0, "red"))
+_COLOURS = ((0.9, "green"), (SURE, "yellow"), (-1.0, "red"))
 """The colours of confidences, and the least confidence of each."""
 _FULL, _LATE, _EARLY = "█", "▐", "▌"
 _STAGES = {
@@ -153,11 +153,11 @@ def fit_line(alignment: Alignment) -> str:
     loss = finite(alignment.loss)
     if loss is None:
         return f"No path fits this transcript: CTC loss infinite ({alignment.model}, {alignment.backend})"
-    least = max(_COLOURS[1][0], alignment.min_confidence)  # words are red below
-    unsure = sum(word.confidence is not None and word.confidence < least and not word.by for word in alignment.words)
     fit = "" if alignment.fit is None else f"{'no' if alignment.fit == NONE else alignment.fit} fit"
     check = "" if alignment.fit == NONE else "nothing to check"
-    words = ", ".join(filter(None, (fit, f"{counted(unsure, 'word', 'words')} to check" if unsure else check)))
+    if alignment.to_check:
+        check = f"{counted(alignment.to_check, 'word', 'words')} to check"
+    words = ", ".join(filter(None, (fit, check)))
     per_token = "" if alignment.loss_per_token is None else f", {alignment.loss_per_token:.3f} per token"
     return f"{words[0].upper()}{words[1:]} (CTC loss {loss:.3f}{per_token}; {alignment.model}, {alignment.backend})"
 

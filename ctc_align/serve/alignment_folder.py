@@ -288,7 +288,7 @@ def alignment_row(name: str, data: Mapping[str, Any]) -> dict[str, Any]:
         "unexplained_s": round(sum(unexplained), 3),
         "fit": fit if fit in FITS else None,
         "by_hand": sum(word.get("by") == "hand" for word in words),
-        "text": printable(str(data.get("text", ""))[:160]),
+        "text": printable(" ".join(str(data.get("text", ""))[:160].split())),
     }
 
 

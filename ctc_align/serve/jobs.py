@@ -141,6 +141,8 @@ class ServerJob:
             "progress": round(self.share, 3),
             "place": place,
         }
+        if isinstance(self.result, Alignment):
+            facts |= {"fit": self.result.fit, "to_check": self.result.to_check}
         return facts if self.refusal is None else {**facts, **error_body(self.refusal)}
 
 

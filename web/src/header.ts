@@ -1,18 +1,13 @@
 // The head of the page: how well the transcript fits, in words, and how many words are to be looked at; the figures below.
 
 import { element } from "./dom";
+import { count, fitInWords } from "./fit";
 import type { PageState } from "./page-state";
 import { isTimed } from "./words";
-
-const FIT: Record<string, string> = { good: "Good fit", doubtful: "Doubtful fit", poor: "Poor fit", none: "No fit" };
 
 /** Return a number with a true minus. */
 function figure(value: number | null, digits: number): string {
   return value === null ? "infinite" : value.toFixed(digits).replace("-", "−");
-}
-
-function count(of: number, one: string, more: string): string {
-  return of ? `${of.toLocaleString("en")} ${of === 1 ? one : more}` : "";
 }
 
 export class Headline {
@@ -45,13 +40,10 @@ export class Headline {
     const { words, doubts } = this.state;
     const { alignment } = words;
     const doubtful = doubts.filter((doubt) => isTimed(words.list[doubt.place])).length;
-    const parts = [
-      alignment.fit ? FIT[alignment.fit] : "",
-      count(doubtful, "word to check", "words to check") || (doubts.length ? "" : "nothing to check"),
+    const text = fitInWords(alignment.fit, doubtful, [
       count(alignment.skipped, "word not in the recording", "words not in the recording"),
       count(alignment.unexplained.length, "stretch of speech without words", "stretches of speech without words"),
-    ];
-    const text = parts.filter(Boolean).join(" · ");
+    ]);
     if (this.fit.textContent !== text) this.fit.textContent = text;
     this.fit.classList.toggle("fit-good", alignment.fit === "good");
     const rows: [string, string, string][] = [

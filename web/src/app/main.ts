@@ -1,11 +1,12 @@
 // The app of `ctc-align serve`: a form, the jobs of this session with their places in the queue, and a folder's list.
 // What comes from files is only ever put into text nodes.
 
+import { type Fit, fitInWords } from "../fit";
 import { themeOf } from "../theme";
 
 type Job = {
   id: string; name: string; audio: string; duration_s: number; state: string; step: string; progress: number;
-  place: number | null; error?: string;
+  place: number | null; error?: string; fit?: Fit; to_check?: number;
 };
 type Row = {
   id: string; duration_s: number | null; loss_per_token: number | null; confidence: number | null; least: number | null;
@@ -155,7 +156,8 @@ const jobs = new Map<string, Job>();
 function saidOf(job: Job): string {
   if (job.state === "queued") return `waiting: position ${job.place ?? "…"} in the queue`;
   if (job.state === "running") return `${job.step}… ${job.progress ? Math.round(100 * job.progress) + " %" : ""}`;
-  return job.error ?? (job.state === "done" ? clock(job.duration_s) : job.state);
+  if (job.state !== "done") return job.error ?? job.state;
+  return [clock(job.duration_s), job.to_check === undefined ? "" : fitInWords(job.fit ?? null, job.to_check)].filter(Boolean).join(" · ");
 }
 
 function showJob(job: Job): void {
@@ -191,6 +193,7 @@ function showJob(job: Job): void {
   actions.append(remove);
   const said = made("span", saidOf(job), job.error ? "error" : "said");
   said.setAttribute("role", "status");
+  if (job.fit) said.classList.add(`fit-${job.fit}`);
   line.append(title, actions, said);
   if (ends) {
     const bar = made("progress");
