@@ -14,6 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
 from attacked_readers import READERS
 from reader_attack import Attack, most_memory, table
 from rows import over_rows
@@ -23,7 +29,6 @@ from ctc_align.corpus.sources import manifest_files
 from ctc_align.errors import InputError
 from ctc_align.files import json_files, textgrid
 from ctc_align.models import vocabulary
-from ctc_align.reading import tomllib
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAIN = [name for name, reader in READERS.items() if not reader.native]

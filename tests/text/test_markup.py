@@ -65,7 +65,7 @@ def test_spoken_forms_are_read_without_markup() -> None:
 
 PIECES = """JOHN: Mary: Q: A: Dr. [ ] ( ) ♪ <i> </i> &amp; &quot; &nbsp; {\\an8} * ** # - >> [x](y) | --- 0:12 [00:01]
 laughs
-word Two. th- a—b ： 笑 <script> </script> <!-- --> < > 5 \ufeff"""
+word Two. th-, a—b ： 笑 <script> </script> <!-- --> < > 5 \ufeff"""
 
 
 @settings(max_examples=200)
