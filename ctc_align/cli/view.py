@@ -201,6 +201,10 @@ def _file_beside(path: Path, target: Path, recording: Path | None, size: int, pa
 def report(
     run: Annotated[str, typer.Argument(metavar="OUT_DIR", help="The --out-dir of ctc-align corpus.")],
     *,
+    against: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Another run of the corpus: the page shows what has changed since."),
+    ] = None,
     out_dir: str | None = folder_option("Folder for report.html.", shown="OUT_DIR itself"),
     force: bool = force_option(),
     messages: MessageOptions,
@@ -211,6 +215,7 @@ def report(
     Exits with 1 if outputs could not be read; failures in the run itself are listed in the page.
     """
     from ctc_align.corpus.report.report_page import report_page
+    from ctc_align.corpus.report.run_changes import run_changes
     from ctc_align.corpus.report.run_figures import run_figures
     from ctc_align.files.whole_files import placing
 
@@ -224,9 +229,13 @@ def report(
     talk.listen()
     with talk.progress("reading outputs") as progress:
         figures = run_figures(Path(run), progress)
+    changes = None
+    if against is not None:
+        with talk.progress("comparing") as progress:
+            changes = run_changes(Path(run), Path(against), progress)
     with placing([target]) as files:
         for _, part in files:
-            part.write_text(report_page(figures, Path(run), folder), encoding="utf-8", newline="\n")
+            part.write_text(report_page(figures, Path(run), folder, changes), encoding="utf-8", newline="\n")
     talk.notes(figures.notes)
     for fault in figures.faults:
         say(f"ctc-align: {fault}")

@@ -137,6 +137,27 @@ def test_the_figures_are_those_of_the_summary(tmp_path, cli, shards, jobs):
     assert losses == [str(row["loss_per_token"]) for row in expected["worst"]]
 
 
+def test_what_changed_between_two_runs_is_told(tmp_path, cli):
+    run, other = run_folder(tmp_path / "run"), run_folder(tmp_path / "other")
+    data = json.loads((run / "u1.json").read_text("utf-8"))
+    data["words"][1]["end_s"] = data["words"][1]["tokens"][-1]["end_s"] = 1.25
+    (run / "u1.json").write_text(json.dumps(data), "utf-8")
+    data = json.loads((other / "u2.json").read_text("utf-8"))
+    data["words"][0] |= {"status": "skipped", "start_s": None, "end_s": None, "confidence": None, "tokens": []}
+    (other / "u2.json").write_text(json.dumps(data | {"fit": "poor"}), "utf-8")
+    (other / "u3.json").unlink()
+    assert cli("report", str(run), "--against", str(other)).code == 0
+    text = " ".join(page_text(run).replace("|", " ").split())
+    told = text[text.index("Changes since") : text.index("Where to look first")]
+    assert "3 utterances are in both runs, 4 are not compared" in told
+    assert "Of 8 words, 1 (12.5 %) moved by more than 10 ms; 1 were found only now, 0 only before" in told
+    assert told.index("u2") < told.index("u1") < told.index("a at 0.60 s")
+    assert "250" in told
+    result = cli("report", str(run), "--against", str(tmp_path), "--force")
+    assert result.code == 2
+    assert "expected the --out-dir of a corpus run" in result.stderr
+
+
 def test_nothing_of_the_corpus_is_markup_or_script(tmp_path, cli):
     folder = run_folder(tmp_path / "run")
     assert cli("report", folder, "-o", tmp_path / "else" / "where").code == 0

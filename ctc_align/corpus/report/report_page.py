@@ -17,6 +17,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ctc_align._version import __version__
+from ctc_align.corpus.report.run_changes import MOVED_S, RunChanges
 from ctc_align.corpus.report.run_figures import (
     MOST_SPEAKERS,
     MOST_WORST,
@@ -44,8 +45,10 @@ _NEARLY_ALL, _LONG_TAIL = 0.99, 3
 bar."""
 
 
-def report_page(figures: RunFigures, out_dir: Path, folder: Path) -> str:
+def report_page(figures: RunFigures, out_dir: Path, folder: Path, changes: RunChanges | None = None) -> str:
     """Return the report of a run in `out_dir` as HTML, to be written into `folder`: links are relative to it.
+
+    `changes` are those since another run.
 
     Nothing of the corpus (names, reasons, speakers) can become markup, script, or a link to elsewhere.
     """
@@ -87,6 +90,8 @@ def report_page(figures: RunFigures, out_dir: Path, folder: Path) -> str:
         ],
         worst=[(one, _link(one, out_dir, folder)) for one in figures.worst],
         most_worst=MOST_WORST,
+        changes=changes,
+        moved_ms=1000 * MOVED_S,
         out_dir=shlex.quote(str(out_dir)),
         charts=_charts(figures),
         speakers=speakers[:_MOST_SPEAKERS_SHOWN],

@@ -229,7 +229,7 @@ def run_figures(out_dir: Path, progress: Callable[[float], None] | None = None) 
             if line.result.local_loss is not None:
                 figures.local_loss.add(line.result.local_loss)
             figures.durations_s.add(line.result.duration_s or 0.0)
-            json_name = _json_of(line)
+            json_name = json_of(line)
             least = None
             if json_name is not None:
                 json_name = _corrected(figures, out_dir, json_name, beside)
@@ -255,7 +255,7 @@ def run_figures(out_dir: Path, progress: Callable[[float], None] | None = None) 
     return figures
 
 
-def _json_of(line: Line) -> str | None:
+def json_of(line: Line) -> str | None:
     """Return the path of an utterance's JSON, relative to the output folder; None if it has no separate one.
 
     Others may have changed the journal: a name that leads out of the folder does not count.
@@ -360,7 +360,7 @@ def alignment_in(out_dir: Path, id: str) -> tuple[LatestWork, Alignment]:
         raise UsageError(f"--utterance {id}: {out_dir} has no such utterance; its journal names them")
     if line.status != DONE:
         raise UsageError(f"--utterance {id}: was not aligned: {line.reason}")
-    name = _json_of(line)
+    name = json_of(line)
     if name is not None:
         work = latest_beside(out_dir / name)
         return work, read_alignment(work.path)

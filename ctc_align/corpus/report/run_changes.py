@@ -1,0 +1,141 @@
+"""Changes between two runs of the same corpus: fit, loss, and the words that moved, utterance by utterance.
+
+Reads the JSON of one utterance of each run at a time; memory holds counts and the utterances that are named.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ctc_align.corpus.report.run_figures import MOST_WORST, json_of
+from ctc_align.corpus.state.journal import DONE, journal_paths, line_key
+from ctc_align.corpus.state.resume import Outcomes
+from ctc_align.errors import CtcAlignError, UsageError
+from ctc_align.files.json_files import read_object
+
+MOVED_S = 0.01
+"""A word has moved if its start or end is further away than this."""
+
+
+@dataclass(frozen=True)
+class UtteranceChange:
+    """One utterance of both runs: `before` in the other run, `after` in this one.
+
+    Attributes:
+        words: those with times in both runs.
+        moved: of them, those that moved more than `MOVED_S`.
+        found, lost: words that have times only in this run; only in the other one.
+        greatest_ms: the greatest distance of an edge, in milliseconds; word, start_s: of which word, and where it was.
+    """
+
+    id: str
+    fit: tuple[str, str]
+    loss_per_token: tuple[float | None, float | None]
+    words: int = 0
+    moved: int = 0
+    found: int = 0
+    lost: int = 0
+    greatest_ms: float = 0.0
+    word: str = ""
+    start_s: float = 0.0
+
+
+@dataclass
+class RunChanges:
+    """All utterances of two runs.
+
+    Attributes:
+        fits: counts of (fit before, fit after), of utterances whose fit differs.
+        missing: utterances of this run without a comparison: not done, without JSON, or of other words in one of them.
+        largest: `MOST_WORST` utterances, those first that lost or found words, then by the greatest distance.
+    """
+
+    against: str
+    utterances: int = 0
+    words: int = 0
+    moved: int = 0
+    found: int = 0
+    lost: int = 0
+    missing: int = 0
+    fits: Counter[tuple[str, str]] = field(default_factory=Counter)
+    largest: list[UtteranceChange] = field(default_factory=list)
+
+
+def changed(id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> UtteranceChange | None:
+    """Return what changed between two JSON objects of one utterance; None if their words are not the same.
+
+    >>> word = {"text": "One", "start_s": 0.5, "end_s": 1.0}
+    >>> change = changed("a", {"words": [word]}, {"words": [word | {"end_s": 1.25}]})
+    >>> change.moved, change.greatest_ms, change.word
+    (1, 250.0, 'One')
+    """
+    if [word["text"] for word in before["words"]] != [word["text"] for word in after["words"]]:
+        return None
+    words = moved = found = lost = 0
+    greatest: tuple[float, str, float] = (0.0, "", 0.0)
+    for old, new in zip(before["words"], after["words"]):
+        if old["start_s"] is None or new["start_s"] is None:
+            found += new["start_s"] is not None
+            lost += old["start_s"] is not None
+            continue
+        distance_s = max(abs(new[edge] - old[edge]) for edge in ("start_s", "end_s"))
+        words += 1
+        moved += distance_s > MOVED_S + 1e-9
+        greatest = max(greatest, (distance_s, old["text"], old["start_s"]), key=lambda one: one[0])
+    distance_s, text, start_s = greatest
+    fit = (before.get("fit") or "–", after.get("fit") or "–")
+    losses = (before.get("loss_per_token"), after.get("loss_per_token"))
+    return UtteranceChange(id, fit, losses, words, moved, found, lost, round(1000 * distance_s, 3), text, start_s)
+
+
+def run_changes(out_dir: Path, against: Path, progress: Callable[[float], None] | None = None) -> RunChanges:
+    """Return what changed from the run `against` to the run `out_dir`; utterances are matched by name.
+
+    Raises:
+        UsageError: `against` is not the folder of a corpus run, or the runs have no utterance with JSON in common.
+    """
+    if not against.is_dir() or not (others := journal_paths(against)):
+        raise UsageError(f"--against {against}: expected the --out-dir of a corpus run, got none: it has no journal")
+    changes = RunChanges(str(against))
+    ranked: list[tuple[int, float, str, UtteranceChange]] = []
+    with Outcomes(journal_paths(out_dir), quiet=True) as now, Outcomes(others, quiet=True) as earlier:
+        for number, line in enumerate(now.lines(), start=1):
+            if progress is not None:
+                progress(number / max(len(now), 1))
+            other = earlier.line(line_key(line.id))
+            change = None
+            if line.status == DONE and other is not None and other.status == DONE:
+                names = json_of(other), json_of(line)
+                if names[0] is not None and names[1] is not None:
+                    change = _read_change(line.id, against / names[0], out_dir / names[1])
+            if change is None:
+                changes.missing += 1
+                continue
+            changes.utterances += 1
+            for name in ("words", "moved", "found", "lost"):
+                setattr(changes, name, getattr(changes, name) + getattr(change, name))
+            if change.fit[0] != change.fit[1]:
+                changes.fits[change.fit] += 1
+            if change.moved or change.found or change.lost:
+                rank = (change.found + change.lost, change.greatest_ms, change.id, change)
+                (heapq.heappush if len(ranked) < MOST_WORST else heapq.heappushpop)(ranked, rank)
+    if not changes.utterances:
+        raise UsageError(
+            f"--against {against}: expected utterances of {out_dir} in it, with the same words, got none; both runs "
+            "need JSON files (--format json, not --layout shards)"
+        )
+    changes.largest = [one[-1] for one in sorted(ranked, key=lambda one: one[:3], reverse=True)]
+    return changes
+
+
+def _read_change(id: str, before: Path, after: Path) -> UtteranceChange | None:
+    """Return what changed between two files; None if one cannot be read, which the report says of this run's own."""
+    try:
+        return changed(id, read_object(before), read_object(after))
+    except (CtcAlignError, KeyError, TypeError, ValueError):
+        return None
