@@ -141,7 +141,9 @@ def test_what_changed_between_two_runs_is_told(tmp_path, cli):
     run, other = run_folder(tmp_path / "run"), run_folder(tmp_path / "other")
     data = json.loads((run / "u1.json").read_text("utf-8"))
     data["words"][1]["end_s"] = data["words"][1]["tokens"][-1]["end_s"] = 1.25
-    (run / "u1.json").write_text(json.dumps(data), "utf-8")
+    region = {"kind": "unexplained", "start_s": 1.8, "end_s": 2.0, "char_start": None, "char_end": None}
+    regions = [region | {"reason": "<b>speech"}] * 2
+    (run / "u1.json").write_text(json.dumps(data | {"regions": regions}), "utf-8")
     data = json.loads((other / "u2.json").read_text("utf-8"))
     data["words"][0] |= {"status": "skipped", "start_s": None, "end_s": None, "confidence": None, "tokens": []}
     (other / "u2.json").write_text(json.dumps(data | {"fit": "poor"}), "utf-8")
@@ -153,6 +155,8 @@ def test_what_changed_between_two_runs_is_told(tmp_path, cli):
     assert "Of 8 words, 1 (12.5 %) moved by more than 10 ms; 1 were found only now, 0 only before" in told
     assert told.index("u2") < told.index("u1") < told.index("a at 0.60 s")
     assert "250" in told
+    assert "good <b>speech" in text
+    assert "u1 a a a" in text
     result = cli("report", str(run), "--against", str(tmp_path), "--force")
     assert result.code == 2
     assert "expected the --out-dir of a corpus run" in result.stderr

@@ -85,7 +85,7 @@ export class Painter {
       }
       context.fillStyle = theme.faint;
       const text = clock(mark * step, step);
-      if (x + 4 + context.measureText(text).width < view.width) context.fillText(text, x + 4, lane.top + 11);
+      if (x > -4 && x + 4 + context.measureText(text).width < view.width) context.fillText(text, x + 4, lane.top + 11);
     }
   }
 

@@ -35,6 +35,7 @@ MOST_SPEAKERS = 1000
 OTHER_REASONS = "other reasons"
 PAUSE_S = 0.05
 """The shortest gap between two words that counts as a pause."""
+_SHOWN_CHARS, _SHOWN_REASONS = 160, 3
 _SHARDS = "alignments-*.jsonl.gz"
 
 
@@ -99,12 +100,17 @@ class SpeakerFigures:
 
 @dataclass(frozen=True)
 class NamedUtterance:
-    """One utterance of the table: its result, least confidence, and the path of its JSON below the output folder."""
+    """One utterance of the table: its result, least confidence, and the path of its JSON below the output folder.
+
+    `text` is the beginning of its transcript, `why` what disagrees in it, as `regions` of its JSON say.
+    """
 
     id: str
     result: UtteranceResult
     least_confidence: float | None
     json: str | None
+    text: str = ""
+    why: str = ""
 
     @property
     def skipped_share(self) -> float:
@@ -238,14 +244,14 @@ def run_figures(out_dir: Path, progress: Callable[[float], None] | None = None) 
             if least is None and line.result.doubt is not None:
                 least = line.result.doubt["least_confidence"]
             worst.add(NamedUtterance(line.id, line.result, least, json_name))
-        named = {one.id: one for one in worst.utterances()}
+        named = {one.id: one if one.json is None else _explained(one, out_dir) for one in worst.utterances()}
         for path, data in _shard_objects(out_dir, figures):
             id = str(data.get("utterance"))
             found = outcomes.find(line_key(id))
             if found is None or found[0] != DONE or not _add(figures, data, path):
                 continue
             if id in named:
-                named[id] = replace(named[id], least_confidence=least_confidence(data))
+                named[id] = replace(named[id], least_confidence=least_confidence(data), **_explanation(data))
     figures.worst = list(named.values())
     if lacking:
         figures.notes.append(
@@ -286,6 +292,20 @@ def _read(figures: RunFigures, path: Path) -> float | None:
         figures.add_fault(str(error))
         return None
     return least_confidence(data) if _add(figures, data, path) else None
+
+
+def _explained(one: NamedUtterance, out_dir: Path) -> NamedUtterance:
+    """Return an utterance with what its JSON says of it, unchanged if that cannot be read: a fault already."""
+    try:
+        return replace(one, **_explanation(read_object(out_dir / str(one.json))))
+    except (CtcAlignError, KeyError, TypeError, ValueError, AttributeError):
+        return one
+
+
+def _explanation(data: Mapping[str, Any]) -> dict[str, str]:
+    """Return the beginning of the transcript, and the reasons for its least fitting places, each once."""
+    reasons = dict.fromkeys(str(region["reason"]) for region in data.get("regions") or [])
+    return {"text": " ".join(str(data["text"])[:_SHOWN_CHARS].split()), "why": "; ".join([*reasons][:_SHOWN_REASONS])}
 
 
 def _add(figures: RunFigures, data: dict[str, Any], path: Path) -> bool:
