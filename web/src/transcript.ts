@@ -64,7 +64,8 @@ export class Transcript {
     let paragraph = element("p", { dir: "auto" });
     let length = 0;
     this.state.words.list.forEach((word, place) => {
-      const parts = word.before.includes("\n") || (length > LONG_PARAGRAPH && /[.!?。！？؟]\W*$/.test(this.state.words.list[place - 1].text));
+      // A text without sentence marks is parted, too: what is out of view costs nothing only by whole paragraphs.
+      const parts = word.before.includes("\n") || length > 4 * LONG_PARAGRAPH || (length > LONG_PARAGRAPH && /[.!?。！？؟]\W*$/.test(this.state.words.list[place - 1].text));
       if (parts && length) {
         this.root.append(paragraph);
         paragraph = element("p", { dir: "auto" });
