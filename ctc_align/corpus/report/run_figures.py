@@ -302,7 +302,7 @@ def _explained(one: NamedUtterance, out_dir: Path) -> NamedUtterance:
         return one
 
 
-def _explanation(data: Mapping[str, Any]) -> dict[str, str]:
+def _explanation(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the beginning of the transcript, and the reasons for its least fitting places, each once."""
     reasons = dict.fromkeys(str(region["reason"]) for region in data.get("regions") or [])
     return {"text": " ".join(str(data["text"])[:_SHOWN_CHARS].split()), "why": "; ".join([*reasons][:_SHOWN_REASONS])}
