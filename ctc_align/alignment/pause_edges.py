@@ -192,6 +192,9 @@ def edges_by_convention(
             start[k] += _glottal_frames(emissions.sound, low, high) * SHIFT_S / shift_s
         if ends_word[k] and kinds[index] == "stop" and convention in (RELEASE_OUT, BOTH_OUT):
             latest = high + round(BURST_S[int(gap[k])] / SHIFT_S)
+            if gap[k] and k + 1 < len(start):  # the onset of the next word is no burst of this one
+                following = round((start[k + 1] * shift_s + emissions.first_frame_s) / SHIFT_S)
+                latest = min(latest, max(following - 2 * BURST_FRAMES, high))
             end[k] += (_burst(emissions.sound, low, high, latest) - high) * SHIFT_S / shift_s
     start, end = in_order(start, end, np.append(start[1:] > end[:-1], True), frames)
     return among_all_tokens(drawn, spoken, Spans(start, end, sounds.start_sd, sounds.end_sd))

@@ -111,14 +111,15 @@ def _is_own(folder: Path, model: str) -> bool:
 def _write(folder: Path, report: Report, *, is_own: bool) -> list[Path]:
     """Write the constants, and the network if one was learnt; return the files.
 
-    In the model's own folder, what is not learnt stays as it is.
+    In the model's own folder, what is not learnt stays as it is; an earlier calibration is not replaced by the model's
+    own values.
     """
     from ctc_align.files.whole_files import placing, remove_file
     from ctc_align.models import edge_network
     from ctc_align.models.calibration import FILE, as_toml
     from ctc_align.training.calibration_fitting import AS_IT_IS
 
-    if is_own and report.chosen == AS_IT_IS:
+    if report.chosen == AS_IT_IS and (is_own or (folder / FILE).exists()):
         return []
     contents = {folder / FILE: as_toml(report.calibration).encode()}
     if report.edge_network is not None:

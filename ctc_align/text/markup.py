@@ -169,8 +169,8 @@ class MappedText:
         return MappedText("".join(pieces), starts, ends)
 
 
-_CUT_OFF = lazy_regex(r"(?<![\w'’‐-])[^\W\d_][\w'’]*[-‐](?![\w'’‐-])")
-"""A word that breaks off, "th- the". It is spoken, or else its sound is that of the whole word after it."""
+_CUT_OFF = lazy_regex(r"(?<![\w'’‐-])([^\W\d_][\w'’]*)[-‐](?=[,;.…]*[ \t]+\1\w)", re.IGNORECASE)
+"""A word that breaks off before the whole word, "th- the": it is spoken, or else its sound is that of the other."""
 
 
 @dataclass(frozen=True)

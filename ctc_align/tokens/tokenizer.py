@@ -290,7 +290,7 @@ def tokenize(words: Words, tokenizer: Tokenizer) -> list[WordTokens]:
     tokenizer.prepare(word.said for word in words.words)
     made = [tokenizer.word(word.said, word.text, word.spoken) if word.said else WordTokens(()) for word in words.words]
     for passage in words.optional:
-        if passage.kind == CUT_OFF:
+        if passage.kind == CUT_OFF and passage.last == passage.first + 1:
             index, whole = (
                 passage.first,
                 next((at for at in range(passage.last, len(made)) if words.words[at].said), None),
