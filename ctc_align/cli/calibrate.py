@@ -111,8 +111,7 @@ def _is_own(folder: Path, model: str) -> bool:
 def _write(folder: Path, report: Report, *, is_own: bool) -> list[Path]:
     """Write the constants, and the network if one was learnt; return the files.
 
-    In the model's own folder, what is not learnt stays as it is; an earlier calibration is not replaced by the model's
-    own values.
+    What is not learnt stays as it is in the model's own folder; the model's own values replace no calibration.
     """
     from ctc_align.files.whole_files import placing, remove_file
     from ctc_align.models import edge_network
