@@ -42,11 +42,11 @@ SOUNDING, LEAST_DB = 0.35, 5.0
 hand labels of read English prefer 0.5; clean clips of 18 languages with added noise prefer 0.3, if a sound ends
 where it was 30 dB below its peak before."""
 INTERRUPTED_FRAMES = 6
-"""Interruptions of the sound before its end are at most this long; after a pause there is none."""
+"""The longest silence that still counts as part of the sound before a pause; where a word begins, none does."""
 OUTWARDS_S, RELEASE_S = 0.4, 0.12
-"""The farthest that an edge moves into a pause, and the farthest that the end of a stop does: releases are short."""
+"""The most that an edge moves into a pause, and the most that the end of a stop does: releases are short."""
 INWARDS_S, INWARDS_SHARE = 0.2, 0.8
-"""The farthest that an edge moves into its word, in seconds and as a share of the sound there."""
+"""The most that an edge moves into its word, in seconds and as a share of the sound there."""
 PLOSIVES = ("stop", "affricate")
 WEAK = (*PLOSIVES, "fricative")
 _SMALLEST_POWER = 1e-12

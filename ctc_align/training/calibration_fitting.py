@@ -54,7 +54,7 @@ FEWEST_EDGES = 20
 FEWEST_WORDS = 4
 """A word is replaced only in utterances of this many words or more."""
 FEWEST_FILES, MOST_PARTS = 3, 5
-"""Fewer files are divided into so many parts in all, each of which is left out in turn."""
+"""With fewer files, each is divided, so that there are this many parts in all, each left out in turn."""
 STANDARD_ERRORS, FEW_UNITS = 1.65, 1.5
 """A gain g over m units is proven if it exceeds its standard error 1.65 · (1 + 1.5 / (m - 1)) times: about the 95th
 percentile of Student's t."""

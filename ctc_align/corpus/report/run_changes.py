@@ -30,7 +30,7 @@ class UtteranceChange:
         words: those with times in both runs.
         moved: of them, those that moved more than `MOVED_S`.
         found, lost: words that have times only in this run; only in the other one.
-        greatest_ms: the greatest distance of an edge, in milliseconds; word, start_s: of which word, and where it was.
+        greatest_ms: how far the edge that moved most has moved; word, start_s: its word, and where that began before.
     """
 
     id: str
@@ -52,7 +52,7 @@ class RunChanges:
     Attributes:
         fits: counts of (fit before, fit after), of utterances whose fit differs.
         missing: utterances of this run without a comparison: not done, without JSON, or of other words in one of them.
-        largest: `MOST_WORST` utterances, those first that lost or found words, then by the greatest distance.
+        largest: `MOST_WORST` utterances: those that found or lost words, then those whose edges moved most.
     """
 
     against: str
