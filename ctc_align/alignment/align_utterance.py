@@ -211,8 +211,9 @@ def adjust_edges(inputs: UtteranceInputs, tokens: Tokens, edges: Spans) -> Kerne
     if inputs.edge_network is None or not inputs.refines_edges:
         return edges
     fine = yield from finish_edges(inputs.emissions, tokens, edges, inputs.calibration, inputs.edge_network)
-    kinds, convention = inputs.calibration.kinds(tokens.labels), inputs.settings.convention
-    return edges_by_convention(inputs.emissions, tokens, fine, kinds, convention) if convention != "whole" else fine
+    if (convention := inputs.settings.convention) == "whole":
+        return fine
+    return edges_by_convention(inputs.emissions, tokens, fine, inputs.calibration.kinds(tokens.labels), convention)
 
 
 def finish_edges(
