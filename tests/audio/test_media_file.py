@@ -19,7 +19,7 @@ from rows import over_rows
 
 import ctc_align
 from ctc_align.audio.loading import estimated_duration_s, header_duration_s, load_audio, load_segment
-from ctc_align.audio.media_file import ByteRange, Conversion, DecodedPiece, place_pieces, with_channels
+from ctc_align.audio.media_file import ByteRange, DecodedPiece, place_pieces
 from ctc_align.errors import AudioError
 
 PIECE_RATE, SIZE = 1000, 20
@@ -82,21 +82,6 @@ def test_a_clock_that_is_set_anew_goes_on(caplog: pytest.LogCaptureFixture) -> N
         "a.webm: the file's clock jumps by -1.20 s at 1.20 s",
         "a.webm: the file's clock jumps by +60.00 s at 0.40 s",
     ]
-
-
-def test_pieces_of_another_rate_are_converted() -> None:
-    def tone(rate: int, channels: int) -> np.ndarray:
-        """Return a second of 440 Hz."""
-        return np.repeat(np.sin(440 * 2 * np.pi * np.arange(rate) / rate)[:, None], channels, 1).astype(np.float32)
-
-    conversion = Conversion(8000, 2)
-    given = [DecodedPiece(tone(rate, channels), rate) for rate, channels in ((8000, 1), (16000, 2), (8000, 2))]
-    blocks = [block for one in place_pieces(given, "a.mp3") for block in conversion.blocks(one)]
-    sound = np.concatenate([*blocks, *conversion.rest()])
-    assert sound.shape == (24000, 2)
-    for second in sound.reshape(3, 8000, 2):
-        np.testing.assert_allclose(second[400:7600, 1], tone(8000, 1)[400:7600, 0], atol=0.01)
-    np.testing.assert_array_equal(with_channels(np.array([[1.0, 3.0]], np.float32), 1), [[2.0]])
 
 
 # Files that are cut, damaged, dangerous or no recordings at all: each is told as what it is.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import os
 import sys
@@ -13,14 +12,12 @@ import numpy as np
 import pytest
 import soundfile
 import typer
-from corpus_runs import journal_line
 from made_books import write_epub
 
 from ctc_align.alignment.fit import regions_of
 from ctc_align.cli import run
 from ctc_align.cli.notes import alignment_notes, leave, written_line
-from ctc_align.corpus.state.journal import DONE, Journal, read_lines
-from ctc_align.corpus.state.summary import Summary, summarize
+from ctc_align.corpus.state.summary import Summary
 from ctc_align.errors import BackendError, InputError, TooShortError
 from ctc_align.files import Alignment, from_dict
 from ctc_align.types import ALIGNED, NOT_SPOKEN, SKIPPED, UNSPOKEN, AlignedWord, Region, SourceCue, Subtitles
@@ -70,12 +67,6 @@ def test_options_reach_the_aligner(cli, fake_aligner):
     assert "Hello," in Path("out/deep/talk.ctm").read_text()
 
 
-def test_transcript_from_standard_input(cli, fake_aligner, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\ufeffGrüße".encode()), "latin-1"))
-    assert cli("talk.wav", "-").code == 0
-    assert fake_aligner.calls[0]["text"] == "Grüße"
-
-
 @pytest.mark.parametrize(("format", "starts"), [(None, "{"), ("ctm", ";; talk loss"), ("textgrid", "File type")])
 def test_standard_output_is_data_only(capfdbinary, format, starts):
     arguments = ["talk.wav", "talk.txt", "--stdout", *(["--format", format] if format else [])]
@@ -112,27 +103,6 @@ def test_a_recording_too_long_for_a_format_is_refused_before_the_work(cli, fake_
     assert "long.wav: is 6,001 s long, and --format lrc holds times up to 6,000 s: leave lrc away" in result.stderr
 
 
-def test_log_probs_reach_the_aligner_as_emissions(cli, fake_aligner):
-    np.save("scores.npy", np.log(np.full((5, 3), 1 / 3, np.float32)))
-    Path("vocab.txt").write_text("a\nb\n<pad>\n")
-    arguments = ["--text", "ab", "--vocab", "vocab.txt", "--frame-shift", "0.02", "--blank", "<pad>"]
-    assert cli("scores.npy", *arguments, "-q").code == 0
-    call = fake_aligner.calls[0]
-    assert call["model"] is None
-    assert call["utterance"] == "scores"
-    emissions = call["audio"]
-    assert (tuple(emissions.log_probs.shape), emissions.vocab) == ((5, 3), ("a", "b", "<pad>"))
-    assert (emissions.blank, emissions.frame_shift_s) == (2, 0.02)
-    assert Path("scores.json").exists()
-
-
-def test_an_existing_output_is_refused_before_the_work(cli, fake_aligner):
-    Path("talk.ctm").write_text("mine")
-    assert "talk.ctm: exists already; give --force" in cli("talk.wav", "talk.txt", code=2).error
-    assert Path("talk.ctm").read_text() == "mine"
-    assert fake_aligner.calls == []
-
-
 def test_force_replaces_outputs_but_never_inputs(cli):
     Path("talk.ctm").write_text("mine")
     assert cli("talk.wav", "talk.txt", "--force").code == 0
@@ -163,19 +133,6 @@ def test_what_ends_the_work_is_one_line_and_a_code(cli, fake_aligner, monkeypatc
     result = cli("talk.wav", "talk.txt")
     assert (result.code, result.stderr.splitlines()[-1]) == (code, f"ctc-align: {line}")
     assert listed() == ["talk.txt", "talk.wav"]
-
-
-def test_no_transcript_beside_itself(cli):
-    assert "did you mean" not in cli("talk.txt").error
-
-
-@pytest.mark.parametrize(("fit", "told"), [("poor", 1), ("doubtful", 0), ("good", 0), (None, 0)])
-def test_a_transcript_that_fits_badly_is_told(fit, told):
-    word = AlignedWord("a", "a", 0, 1, "aligned", 0.5, 1.0, 0.5)
-    alignment = Alignment(
-        "a", "a.wav", 2.0, "english", "cpu", 0.01, 1.0, -1.0, "a", (word,), loss_per_token=9.0, fit=fit
-    )
-    assert sum("fits the recording badly" in note for note in alignment_notes(alignment)) == told
 
 
 def test_a_part_of_a_book_is_not_called_a_bad_fit():
@@ -357,13 +314,6 @@ def test_both_sides_are_told_in_one_line(aligned, skipped, unexplained, told):
     assert [note for note in alignment_notes(alignment) if "—" not in note] == ([told] if told else [])
 
 
-@pytest.mark.parametrize(("limit", "too_many"), [(None, False), (100.0, False), (25.0, False), (24.9, True), (0, True)])
-def test_the_limit_is_of_the_words_that_can_be_spoken(limit, too_many):
-    config = {} if limit is None else {"max_skipped": limit}
-    assert alignment_of(3, 1, config=config).too_many_skipped is too_many
-    assert not alignment_of(3, 0, config=config).too_many_skipped
-
-
 def test_the_exit_code_tells_that_more_is_missing(cli, here, fake_aligner, monkeypatch):
     align = fake_aligner.align
     monkeypatch.setattr(
@@ -412,21 +362,6 @@ def test_json_keeps_the_limit_and_refuses_one_that_is_none():
     data["config"]["max_skipped"] = None
     with pytest.raises(InputError, match=r"config.max_skipped: expected a number from 0 to 100, got"):
         from_dict(data)
-
-
-def test_the_summary_counts_names_and_ranks(tmp_path):
-    lines = [
-        journal_line("a", DONE, skipped=0, words=100),
-        journal_line("b", DONE, skipped=5, words=10, too_many_skipped=True, unexplained_s=1.5),
-        journal_line("c", DONE, skipped=20, words=100),
-        journal_line("of a version without `words`", DONE, skipped=None),
-    ]
-    with Journal(tmp_path / "journal.jsonl") as journal:
-        journal.append(lines)
-    assert [line.result.too_many_skipped for line in read_lines(tmp_path / "journal.jsonl")] == [None, True, None, None]
-    found = summarize([tmp_path / "journal.jsonl"])
-    assert (found.skipped_words, found.words, found.too_many_skipped, found.unexplained_s) == (25, 210, 1, 1.5)
-    assert [(row["utterance"], row["skipped_percent"]) for row in found.most_skipped] == [("b", 50.0), ("c", 20.0)]
 
 
 def test_text_that_goes_on_earlier_in_the_recording_is_told() -> None:

@@ -20,7 +20,7 @@ from ctc_align.alignment.inputs import ProgressValue
 from ctc_align.cli import COMMANDS, printing, program, with_command
 from ctc_align.cli.doctor import KNOWN_TIMES, _extra, _extra_line, compared, without_user
 from ctc_align.cli.printing import ProgressBar, Talk
-from ctc_align.cli.tables import time_line, words_table
+from ctc_align.cli.tables import words_table
 from ctc_align.extras import EXTRAS, Extra
 from ctc_align.files import Alignment
 from ctc_align.types import AlignedWord
@@ -62,13 +62,6 @@ def test_demo_writes_below_its_own_folder_and_may_run_twice(cli, fake_aligner, t
     assert "CTC loss 3.250" in result.stdout
     assert cli("demo", "--out-dir", "x", "--quiet").stdout == ""
     assert Path("x", "demo.json").is_file()
-
-
-@pytest.mark.parametrize(
-    ("start_s", "end_s", "line"), [(0, 2, "████"), (1.9999, 2, "   ▐"), (0, 0.0001, "▌   "), (1, 1.5, "  █ ")]
-)
-def test_time_line(start_s, end_s, line):
-    assert time_line(start_s, end_s, 2.0, cells=4) == line
 
 
 @pytest.mark.parametrize("width", [36, 40, 50, 60, 80, 120, 200])

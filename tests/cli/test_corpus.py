@@ -9,14 +9,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import corpus_runs as runs
-import numpy as np
 import pytest
-import soundfile
 from corpus_runs import journal_line
 from inline_corpus import inline_alignment  # noqa: F401 (a fixture)
-from made_media import Coding, write_media
 from made_models import LETTERS, tiny_folder
-from made_sounds import babble
 
 from ctc_align.cli.notes import misfits
 from ctc_align.cli.printing import Talk
@@ -72,13 +68,6 @@ def test_end_to_end(cli, model, manifest, tmp_path):
     assert min(stages[stage] for stage in ("reading", "model", "kernels", "writing")) > 0
 
 
-def test_options_of_subtitles_without_effect_are_told(cli, manifest, tmp_path):
-    call = ("corpus", manifest, "--out-dir", tmp_path / "out", "--max-line", 30, "--frame-rate", 25, "--workers", 0)
-    told = "note: --max-line and --frame-rate: no effect, because no subtitles are written (--format srt)"
-    assert told in cli(*call).stderr
-    assert "no effect" not in cli(*call, "--format", "json,srt").stderr
-
-
 def test_quiet_names_failures_only(cli, inline_alignment, model, manifest, tmp_path):  # noqa: F811
     options = ("--out-dir", tmp_path / "out", "--model", model, "--workers", 1, "--format", "json")
     result = cli("corpus", manifest, *options, "--quiet", code=1)
@@ -92,19 +81,6 @@ def test_progress_in_a_line():
     assert re.fullmatch(r"30 done, 3 failed, 9 done before of 100, (100|99) × real time, 1:0[67] left", line), line
     assert "left" not in progress_line(Tally(done=1, worked=1)), "of how many?"
     assert "left" not in progress_line(Tally(failed=1, total=9)), "no worker has done anything yet"
-
-
-def test_lines_now_and_then_where_there_is_no_terminal(capsys):
-    with ProgressDisplay(Talk()) as display:
-        display.progress(Tally(done=1))
-        assert capsys.readouterr().err == ""
-        display._last_line -= 60
-        display.progress(Tally(done=2))
-        display.progress(Tally(done=3))
-    captured = capsys.readouterr()
-    assert captured.err.startswith("ctc-align: 2 done")
-    assert captured.err.count("\n") == 1
-    assert captured.out == ""
 
 
 def test_a_first_run_says_why_nothing_is_done(capsys, tmp_path):
@@ -166,30 +142,6 @@ def test_the_closing_table():
     print_summary(replace(summary, complete=False, fit={"good": 1, "none": 1}, unexplained_s=1.2), file, of=60)
     assert re.search("utterances +3 of 60 so far", file.getvalue())
     assert re.search("speech not in the texts +1.2 s, excluding 1 utterance of fit none", file.getvalue())
-
-
-@pytest.mark.long
-def test_parts_of_media_files(cli, model, tmp_path):
-    both = np.stack([babble(6.0, 1), babble(6.0, 2)], axis=1)
-    rows = []
-    for name, coding in (("a.mp3", Coding("libmp3lame", bit_rate=96000)), ("b.m4a", Coding("aac", "ipod"))):
-        path = write_media(tmp_path / name, [(0.0, both)], 16000, coding)
-        rows += [
-            {"audio_filepath": name, "text": "one two", "utterance": f"{path.stem}{at}", "offset": at, "duration": 1.5}
-            for at in (4.0, 0.5, 2.25)
-        ]
-    rows += [{**rows[0], "utterance": "left", "channel": 1}, {**rows[0], "utterance": "late", "offset": 9.0}]
-    source = runs.write_manifest(tmp_path / "corpus.jsonl", rows)
-    options = ("--model", model, "--workers", 1, "--channel", "right", "--cut-audio", "--manifest", "lhotse")
-    result = cli("corpus", source, "--out-dir", tmp_path / "out", *options, code=1)
-    assert "late: " in result.stderr
-    assert "a part of the recording, which is 6.000 s long; got 9.000 s to 10.500 s" in result.stderr
-    for row in rows[:-1]:
-        samples, rate = soundfile.read(tmp_path / "out" / "cuts" / f"{row['utterance']}.flac")
-        channel, first = row.get("channel", 2) - 1, round(16000 * row["offset"])
-        assert (samples.shape, rate) == ((24000,), 16000)
-        assert np.corrcoef(samples, both[first : first + 24000, channel])[0, 1] > 0.98
-        assert json.loads((tmp_path / "out" / f"{row['utterance']}.json").read_text("utf-8"))["duration_s"] == 1.5
 
 
 def test_a_log_has_a_line_of_progress_only_if_there_is_news(

@@ -137,31 +137,10 @@ def test_what_the_hypothesis_lacks_or_cannot_be_read_is_named(cli, here):
         assert "bad.json: " in cli("evaluate", "bad.json", "theirs/y.TextGrid", code=1).error
 
 
-@pytest.mark.parametrize(("label", "told"), [("two", True), ("one", False)])
-def test_other_transcripts_are_asked_about(cli, here, label, told):
-    for name, word in (("a", "one"), ("b", label)):
-        textgrid(here / f"{name}.TextGrid", ("words", ((word, 0.5, 1.0),)))
-    result = cli("evaluate", "a.TextGrid", "b.TextGrid", code=0)
-    assert ("the labels of 1 of 1 pair differ: are these the same transcripts?" in result.stderr) == told
-
-
 def test_nothing_paired(cli, here):
     for path in Path("ours").iterdir():
         path.rename(path.with_name(f"other-{path.name}"))
     assert "nothing in it pairs" in cli("evaluate", "ours", "theirs", code=1).stderr
-
-
-def test_a_map(cli, here):
-    Path("map.txt").write_text("one eins\nthree\n")
-    data = json.loads(cli("evaluate", "ours", "theirs", "--map", "map.txt", "--format", "json").stdout)
-    assert (data["paired"], data["mismatched"]) == (4, 0)
-
-
-def test_doubts_are_told(cli, here):
-    rows = tuple((label, 1000 * start, 1000 * end) for label, start, end in WORDS)
-    textgrid(here / "ms.TextGrid", ("words", rows), end_s=2000)
-    result = cli("evaluate", "ms.TextGrid", "theirs/x.TextGrid", code=0)
-    assert "ctc-align: note: the times of the hypothesis look like milliseconds" in result.stderr
 
 
 def test_a_picture(cli, here):

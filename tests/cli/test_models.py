@@ -170,13 +170,6 @@ def test_a_corpus_gets_what_each_file_gets_alone(model: str, cli: Callable[..., 
     assert alone["frame_shift_s"] == 0.04
 
 
-def test_it_is_shown_and_scores(model: str, cli: Callable[..., Any]) -> None:
-    shown = cli("models", "show", model, code=0)
-    assert "0.04" in shown.stdout or "40" in shown.stdout
-    scored = cli("score", "train.jsonl", "--model", model, "--format", "jsonl")
-    assert [json.loads(line)["utterance"] for line in scored.stdout.splitlines()] == ["clip0", "clip1", "clip2"]
-
-
 def test_what_describes_it_is_part_of_it(model: str) -> None:
     """A corpus run goes on only with the same network, described alike."""
     before = model_identity(model)

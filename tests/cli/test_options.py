@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -170,12 +169,3 @@ def test_digits_that_a_language_leaves(language, vocab, text, notes, cli):
     met = [line for line in said.stderr.splitlines() if "vocabulary" in line or "num2words" in line]
     assert len(met) == len(notes)
     assert all(line.startswith(f"ctc-align: note: {note}") for line, note in zip(met, notes))
-
-
-def test_what_is_set_is_in_the_result(cli: Callable[..., Any]) -> None:
-    np.save("a.npy", np.log(np.full((50, 3), 1 / 3, np.float32)))
-    Path("vocab.txt").write_text("<blk>\na\nb\n", encoding="utf-8")
-    reading = ("--vocab", "vocab.txt", "--frame-shift", "0.02", "--stdout")
-    made = cli("align", "a.npy", "--text", "a b", *reading, "--config", "long-audio", "--set", "band_s=2.5", code=0)
-    config = json.loads(made.stdout)["config"]
-    assert (config["band_s"], config["times"], config["chunk_s"]) == (2.5, "recording", 30.0)

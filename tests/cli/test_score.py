@@ -107,11 +107,6 @@ def test_what_does_not_fit_is_a_row_and_named(cli, talk):
     assert jsonl(cli("score", *LOG_PROBS, "long.txt", "--format", "jsonl").stdout)[0]["loss"] is None
 
 
-def test_standard_input(cli, talk, monkeypatch):
-    monkeypatch.setattr("sys.stdin", io.StringIO("cab abe"))
-    assert [row["transcript"] for row in tsv(cli("score", *LOG_PROBS, "wrong.txt", "-").stdout)] == ["-", "wrong.txt"]
-
-
 @pytest.mark.parametrize("between", ["\t", "\r\n", " \n\n ", "\x0b", "\u2028", "\x85", "\x1c"])
 def test_texts_stay_one_field(cli, talk, between):
     text = f"cab{between}abe"

@@ -50,15 +50,6 @@ def book(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inline_corpus: None) -
     return folder
 
 
-def test_the_recordings_of_a_folder_share_its_only_text(book: Path) -> None:
-    source = open_source(book, parts=True)
-    found = [item for item in source if isinstance(item, Utterance)]
-    assert (source.kind, [item.id for item in found]) == ("mfa", ["alpha", "beta"])
-    assert {item.text for item in found} == {TEXT}
-    assert found[0].book is found[1].book
-    assert found[0].transcript == str(book / "book.txt")
-
-
 @pytest.mark.parametrize("more", ["alpha.txt", "beta.TextGrid", "other.txt", "alpha.srt", "other.epub"])
 def test_where_a_recording_has_a_text_or_there_are_two_it_is_as_before(book: Path, more: str) -> None:
     (book / more).write_bytes(b"1\n00:00:01,000 --> 00:00:02,000\nalpha one\n")

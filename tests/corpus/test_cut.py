@@ -12,7 +12,7 @@ from made_media import Coding, write_media
 from made_sounds import babble
 from sample_alignments import aligned, make_alignment, random_alignments
 
-from ctc_align.corpus.outputs.layout import MARGIN_S, Layout, cut_audio, first_cut, phrases
+from ctc_align.corpus.outputs.layout import MARGIN_S, Layout, cut_audio, phrases
 from ctc_align.corpus.utterance import Utterance
 from ctc_align.errors import AudioError, OutputError
 from ctc_align.files import Alignment
@@ -212,16 +212,6 @@ def test_a_name_that_is_too_long_is_this_utterances_fault(sound, tmp_path):
     with pytest.raises(OutputError, match="too long") as caught:
         cut(sound, tmp_path, output="x" * 252)
     assert isinstance(caught.value.__cause__, OSError)
-
-
-def test_the_layout_cuts_and_misses_what_is_gone(sound, tmp_path):
-    layout = Layout(str(tmp_path), formats=("json",), cut="pause")
-    utterance = utterance_of(sound)
-    layout.place(0, utterance, alignment_of())
-    names = [path.name for path in layout.outputs(utterance)]
-    assert names == ["talk.json", "talk-0001.flac", "talk-0001.txt"]
-    assert all(path.is_file() for path in layout.outputs(utterance))
-    assert first_cut(utterance, Layout(str(tmp_path), cut="pause")) == layout.outputs(utterance)[1:]
 
 
 def test_the_checks_see_a_sample_too_much(sound, tmp_path, monkeypatch):

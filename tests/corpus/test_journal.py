@@ -8,7 +8,6 @@ import os
 import re
 from typing import Any
 
-import numpy as np
 import pytest
 from corpus_runs import journal_line
 from rows import over_rows
@@ -150,18 +149,6 @@ def test_lines_of_an_earlier_version_count(tmp_path):
     assert [outcomes.find(line_key(id))[0] for id in "ab"] == [DONE, FAILED]
     assert [found.number for found in read_lines(path)] == [0, 0, 0, 4]
     assert not outcomes.has_unsure
-
-
-def test_against_a_dict(tmp_path):
-    random = np.random.default_rng(0)
-    expected, lines = {}, []
-    for i in range(2000):
-        id, status = f"u{random.integers(700)}", [DONE, FAILED][random.integers(2)]
-        lines.append(line(id, status, float(i)))
-        expected[id] = status
-    outcomes = Outcomes([written(tmp_path / "journal.jsonl", *lines)])
-    assert {id: outcomes.find(line_key(id))[0] for id in expected} == expected
-    assert outcomes.find(line_key("u700")) is None
 
 
 def test_what_never_became_an_utterance_is_told_apart_by_its_origin(tmp_path):

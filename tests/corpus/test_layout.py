@@ -169,12 +169,6 @@ def test_a_shard_has_no_name_and_no_time_in_its_header(audio, tmp_path):
     assert head[4:8] == bytes(4)
 
 
-@pytest.mark.parametrize(("formats", "extensions"), [(("json",), 1), (("json", "ctm"), 3), (("ctm",), 3)])
-def test_formats_of_shards(audio, tmp_path, formats, extensions):
-    run(layout_of(tmp_path, "shards", formats=formats, manifests=()), made_utterances(audio, 3))
-    assert len(list(tmp_path.glob("alignments-*"))) == extensions
-
-
 def test_one_textgrid_for_a_recording(audio, tmp_path):
     utterances = made_utterances(audio)
     run(layout_of(tmp_path, "files"), utterances)
@@ -428,13 +422,6 @@ def test_lines_of_a_shard_that_are_not_asked_for_are_passed_over(audio, tmp_path
     assert [line["utterance"] for line in nemo_lines(tmp_path)] == ["r0/u0", "r0/u2", "r0/u3", "r2/u9"]
     assert [line["text"] for line in nemo_lines(tmp_path)] == [utterance.text for _, utterance in asked]
     assert len(utterances) == 10
-
-
-def test_times_of_the_recording_change_nothing(audio, tmp_path):
-    run(layout_of(tmp_path / "a", "files"), made_utterances(audio, 3))
-    run(layout_of(tmp_path / "b", "files", times="recording"), made_utterances(audio, 3))
-    for name in ("manifest.nemo.jsonl", "manifest.lhotse.jsonl.gz"):
-        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
 def test_a_loss_that_is_no_number_is_null(audio, tmp_path):

@@ -336,21 +336,6 @@ def test_all_columns(tmp_path, separator, mark, end):
     assert (source.kind, source.files) == ("table", (str(path),))
 
 
-@pytest.mark.parametrize(
-    "header",
-    [
-        "audio_filepath,duration,text",
-        "path,duration,sentence",
-        "wav_filename,duration,transcript",
-        "wav,duration,wrd",
-        "File_Name,Duration_S,Transcription",
-    ],
-)
-def test_names_that_corpora_give_their_columns(tmp_path, header):
-    (utterance,), _ = read(table(tmp_path, f"{header}\na.wav,1.5,one\n"))
-    assert (utterance.audio, utterance.duration_s, utterance.text) == (f"{tmp_path}/a.wav", 1.5, "one")
-
-
 def test_common_voice(tmp_path):
     rows = 'client_id\tpath\tsentence\tup_votes\n8f\tcv_1.mp3\t"Hello," she said.\t2\n8f\tcv_2.mp3\tSo "what?\t2\n'
     write(tmp_path, {"clips/cv_1.mp3": "", "cv_2.mp3": "", "clips/cv_2.mp3": ""})
@@ -484,11 +469,6 @@ def test_a_bad_row_is_refused_and_the_next_is_read(tmp_path, row, reason):
     assert [utterance.id for utterance in found] == ["first", "last"]
     assert [item.origin for item in refused] == ["t.csv, line 3"]
     assert reason in refused[0].reason
-
-
-def test_gzip(tmp_path):
-    path = write(tmp_path, {"t.tsv.gz": gzip.compress(b"path\tsentence\na.mp3\tone\n")}) / "t.tsv.gz"
-    assert [utterance.text for utterance in read(path)[0]] == ["one"]
 
 
 def test_a_header_alone_is_an_empty_corpus(tmp_path):
@@ -635,12 +615,6 @@ def test_rounding_is_forgiven(tmp_path):
     found, refused = read(cuts(tmp_path, *rows))
     assert refused == []
     assert [(utterance.offset_s, utterance.duration_s) for utterance in found] == [(0.0, 1.996), (5.0, 5.0)]
-
-
-def test_duplicates_name_both_lines(tmp_path):
-    found, refused = read(cuts(tmp_path, CUT, CUT))
-    assert len(found) == 1
-    assert "cuts.jsonl, line 1 has it already" in refused[0].reason
 
 
 def test_cuts_and_manifests_are_told_apart(tmp_path):

@@ -14,7 +14,6 @@ from ctc_align.corpus.sources import utterance_ids
 from ctc_align.corpus.sources.utterance_ids import (
     MAX_OUTPUT_BYTES,
     MAX_PART_BYTES,
-    HashIndex,
     TakenError,
     UsedIds,
     output_of,
@@ -201,14 +200,3 @@ def test_a_shortened_name_tells_where_it_came_from_and_fits():
     assert output_of(first).startswith("é" * 80)
     assert len(output_of(first).encode()) <= MAX_PART_BYTES
     assert output_of("é" * 100) == "é" * 100
-
-
-@given(st.lists(st.tuples(st.integers(0, 12) | st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1)), max_size=60))
-def test_an_index_is_a_dictionary(pairs):
-    index, expected = HashIndex(recent=7), {}
-    for key, value in pairs:
-        assert index.get(key) == expected.get(key)
-        if key not in expected:
-            index.put(key, value)
-            expected[key] = value
-    assert {key: index.get(key) for key in expected} == expected

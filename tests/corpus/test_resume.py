@@ -48,17 +48,6 @@ def test_a_second_run_does_nothing_and_reports_the_same(run_into, corpus, tmp_pa
     assert summary["complete"]
 
 
-def test_the_journal_says_what_is_promised(run_into, corpus, tmp_path):
-    run_into(corpus, tmp_path / "out")
-    lines = runs.lines(tmp_path / "out")
-    assert {"id", "status", "reason", "loss", "seconds"} <= set(lines[0])
-    failed = {line["id"]: line["reason"] for line in lines if line["status"] == "failed"}
-    assert "more frames" in failed["part 0/u3"]
-    assert "empty" in failed["part 1/u7"]
-    assert "no such audio file" in failed["part 2/u11"]
-    assert all(line["loss"] > 0 and line["reason"] is None for line in lines if line["status"] == "done")
-
-
 def test_what_changed_is_done_again(run_into, corpus, tmp_path):
     out_dir = tmp_path / "out"
     clip = runs.write_clip(tmp_path / "own.wav")

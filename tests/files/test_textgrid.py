@@ -20,8 +20,7 @@ from rows import over_rows
 from sample_alignments import aligned, conversation, make_alignment, swapped_alignments
 from spoken_documents import spoken
 
-from ctc_align.config import load_settings
-from ctc_align.errors import ConfigError, InputError, TranscriptError
+from ctc_align.errors import InputError, TranscriptError
 from ctc_align.evaluate.utterance_files import read_intervals
 from ctc_align.files import Alignment, Style, from_dict, rendered
 from ctc_align.files.textgrid import parse_textgrid, read_textgrid
@@ -52,20 +51,6 @@ def test_both_formats_in_every_encoding(tmp_path, text, encoding, newline):
     assert grid.tiers[0].intervals == (Interval(0.0, 1.0, 'say "xmax = 3" né'), Interval(1.0, END_S, ""))
     path.write_text('"ooTextFile"\n"TextGrid"\n0\n1\n<absent>\n')
     assert read_textgrid(path).tiers == ()
-
-
-def test_what_another_program_writes(tmp_path):
-    tier = textgrid_package.IntervalTier("words", 0, 2)
-    tier.add(0.25, 1.5, 'a "quoted" word')
-    grid = textgrid_package.TextGrid("grid", 0, 2)
-    grid.append(tier)
-    path = tmp_path / "a.TextGrid"
-    grid.write(str(path))
-    assert read_textgrid(path).tiers[0].intervals == (
-        Interval(0.0, 0.25, ""),
-        Interval(0.25, 1.5, 'a "quoted" word'),
-        Interval(1.5, 2.0, ""),
-    )
 
 
 @pytest.mark.parametrize(
@@ -181,12 +166,6 @@ def test_tiers_that_are_asked_for(form):
     assert list(one) == ["phones", "speakers"]
     assert one["speakers"] == [(0.0, conversation().duration_s, "")]
     assert sum(label != "" for *_, label in one["phones"]) == 2 * len(aligned_words(conversation()))
-
-
-def test_an_unknown_tier_is_named():
-    assert load_settings(None, tiers=" Words ,phones").tiers
-    with pytest.raises(ConfigError, match=r"tiers: expected a list of words.*got 'words,pitch'"):
-        load_settings(None, tiers="words,pitch")
 
 
 ANN = (("So be it.", 0.0, 1.0), ("", 1.0, 2.0), ('He said ""no"".', 2.0, 3.5), ("", 3.5, 5.0))

@@ -69,14 +69,6 @@ def test_apostrophes_of_unknown_words(speaker: LetterToPhone, word: str, like: s
 
 
 @over_rows(
-    ("word", "wanted"),
-    [("'tis", "T IH Z"), ("john's", "JH AA N Z"), ("church's", "CH ER CH AH Z"), ("dogs'", "D AO G Z")],
-)
-def test_apostrophes_of_known_words(speaker: LetterToPhone, word: str, wanted: str) -> None:
-    assert wanted in said(speaker, word)
-
-
-@over_rows(
     ("word", "letters", "missing"),
     [
         ("naïve", "naive", ""),
