@@ -508,6 +508,8 @@ class AlignmentData:
     """If several recordings share a text (a book): the code points of that text before `text`; otherwise None."""
     local_loss: float | None = None
     """Nats by which the best path is below the frames' best labels, in the worst 0.3 s; None if it is not known."""
+    checked: bool = False
+    """True if a person has checked this recording and its words; a new alignment is not checked."""
 
     @property
     def skipped(self) -> int:

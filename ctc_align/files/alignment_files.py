@@ -320,11 +320,12 @@ def _write_whole(
 
 
 def _holds_fixes(alignment: AlignmentData, path: Path) -> bool:
-    """Return whether an alignment is of the text in a file, and has all of its hand-corrected words."""
+    """Return whether an alignment is of the text in a file, with all of its hand-corrected words, and its sign-off."""
     if not is_corrected(path):
         return True
     try:
         corrected = read_alignment(path)
     except InputError:
         return False
-    return corrected.text == alignment.text and fixes_of(corrected.words) <= fixes_of(alignment.words)
+    same = corrected.text == alignment.text and corrected.checked <= alignment.checked
+    return same and fixes_of(corrected.words) <= fixes_of(alignment.words)

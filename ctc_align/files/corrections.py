@@ -18,7 +18,7 @@ from ctc_align.files.whole_files import is_link
 from ctc_align.reading import read_input
 from ctc_align.types import EAF, HAND, TEXTGRID
 
-_BY_HAND = re.compile(rb'"by"\s*:\s*"hand"')
+_BY_HAND = re.compile(rb'"by"\s*:\s*"hand"|"checked"\s*:\s*true')
 _TEXT_BYTES = 8
 """Approximate bytes of memory for each byte of a file of labels."""
 
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 
 def is_corrected(path: Path) -> bool:
-    """Return whether a file (not a link) is the JSON of an alignment in which a person has fixed words."""
+    """Return whether a file (not a link) is the JSON of an alignment that a person has checked, or fixed words in."""
     try:
         if path.suffix != ".json" or is_link(path) or not path.is_file():
             return False

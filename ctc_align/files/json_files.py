@@ -114,6 +114,7 @@ def _object(alignment: AlignmentData, style: Style) -> dict[str, Any]:
         "local_loss": _number(alignment.local_loss),
         "score": finite(alignment.score),
         "fit": alignment.fit,
+        **({"checked": True} if alignment.checked else {}),
         "skipped": alignment.skipped,
         "unknown": alignment.unknown,
         **({"unknown_letters": dict(alignment.unknown_letters)} if alignment.unknown_letters else {}),
@@ -368,6 +369,10 @@ class Fields:
             raise ValueError(f"{self.path_of(key)}: expected one of {', '.join(choices)}, got {shown(value)}")
         return value
 
+    def yes_or_no(self, key: str) -> bool:
+        """Return a truth value, False if there is none."""
+        return self.data.get(key) is not None and self.take(key, "true or false", bool, (bool,))
+
     def from_zero(self, key: str) -> float | None:
         """Return a number that is not negative, None if there is none."""
         value = self.number_or_none(key)
@@ -417,6 +422,7 @@ def _fields(data: Fields) -> dict[str, Any]:
             for part in data.objects("unexplained", [])
         ),
         "fit": fit,
+        "checked": data.yes_or_no("checked"),
         "subtitles": _subtitles(data),
         "places": tuple(_book_place(place) for place in data.objects("places", [])),
         "regions": tuple(_region(part, shift_s) for part in data.objects("regions", [])),

@@ -4,6 +4,7 @@ import dataclasses
 import errno
 import functools
 import io
+import json
 import os
 import subprocess
 import sys
@@ -96,6 +97,9 @@ def test_what_a_person_fixed_is_replaced_only_by_what_holds_it(talk, tmp_path, c
         files.write(talk)
         (tmp_path / "a.json").write_bytes(before)
     assert len(caplog.messages) == 2
+    (tmp_path / "a.json").write_text(json.dumps(dataclasses.replace(talk, checked=True).to_dict()))
+    save(talk)
+    assert read_alignment(tmp_path / "a.hand-3.json").checked, "a sign-off is a person's work, too"
 
 
 @pytest.mark.parametrize(("room", "force"), [(0, False), (100, True), (1000, False), (2000, True)])

@@ -57,6 +57,7 @@ def every_field() -> Alignment:
         unknown_letters={"ש": 2},
         unexplained=((0.71, 0.74),),
         fit="doubtful",
+        checked=True,
         regions=(Region("unexplained", 0.71, 0.74), Region("misfit", None, None, 11, 14, "far too fast")),
         subtitles=Subtitles(
             "vtt", "WEBVTT", (SourceCue(0, 9, 1.0, 2.5, "1", "line:0", "NOTE x", "a &amp; b", "Ann"),), "NOTE y"
