@@ -7,9 +7,10 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -207,20 +208,23 @@ def test_a_read_only_installation_without_a_cache_aligns(tmp_path: Path) -> None
 
 
 @pytest.fixture
-def started(place: Path, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The processes in the background that would have been started, where nothing is compiled."""
+def started(place: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[str]]]:
+    """The processes in the background that would have been started, where nothing is compiled: each is waited for."""
     found: list[list[str]] = []
+    ends: list[threading.Event] = []
 
     def start(command: list[str], **options: object) -> types.SimpleNamespace:
         found.append(command)
-        return types.SimpleNamespace()
+        ends.append(threading.Event())
+        return types.SimpleNamespace(wait=ends[-1].set)
 
     monkeypatch.setattr(subprocess, "Popen", start)
     monkeypatch.setattr(cpu_backend, "used_rows", lambda: True)
     monkeypatch.setattr(background, "yield_to_others", lambda: None)
     for name in (background.OFF, "CI"):
         monkeypatch.delenv(name, raising=False)
-    return found
+    yield found
+    assert all(end.wait(10.0) for end in ends)
 
 
 def later(place: Path, seconds: float) -> bool:

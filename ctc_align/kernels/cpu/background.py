@@ -15,6 +15,7 @@ import logging
 import os
 import subprocess
 import sys
+import threading
 import time
 import traceback
 from contextlib import suppress
@@ -68,7 +69,7 @@ def compile_in_background() -> bool:
             start_new_session=True,
             creationflags=sum(getattr(subprocess, name, 0) for name in _WINDOWS_FLAGS),
         )
-        process.returncode = 0  # Python would warn that it is still running
+        threading.Thread(target=process.wait, daemon=True).start()  # else the server would keep it as a zombie
         logger.log(
             NOTE,
             "compiling kernels in the background, once for this machine (20 s of processor time, at low priority); "

@@ -168,9 +168,9 @@ class KernelCache:
                     path.unlink()
 
     def is_filled(self, forms: int = 1) -> bool:
-        """Return whether there is compiled code of the current files for so many combinations of types, whichever.
+        """Return whether there is compiled code of the current files for at least `forms` combinations of types.
 
-        It may be damaged.
+        The compiled code may be damaged.
         """
         pattern = f"{self._name}-{self._state[:16]}-*.kernel"
         return len({path.name for folder in cache_folders() for path in folder.glob(pattern)}) >= forms

@@ -49,7 +49,7 @@ from ctc_align.kernels.cpu.simd import (
 
 STRIP = 16
 MANY = 7
-"""So many vectors after it was stored, a number has left the processor's queue of stores."""
+"""A stored number has left the processor's store queue by the time this many more vectors are stored."""
 NEVER = -np.inf
 PRUNING = 6, 2.0, 20.0, 200.0
 """(least vectors, factor, nats, frames): utterances of at least this many vectors drop states. Their first budget is
