@@ -30,6 +30,7 @@ from ctc_align.models.confidence_network import (
 )
 from ctc_align.models.convnet import features
 from ctc_align.models.convnet.features import HOP_SAMPLES, MELS, mel_filters
+from ctc_align.models.convnet.gaussian_mixtures import share_of_weight
 from ctc_align.models.edge_network import (
     CHANNELS,
     FILE,
@@ -71,6 +72,22 @@ def test_sixteen_bits_and_a_spectrum_that_is_not_flat_do_not_matter() -> None:
     one = features.normalise(frames, features.statistics_of(frames))
     two = features.normalise(coloured, features.statistics_of(coloured))
     assert np.abs(one - two).mean() < 0.02
+
+
+def test_what_is_above_the_band_of_a_telephone_says_nothing() -> None:
+    sound = babble(3.0)
+    assert features.statistics_of(features.log_mel(sound, 0, 300)).band == MELS
+    spectrum = np.fft.rfft(sound)
+    spectrum[3400 * 3 :] = 0  # a bin each third of a hertz
+    heard = np.fft.irfft(spectrum)
+    # The steps of few bits fill the band above with a noise that is louder where the sound is.
+    coded = np.round(np.sign(heard) * np.log1p(255 * np.abs(heard)) * 23) / 23
+    coded = (np.sign(coded) * np.expm1(np.abs(coded)) / 255).astype(np.float32)
+    frames = features.log_mel(coded, 0, 300)
+    statistics = features.statistics_of(frames)
+    assert 43 <= statistics.band <= 46
+    assert share_of_weight(statistics) == 0.0
+    assert not features.normalise(frames, statistics)[:, statistics.band :].any()
 
 
 def test_silence_at_the_ends_leaves_the_speech_as_it_is() -> None:

@@ -63,8 +63,12 @@ def _slope(values: np.ndarray) -> np.ndarray:
 
 
 def share_of_weight(statistics: features.Statistics) -> float:
-    """Return the share of the mixtures' weight in a recording, in [0, 1]: 0 if noise covers the quiet sounds."""
-    above = statistics.loud - statistics.quiet
+    """Return the share of the mixtures' weight in a recording, in [0, 1].
+
+    It is 0 if noise covers the quiet sounds, or if the recording has no high frequencies: cepstra are of the whole
+    spectrum.
+    """
+    above = statistics.loud - statistics.quiet if statistics.band == features.MELS else 0.0
     return min(1.0, max(0.0, (above - NOISY_NATS) / (QUIET_NATS - NOISY_NATS)))
 
 
