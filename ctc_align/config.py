@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import json
 import math
 import os
@@ -90,6 +91,12 @@ _TIME = (*_ALIGN, "serve")
 _READ = (*_TIME, "score")
 _TEXT = (*_READ, "check")
 """The commands that align to files, that write files, that find times, that read transcripts, and that read words."""
+_reading = functools.partial(setting, panel=READING, commands=_READ, api=True)
+_timing = functools.partial(setting, panel=TIMES, commands=_TIME)
+_layout = functools.partial(setting, panel=SUBTITLES, commands=_WRITE, api=True)
+_phones = functools.partial(setting, panel=SUBTITLES, commands=_TIME, api=True)
+_downloads = functools.partial(setting, panel=MACHINE, commands=(*_READ, "models"))
+"""Settings that several fields share: their heading, their commands, and whether a request can have them."""
 
 
 @dataclass(frozen=True)
@@ -103,27 +110,21 @@ class Settings:
     60.0
     """
 
-    channel: str = setting(
+    channel: str = _reading(
         "mix",
         "Channel of a recording with several channels, N from 1; mix is their average.",
         more='In a file the number is a string: "3". The average leaves out the channel for low-frequency effects. A '
         "channel in a corpus overrides this setting.",
         pattern=("mix|left|right|[1-9][0-9]{0,4}", "mix, left, right or a number from 1"),
         metavar="mix|left|right|N",
-        panel=READING,
-        commands=_READ,
-        api=True,
     )
-    track: str = setting(
+    track: str = _reading(
         "",
         "Audio track of a recording with several: N from 1, its language (de, German) or its title.",
         more='"" means the track in the language of the transcript, otherwise the one that the file marks as default.',
         pattern=(r"|[1-9][0-9]{0,3}|[A-Za-z][A-Za-z0-9_ .,'()&-]*", "a number from 1, a language or a title"),
         metavar="N|LANGUAGE|TITLE",
         shown="that of the transcript's language, else the file's default",
-        panel=READING,
-        commands=_READ,
-        api=True,
     )
     times: str = setting(
         "utterance",
@@ -148,44 +149,32 @@ class Settings:
         commands=(*_TIME, "convert"),
         api=True,
     )
-    max_line: int = setting(
+    max_line: int = _layout(
         42,
         "Maximum line length of new cues, in columns.",
         more="A subtitle has at most two lines.",
         within=(8, 1000),
         metavar="N",
-        panel=SUBTITLES,
-        commands=_WRITE,
-        api=True,
     )
-    max_cps: float = setting(
+    max_cps: float = _layout(
         17.0,
         "Reading speed of new subtitles in columns per second; cues stay up long enough for it if the speech allows.",
         within=(1.0, 1000.0),
         metavar="N",
-        panel=SUBTITLES,
-        commands=_WRITE,
-        api=True,
     )
-    frame_rate: float = setting(
+    frame_rate: float = _layout(
         0.0,
         "Let cues begin and end on video frames at this rate: 25, 23.976, 29.97 or any other.",
         more="0: milliseconds.",
         within=(1.0, 1000.0),
         metavar="FPS",
         shown="milliseconds",
-        panel=SUBTITLES,
-        commands=_WRITE,
-        api=True,
     )
-    highlight_words: bool = setting(
+    highlight_words: bool = _layout(
         False,
         "Underline each word of SRT as it is spoken; write the time of each word in VTT and LRC.",
-        panel=SUBTITLES,
-        commands=_WRITE,
-        api=True,
     )
-    tiers: str = setting(
+    tiers: str = _layout(
         "",
         "Tiers of TextGrid, ELAN, CSV and Label Studio files: any of words, phones (or tokens), syllables, sentences "
         "and speakers.",
@@ -196,9 +185,6 @@ class Settings:
         ),
         metavar="LIST",
         shown="words,phones",
-        panel=SUBTITLES,
-        commands=_WRITE,
-        api=True,
     )
     textgrid: str = setting(
         "long", "Text format of TextGrids.", choices=("long", "short"), panel=SUBTITLES, commands=_WRITE
@@ -224,68 +210,55 @@ class Settings:
         "between other phones it is half as long.",
         above=0.0,
     )
-    edges: str = setting(
+    edges: str = _timing(
         "auto",
         "How word edges are placed. spikes: at CTC's spikes; occupancy: at the median over all paths; calibrated: "
         "spikes or medians, corrected by --calibration; refined: calibrated, then adjusted by networks; auto: the best "
         "that the model supports.",
         choices=("auto", "spikes", "occupancy", "calibrated", "refined"),
-        panel=TIMES,
-        commands=_TIME,
         api=True,
     )
-    convention: str = setting(
+    convention: str = _timing(
         "whole",
         "What belongs to a word. whole: also the glottal closure before its first vowel and the release of its final "
         "stop. glottal-out, release-out, both-out: without the one, the other or both.",
         more="For models with a network of edges, such as the package's.",
         choices=("whole", "glottal-out", "release-out", "both-out"),
-        panel=TIMES,
-        commands=_TIME,
         api=True,
     )
-    calibration: str = setting(
+    calibration: str = _timing(
         "",
         "Output of ctc-align calibrate: edge corrections learnt from labels, and confidence weights. A single file "
         "holds only the constants.",
         may_be_empty=True,
         metavar="FILE|FOLDER",
         shown="the one in the model's folder",
-        panel=TIMES,
-        commands=_TIME,
     )
-    min_confidence: float = setting(
+    min_confidence: float = _timing(
         0.0,
         "Mark words below this confidence; exit 3 if there are any, or if there is speech that the text does not "
         "explain.",
         within=(0.0, 1.0),
         metavar="0…1",
         shown="none are marked",
-        panel=TIMES,
-        commands=_TIME,
         api=True,
     )
-    max_skipped: float = setting(
+    max_skipped: float = _timing(
         100.0,
         "Exit 3 if more than this percentage of the pronounceable words are missing from the recording.",
         within=(0.0, 100.0),
         metavar="PERCENT",
         shown="no limit",
-        panel=TIMES,
-        commands=_TIME,
     )
-    separator: str = setting(
+    separator: str = _reading(
         "",
         "The token between words, in the vocabulary of log-probs or of another project's model.",
         more='A token, or its index. "" finds |, ▁, a space, <space> and <wb>; of several, what the model emits.',
         may_be_empty=True,
         metavar="TOKEN",
         shown="recognised by its name",
-        panel=READING,
-        commands=_READ,
-        api=True,
     )
-    silence: str = setting(
+    silence: str = _reading(
         "",
         "A token of silence (pau, SIL) in such a vocabulary. No word contains it, and it may occur anywhere.",
         more="A token, or its index. Its probability counts as the blank's, so that loss and score are of the words "
@@ -293,9 +266,6 @@ class Settings:
         may_be_empty=True,
         metavar="TOKEN",
         shown="recognised by its name",
-        panel=READING,
-        commands=_READ,
-        api=True,
     )
     language: str = setting(
         "",
@@ -309,22 +279,16 @@ class Settings:
         commands=(*_TEXT, "models"),
         api=True,
     )
-    phones: str = setting(
+    phones: str = _phones(
         "auto",
         "Labels of English phones: those of the model, ARPAbet (OY) or IPA (ɔɪ).",
         choices=("auto", "arpabet", "ipa"),
         metavar="arpabet|ipa",
         shown="the model's",
-        panel=SUBTITLES,
-        commands=_TIME,
-        api=True,
     )
-    stress: bool = setting(
+    stress: bool = _phones(
         False,
         "Keep the stress marks of a dictionary (--lexicon) in the labels of vowels: OY1, or ˈɔɪ with IPA.",
-        panel=SUBTITLES,
-        commands=_TIME,
-        api=True,
     )
     romanize: bool = setting(
         False,
@@ -343,23 +307,17 @@ class Settings:
         commands=_TEXT,
         api=True,
     )
-    unknown: str = setting(
+    unknown: str = _reading(
         "wildcard",
         "What to do with letters that the model lacks: let them match any speech (for times only), skip them, or fail.",
         more="Loss and score cover only the letters that the vocabulary has.",
         choices=("wildcard", "skip", "error"),
-        panel=READING,
-        commands=_READ,
-        api=True,
     )
-    match: str = setting(
+    match: str = _reading(
         "auto",
         "How to treat words that are missing from the recording. auto: give them no times; loose: give no times to "
         "barely audible words, either; exact: assume that every word was spoken, and time all of them.",
         choices=("auto", "exact", "loose"),
-        panel=READING,
-        commands=_READ,
-        api=True,
     )
     precision: str = setting(
         "auto",
@@ -368,21 +326,17 @@ class Settings:
         "supports it.",
         choices=("auto", "float32", "float16", "bfloat16"),
     )
-    revision: str = setting(
+    revision: str = _downloads(
         "main",
         "For hf:ORG/NAME: branch, tag or commit.",
         metavar="NAME",
-        panel=MACHINE,
-        commands=(*_READ, "models"),
     )
-    cache_dir: str = setting(
+    cache_dir: str = _downloads(
         "",
         "Folder for downloaded models.",
         more='"" means the default of the library that downloads them.',
         may_be_empty=True,
         metavar="DIR",
-        panel=MACHINE,
-        commands=(*_READ, "models"),
     )
 
     def sound_choice(self, language: str = "") -> SoundChoice:

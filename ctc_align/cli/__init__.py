@@ -302,7 +302,8 @@ def run(arguments: Sequence[str]) -> int:
             compile_in_background()
         return code if isinstance(code, int) else OK
     except (_OutputClosed, BrokenPipeError):
-        return _end_quietly()
+        _drop_stdout()
+        return OK
     except (KeyboardInterrupt, typer.Abort):
         _say("interrupted; nothing was written")
         return INTERRUPTED
@@ -397,14 +398,8 @@ def _expected_number(error: Exception, no_number: re.Match[str]) -> str:
     return f"expected a {whole}number{what}" + (f", got {met}" if met else "")
 
 
-def _end_quietly() -> int:
-    """Return the exit code for a closed output; the interpreter's last flush must not complain either."""
-    _drop_stdout()
-    return OK
-
-
 def _drop_stdout() -> None:
-    """Discard the buffer of stdout: it would fail again when the interpreter ends."""
+    """Discard the buffer of stdout, which is closed or full: it would fail again when the interpreter ends."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -42,18 +42,17 @@ from ctc_align.cli.options import (
     formats_option,
     with_options,
 )
-from ctc_align.cli.printing import OK, PROGRAM, SOME_FAILED, THRESHOLD_NOT_MET, Talk, put_bytes, say
+from ctc_align.cli.printing import OK, PROGRAM, SOME_FAILED, THRESHOLD_NOT_MET, Talk, console_for, put_bytes, say
 from ctc_align.config import setting
 from ctc_align.errors import CtcAlignError, OutputError, UsageError
 from ctc_align.reading import STANDARD_INPUT
-from ctc_align.types import utterance_name
+from ctc_align.types import SEGMENTS, Audio, AudioLike, BookPlace, Transcript, Words, utterance_name
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.config import Settings
     from ctc_align.files import Alignment, OutputFiles
     from ctc_align.models.log_probs import LogProbsReader
-    from ctc_align.types import Audio, AudioLike, BookPlace, Transcript, Words
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,6 @@ def align(
     """
     from ctc_align.files.transcripts import read_transcript_file, require_text
     from ctc_align.models import check_model
-    from ctc_align.types import Audio, Transcript
 
     # the call is checked before anything is loaded
     talk = messages.talk()
@@ -173,7 +171,8 @@ def align(
     words = aligner.split(written, STANDARD_INPUT if source == STDIN else source)
     looks = words.language if aligner.choice.by_text and not written.language else ""
     talk.notes(choice_notes({looks: 1} if looks not in ("", "en") else {}))
-    talk.notes(language_notes(spoken_text(words), aligner.choice.only, settings.language))
+    spoken = " ".join(word.text for word in words.words if word.spoken)
+    talk.notes(language_notes(spoken, aligner.choice.only, settings.language))
     keeps_cues = written.subtitles is not None and settings.cues != "again"
     talk.notes(effect_notes(config, formats, keeps_cues=keeps_cues))
     talk.notes(old_book_notes(source) if "smil" in formats else ())
@@ -242,8 +241,6 @@ def with_source_format(formats: tuple[str, ...], written: Transcript, stdout: bo
     Raises:
         UsageError: a format needs a book, and the transcript is not a book.
     """
-    from ctc_align.types import SEGMENTS
-
     check_places(formats, written.places, "give the book as TRANSCRIPT")
     if written.subtitles is None or written.subtitles.format == SEGMENTS or stdout:
         return formats
@@ -280,11 +277,6 @@ def run_aligner(aligner: Aligner, audio: AudioLike, text: str | Words, utterance
         for note in unknown_letters(alignment):
             talk.note(note)
     return alignment
-
-
-def spoken_text(words: Words) -> str:
-    """Return the words of a transcript that are spoken, as they are written."""
-    return " ".join(word.text for word in words.words if word.spoken)
 
 
 def sound_of(audio: str, reader: LogProbsReader | None, aligner: Aligner, language: str = "") -> AudioLike:
@@ -330,7 +322,6 @@ def write_stdout(alignment: Alignment, format: str, settings: Settings, sound: A
 
 def report(alignment: Alignment, paths: list[Path], talk: Talk) -> None:
     """Print a table of the words (on a terminal), notes, the fit, and the files that were written."""
-    from ctc_align.cli.printing import console_for
     from ctc_align.cli.tables import fit_line, words_table
 
     if talk.quiet:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from ctc_align._version import __version__
 from ctc_align.cli.options import with_options
-from ctc_align.cli.printing import SOME_FAILED, Talk, put, say
+from ctc_align.cli.printing import SOME_FAILED, Talk, console_for, put, say
 from ctc_align.config import setting
 from ctc_align.errors import InputError, MissingTierError, UsageError
 from ctc_align.text.characters import json_escaped
@@ -78,7 +79,6 @@ def bench(
 
 def _bench_edges(hypothesis: str, reference: str, format: str) -> None:
     """Print the errors of edges: what `ctc-align evaluate` prints, of all tiers that both sides have."""
-    from ctc_align._version import __version__
     from ctc_align.cli.tables import print_evaluation
 
     results = [evaluation for tier in ("words", "phones") if (evaluation := _edge_errors(hypothesis, reference, tier))]
@@ -145,7 +145,6 @@ def _print_table(rows: list[Measurement]) -> None:
 
 
 def _print_rich(rows: list[Measurement]) -> None:
-    from ctc_align.cli.printing import console_for
     from ctc_align.cli.tables import figures_table
 
     table = figures_table(*(name for name, _ in _COLUMNS))

@@ -23,7 +23,7 @@ from ctc_align.cli.options import (
     lexicon_option,
     with_options,
 )
-from ctc_align.cli.printing import SOME_FAILED, Talk, counted
+from ctc_align.cli.printing import SOME_FAILED, Talk, console_for, counted
 from ctc_align.config import setting
 from ctc_align.errors import InputError, UsageError
 
@@ -113,7 +113,7 @@ def _write(folder: Path, report: Report, *, is_own: bool) -> list[Path]:
 
     What is not learnt stays as it is in the model's own folder; the model's own values replace no calibration.
     """
-    from ctc_align.files.whole_files import placing, remove_file
+    from ctc_align.files.whole_files import remove_file, write_whole
     from ctc_align.models import edge_network
     from ctc_align.models.calibration import FILE, as_toml
     from ctc_align.training.calibration_fitting import AS_IT_IS
@@ -123,9 +123,7 @@ def _write(folder: Path, report: Report, *, is_own: bool) -> list[Path]:
     contents = {folder / FILE: as_toml(report.calibration).encode()}
     if report.edge_network is not None:
         contents[folder / edge_network.FILE] = edge_network.edge_network_bytes(report.edge_network)
-    with placing(list(contents)) as parts:
-        for target, part in parts:
-            part.write_bytes(contents[target])
+    write_whole(contents)
     if report.edge_network is None and not is_own:
         remove_file(folder / edge_network.FILE, folder)
     return list(contents)
@@ -166,7 +164,6 @@ def _folder(model: str, out_dir: str | None) -> Path:
 
 def _show(report: Report, took_s: float) -> None:
     """Print the figures to stdout."""
-    from ctc_align.cli.printing import console_for
     from ctc_align.training.edge_learning import FEWEST_UTTERANCES
 
     console = console_for(sys.stdout)

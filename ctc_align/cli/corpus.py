@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import typer
 
 from ctc_align.cli.align import check_places
+from ctc_align.cli.arguments import check_files, check_source, is_book
 from ctc_align.cli.notes import (
     changed_outputs,
     choice_notes,
@@ -185,8 +186,6 @@ def corpus(
     DIR/summary.json sums them up. Exits with 1 if any utterance failed; otherwise with 3 if any has words below
     --min-confidence or unexplained speech, or more missing words than --max-skipped allows.
     """
-    from ctc_align.cli.arguments import check_files, check_source
-
     talk = messages.talk()
     if work.summary is not None:
         sum_up(work.summary, source, talk)
@@ -286,8 +285,6 @@ def align_all(run: CorpusRun, first: Sequence[Utterance], talk: Talk) -> None:
 
 def _check_books(run: CorpusRun, first: Sequence[Utterance]) -> None:
     """Raise UsageError if a book format is requested, and the texts are surely not books, or have no ids."""
-    from ctc_align.cli.arguments import is_book
-
     if "smil" in run.outputs.formats and (Path(run.source).is_file() or (run.text and not is_book(run.text))):
         raise UsageError(
             "--format smil needs an EPUB book as transcript; give a folder of recordings as SOURCE, and their book "

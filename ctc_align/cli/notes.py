@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, Talk, counted, say
+from ctc_align.config import ENGLISH, UNKNOWN_LANGUAGE, Settings
 from ctc_align.errors import CtcAlignError
 from ctc_align.text.characters import printable
+from ctc_align.text.markup import parentheses
+from ctc_align.text.word_forms import reads_digits
 from ctc_align.types import (
     ALIGNED,
     CUT_OFF,
@@ -24,18 +27,20 @@ from ctc_align.types import (
     REPEAT,
     SKIPPED,
     SPEAKER,
+    SRT,
     UNEXPLAINED,
     UNKNOWN,
     UNSPOKEN,
+    VTT,
+    Region,
+    aligned_words,
 )
 
 if TYPE_CHECKING:
     from ctc_align.cli.options import SettingsOptions
-    from ctc_align.config import Settings
     from ctc_align.corpus.run import RunResult
     from ctc_align.corpus.state.summary import RunStats, Summary
     from ctc_align.files import Alignment
-    from ctc_align.types import Region
 
 _OF_CUES = ("max_line", "max_cps", "frame_rate")
 """Settings that have no effect if no subtitles are cut."""
@@ -170,8 +175,6 @@ def difference_notes(alignment: Alignment) -> list[str]:
 
 def order_notes(alignment: Alignment) -> list[str]:
     """Return a note on the words at which the recording jumps back."""
-    from ctc_align.types import aligned_words
-
     pairs = pairwise(aligned_words(alignment))
     backwards = [after for before, after in pairs if (after.start_s or 0.0) < (before.start_s or 0.0)]
     if not backwards:
@@ -248,8 +251,6 @@ def lone_word_notes(alignment: Alignment) -> list[str]:
 
 def markup_notes(alignment: Alignment) -> list[str]:
     """Return notes on written words that are not spoken: the number of each kind, and of parentheses."""
-    from ctc_align.text.markup import parentheses
-
     names = {
         SPEAKER: "names of speakers",
         DIRECTION: "stage directions",
@@ -261,12 +262,6 @@ def markup_notes(alignment: Alignment) -> list[str]:
     for word in alignment.words:
         if word.kind in groups:
             groups[word.kind].append(printable(word.text))
-    names = {
-        SPEAKER: "names of speakers",
-        DIRECTION: "stage directions",
-        MARKUP: "markup",
-        CUT_OFF: "words that break off",
-    }
     parts = [f"{names[kind]} ({several(words)})" for kind, words in groups.items() if words]
     found = [f"not spoken: {', '.join(parts)}"] if parts else []
     if repeated:
@@ -284,8 +279,6 @@ def markup_notes(alignment: Alignment) -> list[str]:
 
 def _unnamed_notes(alignment: Alignment) -> list[str]:
     """Return a note on words of cues without a speaker's name, if others have one: a name covers only its cue."""
-    from ctc_align.types import SRT, VTT
-
     said = [bool(word.speaker) for word in alignment.words if word.status == ALIGNED]
     subtitles = alignment.subtitles
     if subtitles is None or subtitles.format not in (SRT, VTT) or not any(said) or all(said):
@@ -483,9 +476,6 @@ def language_notes(text: str, model: str | None, language: str = "") -> list[str
 def unknown_letters(alignment: Alignment) -> list[str]:
     """Return notes on the letters (or phones of a lexicon) that the vocabulary lacks and how often each occurs, and on
     digits that are not read because num2words does not know the language."""
-    from ctc_align.config import ENGLISH, UNKNOWN_LANGUAGE
-    from ctc_align.text.word_forms import reads_digits
-
     counts, language = alignment.unknown_letters, str(alignment.config.get("language") or ENGLISH)
     left = frozenset(filter(str.isdecimal, counts))
     if left and reads_digits(language):

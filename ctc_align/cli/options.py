@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, get_type_hints
 
 import typer
 
+from ctc_align.cli.printing import Talk
 from ctc_align.config import BACKENDS, EVERYDAY, MACHINE, READING, SUBTITLES, TIMES, Settings, load_settings, setting
 from ctc_align.errors import ConfigError, UsageError
 
 if TYPE_CHECKING:
     from typing_extensions import Self
 
-    from ctc_align.cli.printing import Talk
     from ctc_align.models.log_probs import LogProbsReader
 
 OUTPUTS = "Outputs"
@@ -322,6 +322,4 @@ class MessageOptions(Group):
 
     def talk(self) -> Talk:
         """Return the writer of a command's messages to stderr."""
-        from ctc_align.cli.printing import Talk
-
         return Talk(quiet=self.quiet, verbose=self.verbose)

@@ -10,10 +10,10 @@ import sys
 import tempfile
 import time
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import IO, TYPE_CHECKING, Annotated, Any, ClassVar, Protocol
+from typing import IO, TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
@@ -439,16 +439,8 @@ def _limit(values: array[float], percent: Fraction) -> tuple[float, int]:
     return limit, count - int((everything > limit).sum())
 
 
-class Printer(Protocol):
-    """A printer of rows, one after another; `close` prints the rest."""
-
-    def add(self, row: ScoreRow) -> None: ...
-
-    def close(self) -> None: ...
-
-
-def printer_for(format: str, *, with_utterance: bool) -> Printer:
-    """Return the printer to stdout for "table", "tsv" or "jsonl"."""
+def printer_for(format: str, *, with_utterance: bool) -> TablePrinter | LinePrinter:
+    """Return the printer of rows to stdout for "table", "tsv" or "jsonl"; `add` a row, and `close` prints the rest."""
     if format == "table":
         return TablePrinter(console_for(sys.stdout), with_utterance)
     sys.stdout.flush()
@@ -456,42 +448,42 @@ def printer_for(format: str, *, with_utterance: bool) -> Printer:
     return kind(sys.stdout.buffer, with_utterance)
 
 
-class TsvPrinter:
-    """A header, then a line for each row; a missing number is an empty field."""
+class LinePrinter:
+    """Lines of an object for each row: each is written at once."""
 
     def __init__(self, file: IO[bytes], with_utterance: bool) -> None:
         self.file = file
         self.columns = (("utterance",) if with_utterance else ()) + COLUMNS
-        self._write(self.columns)
 
     def add(self, row: ScoreRow) -> None:
-        self._write([_cell(name, getattr(row, name)) for name in self.columns])
+        raise NotImplementedError
 
     def close(self) -> None:
         self.file.flush()
 
-    def _write(self, cells: Sequence[str]) -> None:
-        put_row(cells, self.file)
+
+class TsvPrinter(LinePrinter):
+    """A header, then a line for each row; a missing number is an empty field."""
+
+    def __init__(self, file: IO[bytes], with_utterance: bool) -> None:
+        super().__init__(file, with_utterance)
+        put_row(self.columns, file)
+
+    def add(self, row: ScoreRow) -> None:
+        put_row([_cell(name, getattr(row, name)) for name in self.columns], self.file)
         self.file.flush()
 
 
-class JsonlPrinter:
+class JsonlPrinter(LinePrinter):
     """One JSON object per line; null for a missing number."""
 
-    def __init__(self, file: IO[bytes], with_utterance: bool) -> None:
-        self.file = file
-        self.with_utterance = with_utterance
-
     def add(self, row: ScoreRow) -> None:
-        names = (*(("utterance",) if self.with_utterance else ()), *COLUMNS[:-1], "tokens", "frames", "mark", "error")
+        names = (*self.columns[:-1], "tokens", "frames", "mark", "error")
         fields = {name: _jsonable(getattr(row, name)) for name in names} | {"mark": row.mark or None}
         if row.text is not None:
             fields["text"] = row.text
         # In ASCII: characters that end a line for some readers, and bytes of names that are no UTF-8, pass unharmed.
         self.file.write((json_escaped(json.dumps(fields, allow_nan=False)) + "\n").encode("ascii"))
-        self.file.flush()
-
-    def close(self) -> None:
         self.file.flush()
 
 
@@ -533,7 +525,10 @@ class TablePrinter:
             shown += [_figure(name, getattr(row, name)) for name, _ in _TABLE]
             transcript = _one_line(row.transcript)
             shown.append(transcript if row.text is None else _end(transcript, cells))
-            shown += [*(_figure(name, getattr(row, name)) for name, _ in self.more), _note(row)]
+            shown += [
+                *(_figure(name, getattr(row, name)) for name, _ in self.more),
+                row.mark or (f"{row.unknown} unknown" if row.unknown else ""),
+            ]
             table.add_row(*(Text(cell) for cell in shown), style="red" if row.mark else None)
         self.console.print(table)
         self.rows, self.is_first = [], False
@@ -564,10 +559,6 @@ class Counter:
     def __exit__(self, *_: object) -> None:
         if self.bar is not None:
             self.bar.stop()
-
-
-def _note(row: ScoreRow) -> str:
-    return row.mark or (f"{row.unknown} unknown" if row.unknown else "")
 
 
 def _end(name: str, cells: int) -> str:

@@ -174,27 +174,6 @@ def progress_line(tally: Tally) -> str:
     return f"{tally.done} done, {tally.failed} failed{skipped}{of}, {tally.times_real_time:.0f} × real time{left}"
 
 
-class Display:
-    """A progress bar at the bottom of a terminal; other output goes above it."""
-
-    def __init__(self) -> None:
-        from rich.progress import BarColumn, TextColumn
-
-        line = TextColumn("{task.fields[line]}", markup=False)
-        self._progress = bar_on_stderr(TextColumn("aligning"), BarColumn(), line)
-        self._task = self._progress.add_task("aligning", total=None, line="starting workers")
-
-    def __enter__(self) -> Display:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        self._progress.stop()
-
-    def show(self, tally: Tally) -> None:
-        self._progress.update(self._task, completed=tally.finished, total=tally.total, line=progress_line(tally))
-
-
 class ProgressDisplay:
     """Shows the progress of a run on stderr: a bar on a terminal, else a line every ten seconds if there is news.
 
@@ -204,27 +183,32 @@ class ProgressDisplay:
     def __init__(self, talk: Talk, compiling: Path | None = None) -> None:
         self.talk = talk
         self._compiling = compiling
-        self._display: Any = None
+        self._bar: Any = None
         self._last_line = time.monotonic()
         self._told = 0
         self._warned: set[str] = set()
 
     def __enter__(self) -> ProgressDisplay:
         if self.talk.on_terminal and not self.talk.quiet:
-            self._display = Display()
-            self._display.__enter__()
+            from rich.progress import BarColumn, TextColumn
+
+            line = TextColumn("{task.fields[line]}", markup=False)
+            self._bar = bar_on_stderr(TextColumn("aligning"), BarColumn(), line)
+            self._bar.add_task("aligning", total=None, line="starting workers")
+            self._bar.start()
         return self
 
-    def __exit__(self, *error: Any) -> None:
-        if self._display is not None:
-            self._display.__exit__(*error)
+    def __exit__(self, *_: Any) -> None:
+        if self._bar is not None:
+            self._bar.stop()
 
     def progress(self, tally: Tally) -> None:
         if self._compiling is not None and not tally.worked and self._compiling.exists():
             self._compiling = None
             self.talk.note("the kernels are compiled, once on this machine: about a minute")
-        if self._display is not None:
-            self._display.show(tally)
+        if self._bar is not None:
+            task = self._bar.tasks[0].id
+            self._bar.update(task, completed=tally.finished, total=tally.total, line=progress_line(tally))
         elif tally.finished > self._told and time.monotonic() - self._last_line >= _LINE_EVERY_S:
             self._last_line, self._told = time.monotonic(), tally.finished
             self.talk.say(f"ctc-align: {progress_line(tally)}")

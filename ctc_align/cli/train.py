@@ -26,8 +26,9 @@ from ctc_align.cli.options import (
     with_options,
 )
 from ctc_align.cli.printing import Interrupted, Talk, bar_on_stderr, put
-from ctc_align.config import setting
+from ctc_align.config import load_config, setting
 from ctc_align.errors import UsageError
+from ctc_align.text.word_forms import reads_digits
 from ctc_align.training import Watch
 
 if TYPE_CHECKING:
@@ -139,7 +140,6 @@ def train(
     run, give the same command again. Use the model with --model DIR; DIR/README.md describes it.
     """
     talk = given.ready(corpus, lexicon, messages)
-    from ctc_align.config import load_config
     from ctc_align.training.pipeline import train as run
     from ctc_align.training.recipe import Recipe
 
@@ -177,7 +177,6 @@ def adapt(
     """
     talk = given.ready(corpus, lexicon, messages)
     from ctc_align.alignment.model_choice import model_for
-    from ctc_align.config import load_config
     from ctc_align.models.catalogue import folder_settings
     from ctc_align.training import adaptation as library
 
@@ -192,8 +191,6 @@ def adapt(
 
 def note_unread_digits(language: str, talk: Talk) -> None:
     """Note, before the hours of training, that num2words does not know the language."""
-    from ctc_align.text.word_forms import reads_digits
-
     if language and not reads_digits(language):
         talk.note(f"language {language!r}: num2words does not know it, so digits in transcripts are not read")
 

@@ -15,6 +15,7 @@ from ctc_align.cli.options import Group, MessageOptions, folder_option, force_op
 from ctc_align.cli.printing import SOME_FAILED, Talk, put_bytes, say
 from ctc_align.config import setting
 from ctc_align.errors import CtcAlignError, InputError, OutputError, UsageError
+from ctc_align.reading import open_input
 
 if TYPE_CHECKING:
     from ctc_align.files.alignment_files import Alignment
@@ -139,7 +140,7 @@ def _targets(shown: list[_Shown], page: PageOptions) -> list[Path]:
 def _write_page(path: Path, alignment: Alignment, target: Path, page: PageOptions, talk: Talk) -> None:
     """Write the page of an alignment, completely or not at all, with its sound beside it if that is too large."""
     from ctc_align.files.pages import page_object
-    from ctc_align.files.whole_files import placing
+    from ctc_align.files.whole_files import write_whole
     from ctc_align.view.page import MOST_EMBEDDED_BYTES
     from ctc_align.view.page import page as html_of
 
@@ -157,9 +158,7 @@ def _write_page(path: Path, alignment: Alignment, target: Path, page: PageOption
         put_bytes(html)
         return
     files = {target: html, **files}
-    with placing(list(files)) as parts:
-        for file, part in parts:
-            part.write_bytes(files[file])
+    write_whole(files)
     talk.say("wrote " + ", ".join(map(str, files)))
 
 
@@ -217,7 +216,7 @@ def report(
     from ctc_align.corpus.report.report_page import report_page
     from ctc_align.corpus.report.run_changes import run_changes
     from ctc_align.corpus.report.run_figures import run_figures
-    from ctc_align.files.whole_files import placing
+    from ctc_align.files.whole_files import write_whole
 
     talk = messages.talk()
     if run == "" or out_dir == "":
@@ -233,9 +232,7 @@ def report(
     if against is not None:
         with talk.progress("comparing") as progress:
             changes = run_changes(Path(run), Path(against), progress)
-    with placing([target]) as files:
-        for _, part in files:
-            part.write_text(report_page(figures, Path(run), folder, changes), encoding="utf-8", newline="\n")
+    write_whole({target: report_page(figures, Path(run), folder, changes).encode()})
     talk.notes(figures.notes)
     for fault in figures.faults:
         say(f"ctc-align: {fault}")
@@ -259,8 +256,6 @@ def _check_target(run: Path, target: Path, force: bool) -> None:
 
 
 def _is_report(path: Path, mark: bytes) -> bool:
-    from ctc_align.reading import open_input
-
     if path.is_symlink() or not path.is_file():
         return False
     try:

@@ -30,6 +30,7 @@ from ctc_align.corpus.sources import with_channel
 from ctc_align.corpus.state.journal import DONE, FAILED
 from ctc_align.corpus.utterance import Refused, Source, Utterance, UtteranceResult
 from ctc_align.errors import CtcAlignError, UsageError
+from ctc_align.models import resolve_device
 from ctc_align.threads import cpu_count
 
 if TYPE_CHECKING:
@@ -220,16 +221,10 @@ def _pool(
     options: WorkerOptions, workers: int | None, aligner: Aligner, is_small: bool
 ) -> AbstractContextManager[Pool]:
     """Return processes with one thread each, or this process with threads that read."""
-    count = workers or _default_workers(options.device)
+    count = workers or (1 if resolve_device(options.device).type != "cpu" else cpu_count())
     if count == 1 or (is_small and workers is None):
         return _ThreadPool(Stages(options, aligner))
     return ProcessPool(options, [options.device] * count)
-
-
-def _default_workers(device: str) -> int:
-    from ctc_align.models import resolve_device
-
-    return 1 if resolve_device(device).type != "cpu" else cpu_count()
 
 
 class _ThreadPool:

@@ -99,7 +99,7 @@ def _far(utterances: Sequence[Pairing]) -> str | None:
     far = [
         paired.utterance
         for paired in utterances
-        if len(paired.pairs) >= _SHIFT_PAIRS and _median_off_s(paired) > _FAR_S
+        if len(paired.pairs) >= _SHIFT_PAIRS and median(map(abs, _errors_s(paired))) > _FAR_S
     ]
     if not far:
         return None
@@ -107,10 +107,6 @@ def _far(utterances: Sequence[Pairing]) -> str | None:
         f"half of the edges are more than {_FAR_S:g} s off, which no aligner does, in {_some(far)}: are they "
         "of the same recording?"
     )
-
-
-def _median_off_s(paired: Pairing) -> float:
-    return median(map(abs, _errors_s(paired)))
 
 
 def _signed_range(shifts: Sequence[float]) -> str:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -422,6 +423,7 @@ def _one_ends_the_other(left: str, right: str) -> bool:
 
 
 _DECIMALS = 5
+_start = attrgetter("start_s")
 _OVER_S = 0.01
 """By rounding, a label may end this long after the recording."""
 _KEPT = (".hand.TextGrid", ".TextGrid", ".textgrid")
@@ -545,7 +547,9 @@ def _check_labels(words: Sequence[AlignedWord], intervals: Sequence[Interval], p
 
 def _labelled(word: AlignedWord, interval: Interval, phones: Sequence[Interval] | None) -> AlignedWord:
     """Return a hand-corrected word with the times of its label, and with those of `phones` (by time) that fill it."""
-    own = _own_tokens(word) if phones is None else phones
+    own = phones
+    if own is None:
+        own = [Interval(token.start_s, token.end_s, token.token) for token in word.tokens]
     first = bisect_left(own, interval.start_s - SAME_EDGE_S, key=_start)
     last = bisect_left(own, interval.end_s - SAME_EDGE_S, key=_start)
     inside = list(own[first:last])
@@ -559,11 +563,3 @@ def _labelled(word: AlignedWord, interval: Interval, phones: Sequence[Interval] 
     by = HAND if phones is not None else ""
     tokens = tuple(AlignedToken(each.label.strip(), each.start_s, each.end_s, 1.0, by=by) for each in inside)
     return replace(fixed, tokens=tokens)
-
-
-def _own_tokens(word: AlignedWord) -> list[Interval]:
-    return [Interval(token.start_s, token.end_s, token.token) for token in word.tokens]
-
-
-def _start(interval: Interval) -> float:
-    return interval.start_s

@@ -12,7 +12,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby, pairwise
 from typing import NamedTuple
 
 from ctc_align.config import Settings
@@ -282,11 +282,14 @@ def _filled(cues: Sequence[SourceCue], lengths_s: Sequence[float], gap: Span, ne
         free_s = end_s
     if any(end_s - start_s < length_s / 2 for (start_s, end_s), length_s in zip(fitting, lengths_s)):
         scale = min(1.0, max(high_s - low_s, 0.0) / max(sum(lengths_s), _SLACK_S))
-        fitting, at_s = [], low_s
-        for length_s in lengths_s:
-            fitting.append((at_s, at_s + scale * length_s))
-            at_s += scale * length_s
+        fitting = _in_turn(low_s, [scale * length_s for length_s in lengths_s])
     return fitting
+
+
+def _in_turn(start_s: float, lengths_s: Iterable[float]) -> list[Span]:
+    """Return spans of these lengths, one after the other."""
+    edges_s = list(accumulate(lengths_s, initial=start_s))
+    return list(pairwise(edges_s))
 
 
 def _interpolated(anchors: Sequence[tuple[float, float]], at_s: float) -> float:
@@ -342,10 +345,8 @@ def _fill(
         elif after is not None:
             end, high_s = end + 1, after[1]
         weights = [max(1, columns(word.text)) for word in words[start:end]]
-    at_s, step_s = low_s, (high_s - low_s) / sum(weights)
-    for index, weight in zip(range(start, end), weights):
-        spans[index] = (at_s, at_s + weight * step_s)
-        at_s += weight * step_s
+    step_s = (high_s - low_s) / sum(weights)
+    spans[start:end] = _in_turn(low_s, (weight * step_s for weight in weights))
 
 
 def _gap(spans: Sequence[Span | None], run: tuple[int, int], duration_s: float) -> Span:
@@ -407,11 +408,7 @@ def _alone(
         until_s = at_s + length_s
     weights = [max(1, columns(word.text)) for word in words]
     step_s = max(until_s - at_s, 0.0) / sum(weights)
-    found = []
-    for weight in weights:
-        found.append((at_s, at_s + weight * step_s))
-        at_s += weight * step_s
-    return found
+    return _in_turn(at_s, (weight * step_s for weight in weights))
 
 
 def _source_span(alignment: AlignmentData, words: Sequence[AlignedWord]) -> Span | None:

@@ -125,7 +125,10 @@ def _object(alignment: AlignmentData, style: Style) -> dict[str, Any]:
         "unexplained": [
             {"start_s": time_s(start_s), "end_s": time_s(end_s)} for start_s, end_s in alignment.unexplained
         ],
-        "regions": [_region_object(region, time_s) for region in alignment.regions],
+        "regions": [
+            {**vars(region), "start_s": time_s(region.start_s), "end_s": time_s(region.end_s)}
+            for region in alignment.regions
+        ],
         **({"subtitles": _subtitles_object(alignment.subtitles)} if alignment.subtitles is not None else {}),
         **({"fast_cues": [cue._asdict() for cue in fast]} if (fast := fast_cues(alignment, style)) else {}),
         **({"places": [_book_place_object(place) for place in alignment.places]} if alignment.places else {}),
@@ -167,10 +170,6 @@ def _tokens(word: AlignedWord, name: str, time_s: _TimeWriter) -> list[dict[str,
         }
         for token in word.tokens
     ]
-
-
-def _region_object(region: Region, time_s: _TimeWriter) -> dict[str, Any]:
-    return {**vars(region), "start_s": time_s(region.start_s), "end_s": time_s(region.end_s)}
 
 
 def _book_place_object(place: BookPlace) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import os
 import secrets
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -93,6 +93,13 @@ def placing(targets: Sequence[Path], folder: Path | None = None, *, sync: bool =
             reason = error.strerror or str(error)
             raise OutputError(f"{parts.target}: writing failed ({reason}); nothing was written") from error
         raise
+
+
+def write_whole(contents: Mapping[Path, bytes], folder: Path | None = None, *, sync: bool = False) -> None:
+    """Write files of these contents, all of them or none. Arguments and errors as for `placing`."""
+    with placing(list(contents), folder, sync=sync) as parts:
+        for target, part in parts:
+            part.write_bytes(contents[target])
 
 
 def _make_below(root: Path, folder: Path) -> None:

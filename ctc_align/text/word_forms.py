@@ -371,9 +371,7 @@ def _letters(match: re.Match[str], scan: Scan) -> str | None:
 
 def _is_spelled_here(letters: str, mark: str, after: str) -> bool:
     """Return whether letters are spelled next to a digit (mp3, B2B), a superscript (mc²) or an ampersand (AT&T)."""
-    if mark.isdigit() or after.isdigit():
-        return _MIXED.fullmatch(letters) is not None
-    if after in ("⁺", "^") and len(letters) <= 2:
+    if mark.isdigit() or after.isdigit() or (after in ("⁺", "^") and len(letters) <= 2):
         return _MIXED.fullmatch(letters) is not None
     return "&" in (mark, after) and len(letters) <= 2 and letters.isupper()
 
@@ -421,10 +419,6 @@ def _sign(match: re.Match[str], scan: Scan) -> str | None:
     return _SIGNS.get(match[0]) if alone or scan.is_lettered else None
 
 
-def _degree(match: re.Match[str], scan: Scan) -> str:
-    return "p h d's" if match[1] else "p h d"
-
-
 def _web_address(match: re.Match[str], scan: Scan) -> str | None:
     text = re.sub(r"^[a-z]+://", "", match[0], flags=re.IGNORECASE).rstrip("/")
     return " ".join(words for piece in _URL_PIECE.findall(text) if (words := _url_piece(piece)))
@@ -441,7 +435,7 @@ def _url_piece(piece: str) -> str:
 _INITIAL = r"[^\W\d_]"
 _RULES = (
     rule(rf"({_INITIAL}(?:\.{_INITIAL})+)(?!{LETTER}|'(?!s))\.?('s)?(?!{LETTER})", _initials),
-    rule(r"Ph\.?D('?s)?\b\.?", _degree),
+    rule(r"Ph\.?D('?s)?\b\.?", lambda match, scan: "p h d's" if match[1] else "p h d"),
     rule(r"(No|no|Nos|nos)\.(?=\d)", _number_sign),
     rule(r"[Cc]#(?!\w)", lambda match, scan: "c sharp"),
     SHORT_YEAR,

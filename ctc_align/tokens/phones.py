@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from ctc_align.errors import LexiconError, UsageError
-from ctc_align.text.letter_to_phone import letter_to_phone
+from ctc_align.text.letter_to_phone import fold, letter_to_phone
 from ctc_align.text.lexicon import Lexicon
 from ctc_align.text.phone_sets import (
     ARPABET_PHONES,
@@ -159,8 +159,6 @@ class PhoneTokenizer:
 
     def _pronounced(self, part: str, candidates: Sequence[Sequence[str]]) -> WordTokens:
         """Return the tokens of letter-to-phone's pronunciations."""
-        from ctc_align.text.letter_to_phone import fold
-
         found = fewest_missing(self._in_vocabulary(phones) for phones in candidates)
         return WordTokens(found.pronunciations, fold(part)[1] + found.missing)
 

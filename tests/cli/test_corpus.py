@@ -16,7 +16,7 @@ from made_models import LETTERS, tiny_folder
 
 from ctc_align.cli.notes import misfits
 from ctc_align.cli.printing import Talk
-from ctc_align.cli.tables import Display, ProgressDisplay, print_summary, progress_line
+from ctc_align.cli.tables import ProgressDisplay, print_summary, progress_line
 from ctc_align.corpus.engine.dispatch import Tally
 from ctc_align.corpus.state.journal import DONE, Journal
 from ctc_align.corpus.state.summary import RunStats, Summary, summarize
@@ -120,8 +120,8 @@ def test_a_display_on_a_terminal(capsys, monkeypatch):
 
     screen = Terminal()
     monkeypatch.setattr("sys.stderr", screen)
-    with Display() as display:
-        display.show(Tally(done=7, total=10))
+    with ProgressDisplay(Talk()) as display:
+        display.progress(Tally(done=7, total=10))
     assert "7 done, 0 failed of 10" in screen.getvalue()
     assert capsys.readouterr().out == ""
 

@@ -34,6 +34,7 @@ from ctc_align.corpus.state.journal import DONE, FAILED, GONE, Journal, Line, li
 from ctc_align.corpus.state.resume import Fingerprints, Outcomes, index_of
 from ctc_align.corpus.utterance import Checksum, Refused, Utterance, UtteranceResult
 from ctc_align.errors import AudioError, CtcAlignError
+from ctc_align.models.log_probs import estimated_seconds, is_log_probs_path
 
 _WINDOWS_AHEAD = 1
 _READERS = 8
@@ -139,7 +140,6 @@ def length_of(utterance: Utterance) -> float:
     if utterance.duration_s is not None:
         return utterance.duration_s
     from ctc_align.audio.loading import estimated_duration_s
-    from ctc_align.models.log_probs import estimated_seconds, is_log_probs_path
 
     try:
         if is_log_probs_path(utterance.audio):

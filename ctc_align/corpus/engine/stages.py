@@ -29,6 +29,7 @@ from ctc_align.files.cues import fast_cues
 from ctc_align.files.whole_files import write_to_disk
 from ctc_align.files.writer import Style
 from ctc_align.models import AUTO, UNIVERSAL
+from ctc_align.models.log_probs import LogProbsReader, file_of, is_log_probs_path
 from ctc_align.threads import begin_process, set_thread_count
 from ctc_align.types import ALIGNED, SKIPPED, SoundChoice
 
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from ctc_align.corpus.outputs.layout import Layout
     from ctc_align.corpus.utterance import Checksum, Doubt, Utterance
     from ctc_align.files import Alignment
-    from ctc_align.models.log_probs import LogProbsReader
     from ctc_align.types import Audio, Emissions
 
 STAGES = ("reading", "waiting", "model", "kernels", "words", "writing")
@@ -227,8 +227,6 @@ class Stages:
     def read(self, batch: UtteranceBatch) -> BatchState:
         """Read the audio or the log-probs of a batch."""
         batch_state = BatchState(batch)
-        from ctc_align.models.log_probs import file_of
-
         before = time.thread_time()
         for job in batch.jobs:
             state = JobState(job)
@@ -328,7 +326,6 @@ def read_utterance(
         UsageError: a reader of this kind of file is not installed.
     """
     from ctc_align.audio.loading import load_segment
-    from ctc_align.models.log_probs import is_log_probs_path
 
     if is_log_probs_path(utterance.audio):
         if log_probs is None:

@@ -7,7 +7,6 @@ of a run.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import gzip
 import json
@@ -37,15 +36,15 @@ from ctc_align.corpus.state.journal import DONE, Line
 from ctc_align.corpus.state.resume import EarlierRows
 from ctc_align.corpus.state.summary import NamedFiles
 from ctc_align.corpus.utterance import Checksum, Utterance
-from ctc_align.errors import CtcAlignError, OutputError
+from ctc_align.errors import CtcAlignError, InputError, OutputError
 from ctc_align.files import Alignment, from_dict, output_paths, read_alignment
 from ctc_align.files.corrections import is_corrected, is_whole_label_file, keep_aside, keep_corrected
+from ctc_align.files.json_files import read_object
 from ctc_align.files.whole_files import is_link, placing, refuse_links, remove_file, sync_folder
 from ctc_align.files.writer import words_by_time
-from ctc_align.reading import parse_json, read_input
 from ctc_align.text.characters import json_escaped
 from ctc_align.text.markup import text_said_once
-from ctc_align.types import FORMAT, AlignedToken, AlignedWord
+from ctc_align.types import AlignedToken, AlignedWord
 
 _VERSION = "1"
 logger = logging.getLogger(__name__)
@@ -352,13 +351,10 @@ class Assembly:
 
 def _is_alignment_of(path: Path, id: str) -> bool:
     """Return whether a file is the JSON of an alignment of this utterance."""
-    if path.suffix != ".json":
-        return False
     try:
-        data = parse_json(read_input(path))
-    except (OSError, ValueError):
+        return path.suffix == ".json" and read_object(path).get("utterance") == id
+    except InputError:
         return False
-    return isinstance(data, dict) and (data.get("format"), data.get("utterance")) == (FORMAT, id)
 
 
 class PendingParts:
@@ -387,7 +383,8 @@ class PendingParts:
         with self._reporting():
             connection = self._connect()
             with connection:
-                connection.executemany("INSERT OR REPLACE INTO rows (id, data) VALUES (?, ?)", map(_row, rows))
+                pairs = ((_key(id), data) for id, data in rows)
+                connection.executemany("INSERT OR REPLACE INTO rows (id, data) VALUES (?, ?)", pairs)
 
     def get(self, id: str) -> bytes | None:
         """Return the row of an utterance, None if it has none."""
@@ -399,10 +396,7 @@ class PendingParts:
 
     def holds(self, id: str) -> bool:
         """Return whether an utterance has a row."""
-        if self._open is None:
-            return False
-        with self._reporting():
-            return self._open.execute("SELECT 1 FROM rows WHERE id = ?", (_key(id),)).fetchone() is not None
+        return self.get(id) is not None
 
     def rows(self, ids: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         """Yield (id, data) for each of `ids` that has a row, in their order."""
@@ -471,10 +465,10 @@ class PendingParts:
 
     def _remove(self) -> None:
         for suffix in ("", "-journal"):
-            with contextlib.suppress(FileNotFoundError):  # a link itself goes, not what it leads to
+            with suppress(FileNotFoundError):  # a link itself goes, not what it leads to
                 self.path.with_name(self.path.name + suffix).unlink()
 
-    @contextlib.contextmanager
+    @contextmanager
     def _reporting(self) -> Iterator[None]:
         try:
             yield
@@ -485,10 +479,6 @@ class PendingParts:
 def _key(id: str) -> bytes:
     """Return an id as bytes: ids from file names may hold halves of surrogate pairs, which SQLite's text cannot."""
     return id.encode("utf-8", "surrogatepass")
-
-
-def _row(row: tuple[str, bytes]) -> tuple[bytes, bytes]:
-    return _key(row[0]), row[1]
 
 
 _DECIMALS = 5

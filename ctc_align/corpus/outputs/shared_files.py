@@ -21,7 +21,7 @@ from ctc_align.corpus.utterance import Checksum, Utterance
 from ctc_align.errors import InputError
 from ctc_align.files import Alignment, CtmWriter, JsonWriter, Style, TokenCtmWriter, to_dict
 from ctc_align.files.textgrid import read_textgrid, write_tiers
-from ctc_align.files.whole_files import placing
+from ctc_align.files.whole_files import placing, write_whole
 from ctc_align.files.writer import RECORDING, UNITS_PER_S, TimedLabel, token_rows, word_rows
 from ctc_align.text.characters import json_escaped
 from ctc_align.types import Tier
@@ -375,10 +375,7 @@ class RecordingGrids(SharedFiles):
         self, group: str, utterances: Sequence[GroupedUtterance], rows: Iterable[tuple[str, bytes]]
     ) -> list[Path]:
         target = self.targets(group)[0]
-        data = _rendered(utterances, rows)
-        with placing([target], self._parts, sync=True) as parts:
-            for _, part in parts:
-                part.write_bytes(data)
+        write_whole({target: _rendered(utterances, rows)}, self._parts, sync=True)
         return [target]
 
 

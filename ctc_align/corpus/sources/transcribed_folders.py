@@ -138,12 +138,28 @@ def read_shared_text(path: str) -> SharedText:
     return SharedText(path, transcript)
 
 
-class _Recordings:
+class _FolderItems:
+    """The utterances and refusals of one folder."""
+
+    def __init__(self, folder: Folder, maker: ItemMaker) -> None:
+        self.folder = folder
+        self.maker = maker
+
+    def refused(self, stem: str, name: str, reason: str) -> Item:
+        return self.maker.refused_file(self.folder.below, stem, name, reason)
+
+    def twins(self, stem: str, sounds: Sequence[str]) -> Iterator[Item]:
+        """Yield a refusal of each sound file but the first of one name."""
+        for name in sounds[1:]:
+            reason = f"{sounds[0]} beside it has the same name, and so the id; rename one of them"
+            yield self.refused(stem, name, reason)
+
+
+class _Recordings(_FolderItems):
     """The sound files and transcripts of one folder, and the text that its recordings may share."""
 
     def __init__(self, folder: Folder, maker: ItemMaker, shared: SharedText | None) -> None:
-        self.folder = folder
-        self.maker = maker
+        super().__init__(folder, maker)
         self.shared = shared
         self.speaker = printable(os.path.basename(os.path.abspath(folder.path)))
 
@@ -161,9 +177,7 @@ class _Recordings:
                 yield from self.without_sound(stem, [*texts, *grids, *books])
             else:
                 yield from self.recording(stem, sounds[0], texts, grids)
-                for name in sounds[1:]:
-                    reason = f"{sounds[0]} beside it has the same name, and so the id; rename one of them"
-                    yield self.refused(stem, name, reason)
+                yield from self.twins(stem, sounds)
 
     def part(self, stem: str, sound: str) -> Item:
         """Return a recording without a transcript, with the text that it reads a part of, or a refusal."""
@@ -217,10 +231,8 @@ class _Recordings:
         except CtcAlignError as error:
             return self.refused(stem, transcript, str(error))
         fields: dict[str, Any] = {"audio": self.folder.join(sound), "text": text, "speaker": self.speaker}
-        fields |= {
-            "transcript": path,
-            "file": transcript_file if transcript_file.subtitles or transcript_file.places else None,
-        }
+        has_more = transcript_file.subtitles or transcript_file.places
+        fields |= {"transcript": path, "file": transcript_file if has_more else None}
         return self.maker.utterance(self.folder.below + stem, stem, 0, origin, fields)
 
     def intervals(self, stem: str, sound: str, grid: str) -> Iterator[Item]:
@@ -256,9 +268,6 @@ class _Recordings:
         fields |= {"text": interval.label, "offset_s": start_s, "duration_s": round(end_s - start_s, 9)}
         return self.maker.utterance(None, id, 0, origin, fields)
 
-    def refused(self, stem: str, name: str, reason: str) -> Item:
-        return self.maker.refused_file(self.folder.below, stem, name, reason)
-
 
 def _check_readable(path: str) -> None:
     """Raise InputError for pipes, which may never end, and for files that are too large."""
@@ -283,24 +292,23 @@ class LibriSpeech(FolderSource):
             yield from _Chapter(folder, maker).items()
 
 
-class _Chapter:
+class _Chapter(_FolderItems):
     """One folder of a LibriSpeech corpus."""
 
     def __init__(self, folder: Folder, maker: ItemMaker) -> None:
-        self.folder = folder
-        self.maker = maker
+        super().__init__(folder, maker)
         self.lines: dict[str, str] = {}
         """The position of each id's line."""
 
     def items(self) -> Iterator[Item]:
         if self.folder.fault:
-            yield self.maker.refused_file(self.folder.below, "", self.folder.below or ".", self.folder.fault)
+            yield self.refused("", self.folder.below or ".", self.folder.fault)
         for trans in self.folder.trans:
             try:
                 for line in read_lines(self.folder.join(trans)):
                     yield self.item(trans, line)
             except UsageError as error:
-                yield self.maker.refused_file(self.folder.below, os.path.splitext(trans)[0], trans, str(error))
+                yield self.refused(os.path.splitext(trans)[0], trans, str(error))
         yield from self.without_line()
 
     def item(self, trans: str, line: TextLine) -> Item:
@@ -311,19 +319,15 @@ class _Chapter:
         id, _, text = line.text.strip(" \t").replace("\t", " ").partition(" ")
         if id in self.lines:
             reason = f"duplicate id {id!r}: {self.lines[id]} has it already; each needs an id of its own"
-            return self.maker.refused_file(self.folder.below, id, position, reason)
+            return self.refused(id, position, reason)
         self.lines[id] = position
         sounds = self.folder.sounds.get(id)
         if not sounds:
-            return self.maker.refused_file(
-                self.folder.below, id, position, f"no audio {printable(id)}.flac (or in a different format) beside it"
-            )
+            return self.refused(id, position, f"no audio {printable(id)}.flac (or in a different format) beside it")
         if not text.strip():
-            return self.maker.refused_file(
-                self.folder.below, id, position, "the transcript is empty; expected at least one word"
-            )
+            return self.refused(id, position, "the transcript is empty; expected at least one word")
         if has_bytes(self.folder.below):
-            return self.maker.refused_file(self.folder.below, id, position, "the file name is not UTF-8; rename it")
+            return self.refused(id, position, "the file name is not UTF-8; rename it")
         speaker = _SPEAKER.fullmatch(id)
         fields = {"audio": self.folder.join(sounds[0]), "text": text, "speaker": speaker[1] if speaker else ""}
         fields["transcript"] = self.folder.join(trans)
@@ -333,12 +337,8 @@ class _Chapter:
         where = " or ".join(self.folder.trans) or "a *.trans.txt beside it"
         for stem, sounds in sorted(self.folder.sounds.items()):
             if stem not in self.lines:
-                yield self.maker.refused_file(
-                    self.folder.below, stem, sounds[0], f"no transcript: expected a line {stem!r} in {where}"
-                )
-            for name in sounds[1:]:
-                reason = f"{sounds[0]} beside it has the same name, and so the id; rename one of them"
-                yield self.maker.refused_file(self.folder.below, stem, name, reason)
+                yield self.refused(stem, sounds[0], f"no transcript: expected a line {stem!r} in {where}")
+            yield from self.twins(stem, sounds)
 
 
 @dataclass

@@ -146,7 +146,7 @@ def check_existing(source: Source, layout: Layout, out_dir: Path, *, force: bool
     """
     if _has_trace(out_dir) or not _holds_files(out_dir):
         return
-    inside = os.path.isdir(source.name) and _is_below(out_dir, Path(source.name))
+    inside = os.path.isdir(source.name) and (Path(source.name).resolve() in out_dir.resolve().parents)
     if force and not inside:
         return
     for index, entry in enumerate(source):
@@ -171,10 +171,6 @@ def _has_trace(out_dir: Path) -> bool:
 def _holds_files(out_dir: Path) -> bool:
     with os.scandir(out_dir) as entries:
         return any(not entry.name.startswith(".ctc-align") for entry in entries)
-
-
-def _is_below(path: Path, folder: Path) -> bool:
-    return folder.resolve() in path.resolve().parents
 
 
 class FolderLock:

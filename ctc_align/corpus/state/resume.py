@@ -36,6 +36,8 @@ from ctc_align.corpus.outputs.records import file_checksum
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
 from ctc_align.corpus.state.journal import DONE, FAILED, GONE, Journal, Line, line_at, line_key, read_entries, torn_end
 from ctc_align.corpus.utterance import Checksum, Refused, Utterance
+from ctc_align.models import EMBEDDED, FOLDER_FILES, embedded_folder
+from ctc_align.models.acoustic_model import family_of
 from ctc_align.models.log_probs import LogProbsReader, file_of
 from ctc_align.reading import content_hash
 
@@ -347,8 +349,6 @@ def model_identity(model: str) -> str:
     >>> model_identity("hf:org/name")
     'hf:org/name'
     """
-    from ctc_align.models import EMBEDDED, FOLDER_FILES, embedded_folder
-    from ctc_align.models.acoustic_model import family_of
     from ctc_align.models.calibration import FILE as CALIBRATION
     from ctc_align.models.edge_network import FILE as EDGES
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from ctc_align.corpus.state.journal import DONE, Line
 from ctc_align.errors import CtcAlignError
+from ctc_align.text import split
 from ctc_align.types import NONE, POOR
 
 MOST_GAPS = 1000
@@ -118,8 +119,6 @@ def _named(stretches: Sequence[_Stretch], text: str | None, fewest: int) -> list
 
 def _spoken_in(stretches: Sequence[_Stretch], text: str) -> list[int]:
     """Return where the words in ascending stretches begin; text that lies in several stretches is split only once."""
-    from ctc_align.text import split
-
     joined: list[list[int]] = []
     for each in stretches:
         end = len(text) if each.char_end is None else each.char_end

@@ -20,7 +20,7 @@ from ctc_align.corpus.state.resume import Outcomes
 from ctc_align.corpus.state.shared_texts import SameTexts, TextCoverage
 from ctc_align.corpus.utterance import UtteranceResult
 from ctc_align.errors import UsageError
-from ctc_align.files.whole_files import placing
+from ctc_align.files.whole_files import write_whole
 from ctc_align.reading import parse_json
 from ctc_align.text.characters import json_escaped
 from ctc_align.types import FITS, NONE, POOR
@@ -148,9 +148,7 @@ class Summary:
             OutputError: it cannot be written.
         """
         text = json_escaped(json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)) + "\n"
-        with placing([path], parts, sync=True) as files:
-            for _, part in files:
-                part.write_bytes(text.encode("utf-8", "backslashreplace"))
+        write_whole({path: text.encode("utf-8", "backslashreplace")}, parts, sync=True)
 
 
 def summary_path(out_dir: Path, shard: Shard) -> Path:
