@@ -325,20 +325,6 @@ def test_a_cut_file_has_the_parts_before_the_cut(tmp_path: Path, caplog: pytest.
             load_segment(path, offset_s=offset_s, duration_s=2.0)
 
 
-def test_the_same_errors_as_for_the_whole(tmp_path: Path) -> None:
-    (tmp_path / "text.wav").write_text("no sound at all")
-    for path in (tmp_path, tmp_path / "none.wav", tmp_path / "text.wav"):
-        for call in (
-            lambda path=path: load_segment(path, offset_s=1.0),
-            lambda path=path: header_duration_s(path),
-            lambda path=path: load_audio(path),
-        ):
-            with pytest.raises(AudioError, match=str(path.name)):
-                call()
-    with pytest.raises(UsageError, match="sample_rate"):
-        load_segment(tmp_path / "none.wav", 10, offset_s=1.0)
-
-
 def test_only_the_part_is_read_or_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "a.flac", babble(3.25))
     with monkeypatch.context() as patched:

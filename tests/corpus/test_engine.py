@@ -22,13 +22,12 @@ from typing import Any
 import corpus_runs as runs
 import numpy as np
 import pytest
-from corpus_runs import write_clip
 from made_sources import write
 
 from ctc_align.config import Settings
 from ctc_align.corpus.engine import worker_pools
 from ctc_align.corpus.engine.batches import WINDOW, Finished, Job, Outcome, batches_by_length, jobs_of, windows
-from ctc_align.corpus.engine.dispatch import Engine, length_of
+from ctc_align.corpus.engine.dispatch import Engine
 from ctc_align.corpus.engine.stages import WorkerOptions
 from ctc_align.corpus.engine.worker_pools import ProcessPool
 from ctc_align.corpus.outputs.assembly import Assembly
@@ -85,15 +84,6 @@ def test_batches_hold_everything_once_within_their_seconds(batch_seconds):
     if batch_seconds == 60.0:
         padded = sum(max(lengths[i] for i in batch) * len(batch) for batch in batches)
         assert padded < 1.1 * sum(lengths), "alike goes with alike"
-
-
-def test_lengths(tmp_path):
-    path = str(write_clip(tmp_path / "a.wav", 2.0))
-    whole = Utterance("a", "a", path, "text", "line 1")
-    assert length_of(whole) == 2.0
-    assert length_of(replace(whole, offset_s=0.5)) == 1.5
-    assert length_of(replace(whole, duration_s=0.25)) == 0.25
-    assert length_of(replace(whole, audio="nowhere.wav")) == 0.0
 
 
 class TestFingerprints:

@@ -21,7 +21,7 @@ from rows import over_rows
 from sample_alignments import aligned, make_alignment
 
 from ctc_align.corpus.outputs import shared_files
-from ctc_align.corpus.outputs.assembly import Assembly, manifest_path, write_manifests
+from ctc_align.corpus.outputs.assembly import Assembly, write_manifests
 from ctc_align.corpus.outputs.layout import Layout
 from ctc_align.corpus.outputs.shared_files import GroupedUtterance
 from ctc_align.corpus.state.journal import DONE, FAILED, Line
@@ -447,12 +447,6 @@ def test_an_output_that_is_gone_is_said_and_no_manifest_is_left_half_written(aud
     with pytest.raises(OutputError, match=gone.name):
         write_manifests(made, done)
     assert contents(tmp_path) == before
-
-
-def test_each_job_has_its_own(audio, tmp_path):
-    run(layout_of(tmp_path, "files", job="0-of-2"), made_utterances(audio, 2))
-    assert manifest_path(tmp_path, "nemo", "0-of-2").is_file()
-    assert manifest_path(tmp_path, "lhotse", "0-of-2").name == "manifest.lhotse.0-of-2.jsonl.gz"
 
 
 def test_alignments_are_read_one_at_a_time(audio, tmp_path):

@@ -52,14 +52,6 @@ def holder(tmp_path, locks):
     process.communicate()
 
 
-def test_who_holds_it_is_told(holder, tmp_path):
-    with pytest.raises(UsageError, match=f"process {holder.pid} on {socket.gethostname()}, since 20"):
-        FolderLock(tmp_path, Shard()).__enter__()
-    assert is_held(tmp_path / ".ctc-align.lock")
-    assert (tmp_path / ".ctc-align.lock").exists()
-    assert is_held(tmp_path / ".ctc-align.lock")
-
-
 def test_a_killed_process_holds_nothing(holder, tmp_path):
     holder.kill()
     holder.wait()

@@ -24,16 +24,6 @@ def opened():
         yield call
 
 
-def test_rows_come_back_in_the_order_asked_for(tmp_path, opened):
-    spool = opened(tmp_path / "s")
-    spool.put([("a", b"1"), ("b", b"\0\xff"), ("\udce9'\"", b"")])
-    spool.put([("a", b"3")])
-    assert list(spool.rows(["b", "none", "\udce9'\"", "a"])) == [("b", b"\0\xff"), ("\udce9'\"", b""), ("a", b"3")]
-    spool.drop(["b", "none"])
-    assert [spool.holds(id) for id in ("a", "b", "none")] == [True, False, False]
-    assert spool.get("b") is None
-
-
 def test_rows_for_something_else_are_of_no_use(tmp_path, opened):
     first = opened(tmp_path / "s", "shards json")
     first.put([("a", b"1")])

@@ -213,15 +213,6 @@ def test_labels_that_cannot_be_read(tmp_path, name, content, says):
     assert says in str(error.value)
 
 
-def test_folders_of_ctm(tmp_path):
-    for side, shift_s in (("ours", 0.01), ("theirs", 0.0)):
-        for name in ("x", "y"):
-            OutputFiles(tmp_path / side / "deep", name, ("ctm",)).write(alignment(name, shift_s))
-    for tier, paired in (("words", 6), ("phones", 12)):
-        found = evaluate(tmp_path / "ours", tmp_path / "theirs", tier)
-        assert (found.paired, found.complete, found.extra_files) == (paired, True, ())
-
-
 def test_shards(tmp_path):
     lines = [json.dumps(to_dict(alignment(name, 0.01))) for name in ("s/x", "s/y")]
     shards = tmp_path / "ours"

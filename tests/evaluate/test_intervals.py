@@ -14,8 +14,6 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from planted import interpreted
 from rows import over_rows
 
@@ -287,11 +285,6 @@ def test_boundaries_count_by_utterance_whatever_the_labels() -> None:
     assert (found.reference, found.hypothesis, found.hits) == (4, 4, 0)
 
 
-ROWS = st.lists(
-    st.lists(st.tuples(st.integers(1, 60), st.integers(0, 1)), min_size=1, max_size=6), min_size=1, max_size=4
-)
-
-
 def rows(spans: list[list[tuple[int, int]]], shift_ms: int = 0) -> list[list[Interval]]:
     """Words of so many times 5 ms, each after a pause or not."""
     made = []
@@ -303,21 +296,6 @@ def rows(spans: list[list[tuple[int, int]]], shift_ms: int = 0) -> list[list[Int
             at += length
         made.append(row)
     return made
-
-
-@settings(max_examples=60)
-@given(ROWS, st.integers(-40, 40))
-def test_a_shift_is_the_error(spans, shift_ms) -> None:
-    triples = [(str(i), ours, theirs) for i, (ours, theirs) in enumerate(zip(rows(spans, shift_ms), rows(spans)))]
-    found = evaluate_intervals(triples, options=Options(resamples=20))
-    for errors in (found.both, found.onset, found.offset):
-        assert errors.mae_ms == errors.median_abs_ms == pytest.approx(abs(shift_ms))
-        assert errors.median_signed_ms == errors.mean_signed_ms == pytest.approx(shift_ms)
-        assert all(percent == (100.0 if abs(shift_ms) <= limit else 0.0) for limit, percent in errors.within_ms.items())
-        if len(spans) > 1:
-            assert errors.ci95["mae_ms"] == pytest.approx((abs(shift_ms),) * 2)
-    if abs(shift_ms) <= 20:
-        assert all(found.boundaries[kind].f1 in (1.0, None) for kind in KINDS)
 
 
 def test_one_utterance_has_no_intervals() -> None:

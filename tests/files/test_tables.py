@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import dataclasses
 import io
 import json
 import math
@@ -64,19 +63,6 @@ def lines_of(writer, alignment) -> list[str]:
 )
 def test_lines(format, lines, talk):
     assert rendered(talk, format).decode().splitlines() == lines
-
-
-@over_rows(
-    ("format", "line"),
-    [
-        ("ctm", "my_talk 1 10.100 0.300 “Hello,” 0.7500"),
-        ("tsv", "10.100\t10.400\t“Hello,”\t0.7500\t0\t8"),
-        ("audacity", "10.100000\t10.400000\t“Hello,”"),
-    ],
-)
-def test_times_of_the_recording_and_labels_as_written(format, line, talk):
-    style = Style(times="recording", labels="written")
-    assert line in rendered(dataclasses.replace(talk, offset_s=10.0), format, style).decode().splitlines()
 
 
 def test_losses_that_are_no_numbers_and_names_that_look_like_comments():

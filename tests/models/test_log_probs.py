@@ -27,7 +27,6 @@ from ctc_align.models.log_probs import (
     LogProbsReader,
     check_emissions,
     estimated_seconds,
-    is_log_probs_path,
     load_torch_file,
 )
 from ctc_align.models.vocabulary import load_vocab
@@ -249,11 +248,6 @@ def test_the_blank_and_symbols_that_are_none(tmp_path: Path) -> None:
     ):
         with pytest.raises(UsageError, match=message):
             load(path, tmp_path / "v.json", blank=bad)
-
-
-def test_extensions() -> None:
-    names = ("a.npy", Path("b.PT"), "c.wav", "npy", "d.npy.wav")
-    assert [is_log_probs_path(name) for name in names] == [True, True, False, False, False]
 
 
 # Log-probs that ask for more than they are, and what is no file: refused at once, before memory is touched.

@@ -1,8 +1,6 @@
 """Figures of the package's structure, read from the code: what a plan of the architecture sets targets for.
 
-    python tests/support/house_table.py [ROOT] [--trace]
-
-`--trace` also runs `ctc-align demo.flac demo.txt` and counts the functions of the package that it enters.
+python tests/support/house_table.py [ROOT]
 """
 
 from __future__ import annotations
@@ -11,9 +9,6 @@ import argparse
 import ast
 import io
 import re
-import subprocess
-import sys
-import tempfile
 import tokenize
 from collections.abc import Iterable
 from dataclasses import astuple, dataclass
@@ -22,25 +17,6 @@ from pathlib import Path
 from house_rules import PACKAGE, import_circles, imports_by_line, module_files
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-TRACED = """
-import os, sys, tempfile
-entered = set()
-def note(frame, event, argument):
-    if event == "call" and PACKAGE in frame.f_code.co_filename:
-        entered.add((frame.f_code.co_filename, frame.f_code.co_firstlineno))
-import threading
-sys.argv = ["ctc-align", "demo.flac", "demo.txt", "--out-dir", "out"]
-threading.setprofile(note)
-sys.setprofile(note)
-try:
-    from ctc_align.cli import main
-    main()
-except SystemExit:
-    pass
-sys.setprofile(None)
-names = [(file, line) for file, line in entered]
-print(len(names), len({file for file, _ in names}), file=sys.stderr)
-"""
 
 
 @dataclass(slots=True)
@@ -130,28 +106,11 @@ def dataclass_count(root: Path) -> int:
     )
 
 
-def traced_functions(root: Path) -> str:
-    """Return how many functions, of how many files, one `ctc-align AUDIO TRANSCRIPT` enters."""
-    with tempfile.TemporaryDirectory() as work:
-        demo = root / PACKAGE / "demo"
-        for path in demo.iterdir():
-            if path.is_file():
-                (Path(work) / path.name).write_bytes(path.read_bytes())
-        program = TRACED.replace("PACKAGE", repr(str(root / PACKAGE)))
-        done = subprocess.run(
-            [sys.executable, "-c", program], cwd=work, env={"PYTHONPATH": str(root)}, capture_output=True, text=True
-        )
-        functions, files = done.stderr.splitlines()[-1].split()
-    return f"{functions} functions of {files} files"
-
-
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description="Figures of the package's structure.")
     parser.add_argument("root", nargs="?", type=Path, default=Path(__file__).resolve().parents[2])
-    parser.add_argument("--trace", action="store_true")
-    given = parser.parse_args()
-    root = given.root.resolve()
+    root = parser.parse_args().root.resolve()
     folders = lines_by_folder(root)
     print(f"{'':14}{'files':>7}{'total':>8}{'code':>8}{'docstr.':>8}{'comments':>9}{'blank':>7}")
     for folder, counts in sorted(folders.items()):
@@ -161,8 +120,6 @@ def main() -> None:
     print(f"modules with one importer  {len(single_importers(root))}")
     print(f"dataclasses                {dataclass_count(root)}")
     print(f"circles of imports         {len(import_circles(root))}")
-    if given.trace:
-        print(f"ctc-align AUDIO TRANSCRIPT {traced_functions(root)}")
 
 
 def row(name: str, counts: Lines) -> str:
