@@ -16,7 +16,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "pictures"
-PAGES = {"page": ("light", 1200, 760), "page-dark": ("dark", 1200, 760)}
+PAGES = {"page": ("light", 1280, 760), "page-dark": ("dark", 1280, 760)}
 
 
 def main() -> None:

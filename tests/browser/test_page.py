@@ -301,6 +301,19 @@ def test_words_are_mended_by_keys_alone(page: Any) -> None:
     assert (alignment.words[3].confidence, alignment.words[3].tokens) == (None, ())
 
 
+def test_a_recording_is_signed_off(page: Any) -> None:
+    mark = page.get_by_test_id("checked-mark")
+    page.keyboard.press("c")
+    mark.wait_for()
+    assert from_dict(json.loads(saved(page, "json"))).checked
+    page.get_by_test_id("undo").click()
+    mark.wait_for(state="hidden")
+    assert "checked" not in json.loads(saved(page, "json"))
+    page.keyboard.press("Control+y")
+    page.reload()
+    mark.wait_for()
+
+
 def test_what_was_mended_is_kept_until_it_is_discarded(page: Any) -> None:
     before = page.evaluate(WORDS)
     drag(page, "words", 0.7, 0.6)

@@ -17,7 +17,7 @@ from corpus_runs import journal_line
 from sample_alignments import make_alignment
 
 from ctc_align.corpus.report.report_page import histogram_chart
-from ctc_align.corpus.report.run_figures import MOST_REASONS, Histogram, RunFigures, reason_kind, run_figures
+from ctc_align.corpus.report.run_figures import MOST_REASONS, RunFigures, run_figures
 from ctc_align.corpus.sources.named_recordings import find_recording
 from ctc_align.corpus.state.journal import DONE, FAILED, Journal, Shard, journal_path
 from ctc_align.corpus.state.summary import Summary, summarize, summary_path
@@ -245,19 +245,6 @@ def test_memory_holds_what_is_named_and_no_more():
     assert len(figures.reasons) == MOST_REASONS + 1
     assert sum(reason.count for reason in figures.reasons.values()) == 5000
     assert max(len(reason.ids) for reason in figures.reasons.values()) == 20
-
-
-def test_kinds_of_reasons():
-    kinds = {reason_kind(f"u{i}: /data/u{i}.wav: {i} s are too short, at 'x{i}'", f"u{i}") for i in (1, 22, 333)}
-    assert kinds == {"… s are too short, at …"}
-
-
-def test_a_median_is_right_to_a_bin():
-    histogram = Histogram(0.1, 10)
-    for value in (0.05, 0.25, 0.25, 0.95, 7.0):
-        histogram.add(value)
-    assert histogram.quantile(0.5) == pytest.approx(0.275)
-    assert (histogram.counts[9], histogram.greatest) == (2, 7.0)
 
 
 def test_an_axis_tells_long_recordings_apart_and_few_far_values_squeeze_none():

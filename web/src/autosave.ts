@@ -7,6 +7,7 @@ import type { Version, Word, Words } from "./words";
 interface Kept {
   at: string;
   tail: string;
+  checked?: boolean;
   selected: number;
   /** [first, count] stands for words as they were read. */
   words: ([number, number] | Word)[];
@@ -69,7 +70,7 @@ export class Autosave {
       else if (Array.isArray(last) && last[0] + last[1] === word.id) last[1]++;
       else words.push([word.id, 1]);
     }
-    return { at: new Date().toISOString(), tail: version.tail, selected: version.selected, words, again: this.words.alignedAgain ?? undefined };
+    return { at: new Date().toISOString(), tail: version.tail, checked: version.checked, selected: version.selected, words, again: this.words.alignedAgain ?? undefined };
   }
 
   /** Take back what was kept; return when it was kept, null where nothing was. */
@@ -80,7 +81,7 @@ export class Autosave {
       if (!kept) return null;
       const { base } = kept.again ? this.words.versionOf(kept.again) : this.words.version;
       const words = kept.words.flatMap((of) => (Array.isArray(of) ? base.words.slice(of[0], of[0] + of[1]) : [{ ...of, kind: of.kind }]));
-      const version: Version = { base, words, tail: kept.tail, selected: kept.selected };
+      const version: Version = { base, words, tail: kept.tail, checked: kept.checked === true, selected: kept.selected };
       this.words.change(version);
       corrected(this.words); // throws where it is not what it should be
     } catch {

@@ -62,6 +62,8 @@ export interface AlignmentJson {
   fit: "good" | "doubtful" | "poor" | "none" | null;
   skipped: number;
   unknown: number;
+  /** Whether a person has signed it off. */
+  checked?: true;
   token_kind: string;
   text: string;
   words: WordJson[];

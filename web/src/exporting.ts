@@ -6,8 +6,8 @@ import type { Token, Word, Words } from "./words";
 
 /** Return an alignment with the words as they are now; what was not mended is as it was read, to the bit. */
 export function corrected(words: Words): AlignmentJson {
-  const { alignment } = words;
-  if (!words.isChanged) return alignment;
+  const { checked: _, ...alignment } = words.alignment;
+  if (!words.isChanged) return words.alignment;
   let text = "";
   let length = 0;
   const anchors: [number, number][] = [[0, 0]];
@@ -26,6 +26,7 @@ export function corrected(words: Words): AlignmentJson {
   const moved = movedBy(anchors);
   const result: AlignmentJson = {
     ...alignment,
+    ...(words.version.checked ? { checked: true as const } : {}),
     skipped: list.filter((word) => word.status === "skipped").length,
     text,
     words: list,

@@ -13,6 +13,7 @@ function figure(value: number | null, digits: number): string {
 export class Headline {
   readonly root: HTMLElement;
   private readonly fit = element("p", { class: "fit", "data-testid": "fit" });
+  private readonly checked = element("p", { class: "fit fit-good", "data-testid": "checked-mark", hidden: "" }, "✓ Checked");
   private readonly figures = element("dl", {});
 
   constructor(
@@ -31,6 +32,7 @@ export class Headline {
       data.home_href === null || window.parent !== window ? null : element("a", { class: "home", href: data.home_href, "data-testid": "home" }, "‹ All"),
       element("h1", { dir: "auto", "data-testid": "name" }, data.name),
       this.fit,
+      this.checked,
       details,
     );
     this.show();
@@ -45,6 +47,7 @@ export class Headline {
       count(alignment.unexplained.length, "stretch of speech without words", "stretches of speech without words"),
     ]);
     if (this.fit.textContent !== text) this.fit.textContent = text;
+    this.checked.hidden = !words.version.checked;
     this.fit.classList.toggle("fit-good", alignment.fit === "good");
     const rows: [string, string, string][] = [
       ["loss", "CTC loss", `${figure(alignment.loss, 2)}, the natural −log of the transcript's probability`],

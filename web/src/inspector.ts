@@ -62,9 +62,7 @@ export class Inspector {
       this.show();
     });
     this.root.append(
-      this.facts,
-      form,
-      this.tokens,
+      element("div", {}, this.facts, form, this.tokens),
       element(
         "div",
         { class: "row", role: "group", "aria-label": "Correct the word" },
@@ -121,9 +119,8 @@ export class Inspector {
         const moved = model && (model.start !== word.start || model.end !== word.end);
         add(moved ? `Fixed by hand; before ${model.start.toFixed(3)} – ${model.end.toFixed(3)} s` : "Fixed by hand", "by-hand");
       } else {
-        const sure = word.confidence === null ? "not known" : word.confidence.toFixed(3);
-        const spreads = word.startSd === undefined ? "" : `; start${spread(word.startSd)}, end${spread(word.endSd)}`;
-        add(`Confidence ${sure}${spreads}`);
+        add(`Confidence ${word.confidence === null ? "not known" : word.confidence.toFixed(3)}`);
+        if (word.startSd !== undefined) add(`Start${spread(word.startSd)}, end${spread(word.endSd)}`);
       }
     } else {
       add(STATUS[word.status], "word-status");

@@ -190,6 +190,12 @@ export class Mending implements EdgeDragging {
     this.say(back ? "Undone" : "Redone");
   }
 
+  /** Sign the recording off, or take that back. */
+  toggleChecked(): void {
+    const { version } = this.state.words;
+    this.apply(version.checked ? "No longer marked as checked" : "Marked as checked", () => ({ ...this.state.words.version, checked: !version.checked }));
+  }
+
   toggleSnap(): void {
     this.state.snaps = !this.state.snaps;
     this.state.tell();
@@ -239,6 +245,7 @@ export class Mending implements EdgeDragging {
       of(["t"], "Move the word to the selected stretch", () => this.retime()),
       of(["i"], "Insert a word at the selected stretch, or after the word", () => this.askText(true)),
       of(["Delete"], "Delete the word", () => this.remove()),
+      of(["c"], "Mark the recording as checked, or remove the mark", () => this.toggleChecked()),
       of(["Ctrl+z"], "Undo", () => this.step(true)),
       of(["Ctrl+Shift+z", "Ctrl+y"], "Redo", () => this.step(false)),
     ];

@@ -36,6 +36,7 @@ export class Page {
   private readonly unseen = element("div", { class: "notice", role: "note", "data-testid": "unseen", hidden: "" });
   private readonly lower = element("div", { class: "lower" });
   private readonly bar = element("div", { class: "toolbar", role: "toolbar", "aria-label": "Controls" });
+  private readonly saving = element("span", { class: "group" });
   private readonly rest = element("div", { class: "rest" });
   /** On a telephone, what is not in reach of the thumb. */
   private readonly sheet = element("section", { class: "sheet", id: "sheet", "aria-label": "More controls", "data-testid": "sheet", hidden: "" });
@@ -78,7 +79,7 @@ export class Page {
     this.restore();
     this.state.sound.open();
     this.state.view.set(0, Math.max(4, window.innerWidth / FIRST_PX_PER_S));
-    this.stage.root.focus({ preventScroll: true });
+    this.stage.root.focus({ preventScroll: true, focusVisible: false } as FocusOptions);
     document.body.dataset.ready = "true";
     requestAnimationFrame((now) => this.frame(now));
   }
@@ -113,6 +114,7 @@ export class Page {
       this.lower.append(this.transcript.root);
       (narrow.matches ? this.sheet : this.lower).append(this.inspector.root);
       (narrow.matches ? this.sheet : this.bar).append(this.rest);
+      (narrow.matches ? this.rest : this.saving).prepend(this.buttons.checked);
     };
     narrow.addEventListener("change", arrange);
     arrange();
@@ -204,27 +206,26 @@ export class Page {
     this.buttons.more = more;
     this.rest.append(
       group(
-        add("previous", [":previous"], "Previous word", "←", () => state.move(-1)),
-        add("play-word", "Word", "Play the selected word", "Enter", () => state.playSelected()),
-        add("next", [":next"], "Next word", "→", () => state.move(1)),
+        iconOnly(add("previous", [":previous", "Word"], "Previous word", "←", () => state.move(-1))),
+        add("play-word", [":play", "Word"], "Play the selected word", "Enter", () => state.playSelected()),
+        iconOnly(add("next", [":next", "Word"], "Next word", "→", () => state.move(1))),
         add("loop", "Loop", "Loop: repeat the selected word", "L", () => this.loop()),
         add("half", "Slow", "Slow: half speed", "H", () => this.half()),
       ),
       group(
-        add("zoom-out", [":minus"], "Zoom out", "-", () => state.view.zoom(1.6, this.anchor())),
-        add("zoom-in", [":plus"], "Zoom in", "+", () => state.view.zoom(1 / 1.6, this.anchor())),
-        add("zoom-word", "Fit", "Fit the selection into view", "Z", () => this.zoomToSelected()),
+        iconOnly(add("zoom-out", [":minus", "Zoom out"], "Zoom out", "-", () => state.view.zoom(1.6, this.anchor()))),
+        iconOnly(add("zoom-in", [":plus", "Zoom in"], "Zoom in", "+", () => state.view.zoom(1 / 1.6, this.anchor()))),
+        iconOnly(add("zoom-word", [":fit", "Selection"], "Selection: fill the view with it", "Z", () => this.zoomToSelected())),
         add("zoom-all", "All", "All of the recording in view", "0", () => state.view.set(0, state.view.duration)),
       ),
       group(
-        add("redo", [":redo"], "Redo", "Ctrl + Shift + Z", () => this.mending.step(false)),
         add("snap", "Snap", "Snap: dragged edges go to zero crossings", "G", () => this.mending.toggleSnap()),
         this.alignAgain.root,
       ),
       group(
         add("recording", "Recording", "Open the recording from a file", "", () => this.openRecording()),
-        add("theme", [":theme"], "Light or dark", "D", () => this.changeTheme()),
-        add("help-open", [":help"], "All keys", "?", () => this.help.showModal()),
+        iconOnly(add("theme", [":theme", "Light or dark"], "Light or dark", "D", () => this.changeTheme())),
+        iconOnly(add("help-open", [":help", "All keys"], "All keys", "?", () => this.help.showModal())),
       ),
     );
     const primary = group(
@@ -234,8 +235,14 @@ export class Page {
         this.time,
         add("doubt-next", ["Doubtful", ":next"], "Next doubtful passage", "N", () => this.doubt(1)),
       ),
-      group(iconOnly(add("undo", [":undo", "Undo"], "Undo", "Ctrl + Z", () => this.mending.step(true))), this.saveMenu.root, more),
+      group(
+        iconOnly(add("undo", [":undo", "Undo"], "Undo", "Ctrl + Z", () => this.mending.step(true))),
+        iconOnly(add("redo", [":redo", "Redo"], "Redo", "Ctrl + Shift + Z", () => this.mending.step(false))),
+      ),
+      this.saving,
     );
+    add("checked", [":box", "Checked"], "Checked: this recording is looked through", "C", () => this.mending.toggleChecked());
+    this.saving.append(this.saveMenu.root, more);
     primary.className = "primary";
     this.bar.append(primary);
     return this.bar;
@@ -255,6 +262,8 @@ export class Page {
     buttons.undo.disabled = !words.canUndo;
     buttons.redo.disabled = !words.canRedo;
     buttons.snap.setAttribute("aria-pressed", String(this.state.snaps));
+    show(buttons.checked, [words.version.checked ? ":ticked" : ":box", "Checked"]);
+    buttons.checked.setAttribute("aria-pressed", String(words.version.checked));
     const none = doubts.length === 0;
     buttons["doubt-next"].disabled = buttons["doubt-previous"].disabled = none;
     buttons["doubt-next"].title = none ? "No doubtful passages" : `Next of ${doubts.length} doubtful passages (N)`;

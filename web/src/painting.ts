@@ -203,6 +203,7 @@ export class Painter {
     context.fillRect(0, lane.top, this.state.view.width, lane.height);
     if (this.isCrowded()) return this.shares(context, lane);
     context.font = `14px ${FONT}`;
+    if (!this.state.words.order.length) return this.note(context, lane, "No word has a place in this recording");
     this.inView((word, place, x, width) => {
       this.box(context, lane, x, width, colourOf(theme, word.byHand ? 1 : word.confidence), place === selected && token < 0);
       if (word.byHand) {
@@ -224,7 +225,8 @@ export class Painter {
       word.tokens.forEach((of, at) => {
         const x = view.x(of.start);
         const wide = view.x(of.end) - x;
-        this.box(context, lane, x, wide, colourOf(theme, of.confidence), place === selected && token === at);
+        // What is sure as a word is not shown as doubtful by one of its sounds.
+        this.box(context, lane, x, wide, colourOf(theme, Math.max(of.confidence, 0.5 * (word.byHand ? 1 : (word.confidence ?? 0)))), place === selected && token === at);
         this.label(context, lane, of.token, x, wide);
       });
     });
@@ -294,17 +296,26 @@ export class Painter {
     const wave = lanes[1];
     const last = lanes[lanes.length - 1];
     const height = last.top + last.height - wave.top;
-    const shade = (start: number, end: number, colour: string, tall = height) => {
+    const shade = (start: number, end: number, colour: string, why = "", line = 0) => {
       if (end < view.start || start > view.end) return;
       const x = view.x(start);
       context.fillStyle = colour;
-      context.fillRect(x, wave.top, Math.max(1, view.x(end) - x), tall);
+      context.fillRect(x, wave.top, Math.max(1, view.x(end) - x), height);
+      const left = Math.max(0, x) + 6;
+      context.font = `12px ${FONT}`;
+      if (!why || context.measureText(why).width > Math.min(view.width, view.x(end)) - left - 6) return;
+      context.fillStyle = theme.ground;
+      context.fillRect(left - 3, wave.top + 4 + 16 * line, context.measureText(why).width + 6, 16);
+      context.fillStyle = theme.text;
+      context.textAlign = "left";
+      context.textBaseline = "middle";
+      context.fillText(why, left, wave.top + 12 + 16 * line);
     };
     const alignment = words.alignment;
-    for (const of of alignment.unexplained) shade(of.start_s - words.shift, of.end_s - words.shift, theme.unexplained);
+    for (const of of alignment.unexplained) shade(of.start_s - words.shift, of.end_s - words.shift, theme.unexplained, "speech without words", 1);
     for (const of of alignment.regions) {
       if (of.kind !== "misfit" || of.start_s === null || of.end_s === null) continue;
-      shade(of.start_s - words.shift, of.end_s - words.shift, theme.misfit);
+      shade(of.start_s - words.shift, of.end_s - words.shift, theme.misfit, of.reason);
     }
     if (stretch) shade(stretch.start, stretch.end, theme.selection);
   }

@@ -9,9 +9,9 @@ import type { PageState } from "./page-state";
 import { download, fileOf, type Format } from "./saving";
 
 const FORMATS: readonly [Format, string][] = [
-  ["json", "JSON (ctc-align realign, calibrate)"],
-  ["TextGrid", "TextGrid (Praat)"],
-  ["ctm", "CTM"],
+  ["json", "JSON, for ctc-align"],
+  ["TextGrid", "TextGrid, for Praat"],
+  ["ctm", "CTM, for scoring"],
   ["srt", "SRT subtitles"],
 ];
 

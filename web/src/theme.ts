@@ -38,8 +38,8 @@ export const LIGHT: Theme = {
   spread: "rgba(20, 70, 140, 0.16)",
   model: "#6a3fc0",
   hand: "#6a3fc0",
-  unexplained: "rgba(230, 119, 0, 0.20)",
-  misfit: "rgba(201, 42, 42, 0.16)",
+  unexplained: "rgba(230, 119, 0, 0.15)",
+  misfit: "rgba(201, 42, 42, 0.10)",
   confidence: [
     [0.9, "#dcebf7"],
     [0.7, "#f4eccb"],
@@ -71,8 +71,8 @@ export const DARK: Theme = {
   spread: "rgba(130, 180, 255, 0.20)",
   model: "#b79bff",
   hand: "#b79bff",
-  unexplained: "rgba(255, 169, 77, 0.20)",
-  misfit: "rgba(255, 107, 107, 0.20)",
+  unexplained: "rgba(255, 169, 77, 0.16)",
+  misfit: "rgba(255, 107, 107, 0.14)",
   confidence: [
     [0.9, "#22405c"],
     [0.7, "#55512c"],

@@ -5,6 +5,8 @@ import type { PageState } from "./page-state";
 import { isDoubtful, isTimed, type Word } from "./words";
 
 const LONG_PARAGRAPH = 120;
+/** A text of at most so many letters is shown large: there is room. */
+const SHORT_LETTERS = 240;
 
 const WHY: Record<string, string> = {
   skipped: "not in the recording",
@@ -79,6 +81,7 @@ export class Transcript {
     });
     paragraph.append(this.state.words.tail.trimEnd());
     this.root.append(paragraph);
+    document.body.classList.toggle("short", this.state.words.list.length <= SHORT_LETTERS && this.root.textContent.length <= SHORT_LETTERS);
   }
 
   private dress(span: HTMLElement, word: Word): void {

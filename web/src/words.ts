@@ -48,6 +48,8 @@ export interface Version {
   words: readonly Word[];
   /** The characters behind the last word. */
   tail: string;
+  /** Whether a person has signed the recording off. */
+  checked: boolean;
   selected: number;
 }
 
@@ -87,7 +89,7 @@ export class Words {
       at = word.char_end;
       return this.readWord(word, id, before);
     });
-    return { base: { alignment, words }, words, tail: text.slice(at).join(""), selected: words.findIndex(isTimed) };
+    return { base: { alignment, words }, words, tail: text.slice(at).join(""), checked: alignment.checked === true, selected: words.findIndex(isTimed) };
   }
 
   private readWord(word: WordJson, id: number, before: string): Word {
@@ -159,8 +161,8 @@ export class Words {
 
   /** Whether anything differs from `alignment`. */
   get isChanged(): boolean {
-    const { words } = this.now;
-    return words.length !== this.read.length || words.some((word, place) => word !== this.read[place]);
+    const { words, checked } = this.now;
+    return checked !== (this.alignment.checked === true) || words.length !== this.read.length || words.some((word, place) => word !== this.read[place]);
   }
 
   /** What was aligned again since the page was opened; null where nothing was. */
