@@ -545,13 +545,17 @@ class AlignmentData:
     @property
     def to_check(self) -> int:
         """The number of words that no person fixed and whose confidence is below 0.5, or `min_confidence`."""
-        least = max(SURE, self.min_confidence)
-        return sum(word.confidence is not None and word.confidence < least and not word.by for word in self.words)
+        return sum(is_to_check(word.confidence, word.by, self.min_confidence) for word in self.words)
 
     @property
     def in_doubt(self) -> bool:
         """True if `min_confidence` was set, and words are below it, speech is unexplained, or nothing fits."""
         return self.min_confidence > 0 and bool(self.doubtful or self.unexplained or self.fit == NONE)
+
+
+def is_to_check(confidence: float | None, by: str, min_confidence: float) -> bool:
+    """Return whether a word is to be checked: no person fixed it, and it is less sure than 0.5, or `min_confidence`."""
+    return confidence is not None and confidence < max(SURE, min_confidence) and not by
 
 
 def aligned_words(alignment: AlignmentData) -> Sequence[AlignedWord]:

@@ -22,11 +22,12 @@ from ctc_align.files import Alignment, from_dict, rendered
 from ctc_align.files.corrections import BEFORE
 from ctc_align.files.json_files import json_bytes, read_object
 from ctc_align.files.whole_files import is_link, placing
+from ctc_align.files.writer import RECORDING
 from ctc_align.reading import MOST_S, as_number, open_input
 from ctc_align.serve.access import RefusedError
 from ctc_align.serve.uploads import MOST_BYTES
 from ctc_align.text.characters import printable
-from ctc_align.types import FORMAT
+from ctc_align.types import FORMAT, is_to_check
 
 MOST_ALIGNMENTS = 20_000
 _NUMBERED = re.compile(rf"(?P<stem>.+){re.escape(BEFORE)}(-[0-9]+)?")
@@ -114,6 +115,17 @@ class AlignmentFolder:
         """
         return from_dict(read_object(self._path(name)), f"{name}.json")
 
+    def words(self) -> Iterator[dict[str, Any]]:
+        """Yield the words to check of the folder's alignments that nobody has checked, those of the worst first."""
+        for row in self.rows()[0]:
+            if row["to_check"] and not row["checked"]:
+                try:
+                    data = read_object(self._path(row["id"]))
+                    from_dict(data, row["id"])
+                except (CtcAlignError, RefusedError, OSError):
+                    continue
+                yield from words_to_check(data, {"folder": row["id"], "name": row["id"]})
+
     def size(self, name: str) -> int:
         """Return the bytes of an alignment's file; raise RefusedError (404) without one."""
         return self._path(name).stat().st_size
@@ -127,24 +139,32 @@ class AlignmentFolder:
             InputError: it is not an alignment.
             OutputError: it cannot be written; then nothing has changed.
         """
+        with self._saving:
+            self._write(name, data)
+
+    def mend(self, name: str, changes: Mapping[str, Any]) -> None:
+        """Change words of an alignment, or its sign-off, as `mended` does; raises as `save`, and as `mended`."""
+        with self._saving:
+            self._write(name, mended(read_object(self._path(name)), changes))
+
+    def _write(self, name: str, data: Mapping[str, Any]) -> None:
         corrected = from_dict(dict(data), "the corrected alignment")
         try:
             new = json_bytes(data)
         except ValueError:
             raise RefusedError(400, f"{name}: expected finite numbers in all fields of the alignment") from None
-        with self._saving:
-            path = self._path(name)
-            if is_link(self.root / f"{name}.json"):
-                raise RefusedError(409, f"{name}: is a link, and is not written; save the file that it leads to")
-            check_same_part(corrected, self.read(name))
-            before = _path_before(path, corrected.utterance)
-            targets = [path] if os.path.lexists(before) else [before, path]
-            with open_input(path) as file:
-                old = file.read()
-            with placing(targets, sync=True) as parts:
-                for target, part in parts:
-                    with open(part, "xb") as written:
-                        written.write(old if target == before else new)
+        path = self._path(name)
+        if is_link(self.root / f"{name}.json"):
+            raise RefusedError(409, f"{name}: is a link, and is not written; save the file that it leads to")
+        check_same_part(corrected, self.read(name))
+        before = _path_before(path, corrected.utterance)
+        targets = [path] if os.path.lexists(before) else [before, path]
+        with open_input(path) as file:
+            old = file.read()
+        with placing(targets, sync=True) as parts:
+            for target, part in parts:
+                with open(part, "xb") as written:
+                    written.write(old if target == before else new)
 
     def keep(self, alignment: Alignment, recording: Path, filename: str) -> str:
         """Put an alignment and its recording into the folder, under a name that is free; return the alignment's id.
@@ -266,7 +286,7 @@ def alignment_row(name: str, data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the figures of an alignment (its JSON) that say where to look first; None for one that it lacks.
 
     `confidence` is the mean of the words', `least` the lowest, `unexplained_s` the seconds of speech without words,
-    `by_hand` the words that a person fixed.
+    `by_hand` the words that a person fixed, `to_check` those that a person should look at.
     """
     words = [word for word in _listed(data.get("words")) if isinstance(word, dict)]
     confidences = [value for word in words if (value := _number(word.get("confidence"))) is not None]
@@ -276,6 +296,8 @@ def alignment_row(name: str, data: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(part, dict)
     ]
     fit = data.get("fit")
+    config = data.get("config")
+    least = (_number(config.get("min_confidence")) if isinstance(config, dict) else None) or 0.0
     return {
         "id": name,
         "utterance": printable(str(data.get("utterance", ""))),
@@ -288,8 +310,75 @@ def alignment_row(name: str, data: Mapping[str, Any]) -> dict[str, Any]:
         "unexplained_s": round(sum(unexplained), 3),
         "fit": fit if fit in FITS else None,
         "by_hand": sum(word.get("by") == "hand" for word in words),
+        "to_check": sum(is_to_check(_number(word.get("confidence")), word.get("by") or "", least) for word in words),
+        "checked": data.get("checked") is True,
         "text": printable(" ".join(str(data.get("text", ""))[:160].split())),
     }
+
+
+AROUND, AROUND_CHARS = 6, 200
+"""Words before and after a word to check, which say where it is, and at most how many characters."""
+
+
+def words_to_check(data: Mapping[str, Any], source: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield the words to check of an alignment, its valid JSON, in the order of the text.
+
+    Each is `source` with the word as it is in the JSON and its `index`, the text `before` and `after` it, the seconds
+    between its neighbours (`room_s`), the seconds from its times to those of the recording (`shift_s`), and `why`.
+    """
+    words, text = data["words"], data["text"]
+    shift_s = 0.0 if data["config"].get("times") == RECORDING else data["offset_s"]
+    first_s = data["offset_s"] - shift_s
+    regions = [region for region in _listed(data.get("regions")) if region.get("char_start") is not None]
+    for index, word in enumerate(words):
+        if not is_to_check(word["confidence"], word.get("by") or "", data["config"].get("min_confidence") or 0.0):
+            continue
+        nearby = words[max(0, index - AROUND) : index], words[index + 1 : index + 1 + AROUND]
+        ends = [one["end_s"] for one in nearby[0] if one["end_s"] is not None and one["end_s"] <= word["start_s"]]
+        starts = [one["start_s"] for one in nearby[1] if one["start_s"] is not None and one["start_s"] >= word["end_s"]]
+        begin, end = word["char_start"], word["char_end"]
+        first = nearby[0][0]["char_start"] if index > AROUND else 0
+        last = nearby[1][-1]["char_end"] if index + AROUND < len(words) - 1 else len(text)
+        yield {
+            **source,
+            "index": index,
+            "word": word,
+            "before": printable(text[max(first, begin - AROUND_CHARS) : begin]),
+            "after": printable(text[end : min(last, end + AROUND_CHARS)]),
+            "room_s": [max(ends, default=first_s), min(starts, default=first_s + data["duration_s"])],
+            "shift_s": shift_s,
+            "why": next(
+                (one["reason"] for one in regions if one["char_start"] <= begin and end <= one["char_end"]), ""
+            ),
+        }
+
+
+def mended(data: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an alignment, its JSON, with another sign-off, or with words that a person has mended.
+
+    Args:
+        changes: `checked`, true or false; `words`, a list of objects with the `index` of a word, and this word as it
+            `was` and as it `is`. Its text stays.
+
+    Raises:
+        RefusedError: 400, the changes have another form; 409, a word is no longer as it was.
+    """
+    checked, words = changes.get("checked"), changes.get("words", [])
+    known = isinstance(words, list) and isinstance(checked, bool | None) and not changes.keys() - {"checked", "words"}
+    if not known or not all(isinstance(one, dict) and one.keys() == {"index", "was", "is"} for one in words):
+        raise RefusedError(400, 'expected "checked", true or false, or "words", each with "index", "was" and "is"')
+    there = list(_listed(data.get("words")))
+    for one in words:
+        index, was, now = one["index"], one["was"], one["is"]
+        if type(index) is not int or not 0 <= index < len(there) or there[index] != was:
+            raise RefusedError(409, "this word was changed elsewhere meanwhile: load the list again")
+        if not isinstance(now, dict) or any(now.get(key) != was[key] for key in ("text", "char_start", "char_end")):
+            raise RefusedError(400, "expected the word with its text as it was: correct texts in the page")
+        there[index] = now
+    result = {**data, "words": there}
+    if checked is not None:
+        result.pop("checked", None)
+    return {**result, "checked": True} if checked else result
 
 
 def _badness(row: Mapping[str, Any]) -> tuple[float, float, str]:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from ctc_align.config import Settings
 from ctc_align.errors import CtcAlignError
-from ctc_align.files import Alignment
+from ctc_align.files import Alignment, to_dict
 from ctc_align.files.writer import finite
 from ctc_align.serve.access import RefusedError, error_body, refusal_of
 from ctc_align.serve.uploads import Form, Upload
@@ -55,7 +55,7 @@ class ServerLimits:
         text_chars: characters of one transcript.
         places: requests that may wait or be processed at a time.
         work_s: seconds of work on one recording, and for the body of a request to arrive.
-        kept_jobs, keep_s: how many finished jobs are kept, and for how many seconds.
+        kept_jobs, keep_s: how many finished jobs are kept, and for how many seconds after they were last asked for.
     """
 
     upload_bytes: int = 200 * 2**20
@@ -64,7 +64,7 @@ class ServerLimits:
     text_chars: int = 1_000_000
     places: int = 100
     work_s: float = 1800.0
-    kept_jobs: int = 200
+    kept_jobs: int = 1000
     keep_s: float = 3600.0
 
 
@@ -85,7 +85,8 @@ class ServerJob:
         settings: of this request.
         corrected: the corrections that "realign" aligns again; None for other kinds.
         recording: the recording of the corrections, which is not removed with the job; None: it is among the uploads.
-        result: an `Alignment`, or the list of scores; None until it is done.
+        result: an `Alignment`, or the list of scores; None until it is done. `set_result` sets it, and the `figures`.
+        used_s: when a client last asked for it.
         future: is done when the job has ended, in whatever way.
     """
 
@@ -107,6 +108,15 @@ class ServerJob:
     future: Future[None] = field(default_factory=Future)
     started_s: float = 0.0
     ended_s: float = 0.0
+    used_s: float = 0.0
+    figures: dict[str, Any] = field(default_factory=dict)
+
+    def set_result(self, result: Any) -> None:
+        """Set the result, and the figures of an alignment."""
+        from ctc_align.serve.alignment_folder import alignment_row
+
+        figures = alignment_row(self.name, to_dict(result)) if isinstance(result, Alignment) else {}
+        self.result, self.figures = result, {key: figures[key] for key in figures.keys() - {"id", "duration_s"}}
 
     @property
     def key(self) -> tuple[str, Settings]:
@@ -141,8 +151,7 @@ class ServerJob:
             "progress": round(self.share, 3),
             "place": place,
         }
-        if isinstance(self.result, Alignment):
-            facts |= {"fit": self.result.fit, "to_check": self.result.to_check}
+        facts |= self.figures
         return facts if self.refusal is None else {**facts, **error_body(self.refusal)}
 
 
@@ -231,14 +240,17 @@ class JobQueue:
 
     def end(self, job: ServerJob, result: Any = None, refusal: RefusedError | None = None) -> None:
         """End a job with its result or a refusal; a cancelled job stays cancelled."""
+        if refusal is None:
+            job.set_result(result)
         with self._changed:
             if job.state not in (QUEUED, RUNNING):
                 return
             if job in self._running:
                 self._running.remove(job)
-            job.state, job.result, job.refusal = (DONE, result, None) if refusal is None else (FAILED, None, refusal)
+            job.state, job.refusal = (DONE, None) if refusal is None else (FAILED, refusal)
             if job.stop.is_set():
-                job.state, job.result = CANCELLED, None
+                job.state = CANCELLED
+                job.set_result(None)
                 job.refusal = self._ending() if self._stopping else RefusedError(409, "this job was cancelled")
             job.step, job.share, job.ended_s = job.state, 1.0 if job.state == DONE else job.share, time.monotonic()
             self.finished += 1
@@ -272,6 +284,7 @@ class JobQueue:
         with self._changed:
             if job_id not in self._kept:
                 raise RefusedError(404, "no such job; finished ones are kept only for a while")
+            self._kept[job_id].used_s = time.monotonic()
             return self._kept[job_id]
 
     def kept(self) -> list[ServerJob]:
@@ -287,11 +300,12 @@ class JobQueue:
         job.form.remove()
 
     def forget_old(self) -> None:
-        """Remove the jobs that ended too long ago, and the oldest if there are too many."""
+        """Remove the jobs that ended, and were last asked for, too long ago, and the oldest if there are too many."""
         ended = [job for job in self.kept() if job.future.done()]
         late = time.monotonic() - self.limits.keep_s
-        for number, job in enumerate(sorted(ended, key=lambda job: -job.ended_s)):
-            if number >= self.limits.kept_jobs or job.ended_s < late:
+        asked = {job: max(job.ended_s, job.used_s) for job in ended}
+        for number, job in enumerate(sorted(ended, key=lambda job: -asked[job])):
+            if number >= self.limits.kept_jobs or asked[job] < late:
                 self.forget(job)
 
     def forget_oldest(self) -> bool:

@@ -54,6 +54,13 @@ _RECORDING = "The recording, with byte ranges", "the file", "audio/*"
 _KEEPING = "Put the result and the recording into the folder", "the id there"
 _CORRECTION = {"$ref": "#/components/schemas/Alignment"}
 
+_WORD = {"type": "object", "properties": {"index": {"type": "integer"}, "was": {}, "is": {}}}
+_CHANGES = {
+    "type": "object",
+    "properties": {"checked": {"type": "boolean"}, "words": {"type": "array", "items": _WORD}},
+}
+_NAMES = {"type": "object", "properties": {"names": {"type": "array", "items": {"type": "string"}}}}
+
 
 def _alignment_schema() -> dict[str, Any]:
     """Return the schema of format ctc-align/1 with references that begin at the description."""
@@ -113,6 +120,7 @@ def _job_paths() -> dict[str, Any]:
                 "The result", _ALIGNMENT, _ALIGNED, refusals=("400", "404", "409", "422"), more=[_FORMAT]
             ),
             "put": _saving("Replace the result by a corrected one"),
+            "patch": _mending(),
         },
         "/jobs/{id}/keep": {
             "parameters": one,
@@ -140,6 +148,11 @@ def _folder_paths() -> dict[str, Any]:
                 "An alignment of the folder", _ALIGNMENT, _ALIGNED, refusals=("400", "404", "422"), more=[_FORMAT]
             ),
             "put": _saving("Save a corrected alignment; the first version is kept as NAME.before.json"),
+            "patch": _mending(),
+        },
+        "/api/words": {"get": _operation("Words to check of recordings that nobody has checked", "the words")},
+        "/api/pairs": {
+            "post": _taking("Pair the names of files, recordings with transcripts", _NAMES, "the pairs, and the rest")
         },
         "/api/realign/{id}": {"parameters": one, "post": _realigning()},
         "/api/audio/{id}": {
@@ -180,8 +193,18 @@ def _realigning() -> dict[str, Any]:
 
 
 def _saving(summary: str, answer: str = "what was saved", more: tuple[str, ...] = ()) -> dict[str, Any]:
+    return _taking(summary, _CORRECTION, answer, more)
+
+
+def _mending() -> dict[str, Any]:
+    return _taking("Sign off as checked, or mend words: each with its index, as it was and as it is", _CHANGES)
+
+
+def _taking(
+    summary: str, schema: dict[str, Any], answer: str = "what was saved", more: tuple[str, ...] = ()
+) -> dict[str, Any]:
     refusals = ("400", "403", "404", "408", "409", "413", "422", *more)
-    body = {"required": True, "content": {_JSON: {"schema": _CORRECTION}}}
+    body = {"required": True, "content": {_JSON: {"schema": schema}}}
     return {**_operation(summary, answer, refusals=refusals), "requestBody": body}
 
 

@@ -1,9 +1,10 @@
-"""The forms of requests, and their conversion to settings, transcripts, formats and jobs."""
+"""The forms of requests, and their conversion to settings, transcripts, formats and jobs; pairs of files by name."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,6 +12,7 @@ from pathlib import PurePath
 from typing import Any
 
 from ctc_align.config import Settings, checked_values, known_settings
+from ctc_align.corpus.sources.transcribed_folders import folder_of
 from ctc_align.errors import UsageError
 from ctc_align.files import FORMATS, Alignment, rendered
 from ctc_align.models.acoustic_model import family_of
@@ -32,6 +34,9 @@ PARTS = {
     "audio": "the recording or video, a file in any format that `ctc-align` reads",
     "transcript": "the transcript as a file, instead of `text`: plain text, SRT, VTT, TextGrid, ELAN, JSON or EPUB",
 }
+ELAN = ".eaf"
+MOST_PAIRED = 20_000
+"""Names of files that are paired at once."""
 MODEL_SETTINGS = ("language",)
 """Settings that some models use when they are loaded."""
 
@@ -230,3 +235,47 @@ def _transcripts(kind: str, form: Form, limits: ServerLimits) -> Sequence[Transc
         if kind == "align":
             require_text(text.text, "text" if "transcript" not in form.files else form.files["transcript"].filename)
     return texts
+
+
+def paired(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return recordings and transcripts of `data["names"]`, paths with `/`, in pairs as a corpus folder has them; and
+    those without a partner, with the reason.
+
+    >>> paired({"names": ["a/x.wav", "a/x.srt", "a/y.mp3"]})["pairs"]
+    [{'name': 'x', 'audio': 'a/x.wav', 'transcript': 'a/x.srt'}]
+
+    Raises:
+        RefusedError: 400, these are not names, or too many.
+    """
+    names = data.get("names")
+    if not isinstance(names, list) or len(names) > MOST_PAIRED or not all(isinstance(name, str) for name in names):
+        raise RefusedError(400, f'expected "names", a list of at most {MOST_PAIRED} file names')
+    folders: dict[str, list[str]] = {}
+    for name in dict.fromkeys(names):
+        folders.setdefault(posixpath.dirname(name), []).append(posixpath.basename(name))
+    pairs, alone = [], []
+    for below, files in sorted(folders.items()):
+        folder = folder_of(below, below, sorted(file for file in files if not file.startswith(".")))
+        elan: dict[str, list[str]] = {}
+        for file in sorted(files):
+            stem, extension = posixpath.splitext(file)
+            if extension.lower() == ELAN:
+                elan.setdefault(stem, []).append(file)
+        kinds = (folder.texts, folder.grids, folder.subtitles, elan, folder.books)
+        for stem in sorted({*folder.sounds}.union(*kinds)):
+            sounds = folder.sounds.get(stem, [])
+            texts = [file for kind in kinds for file in kind.get(stem, [])]
+            if sounds and texts:
+                audio, transcript = (posixpath.join(below, of[0]) for of in (sounds, texts))
+                pairs.append({"name": printable(stem), "audio": audio, "transcript": transcript})
+            reasons = dict.fromkeys(sounds[1:], f"{sounds[0] if sounds else ''} has the same name: rename one of them")
+            if sounds and not texts:
+                reasons[sounds[0]] = (
+                    f"no transcript: add {stem}.txt, .lab, .srt, .vtt, .TextGrid, .eaf or .epub, or type it"
+                )
+            if texts and not sounds:
+                reasons |= dict.fromkeys(texts, f"no recording: add {stem}.wav (or in another format), or rename one")
+            for file, reason in reasons.items():
+                kind = "audio" if file in sounds else "transcript"
+                alone.append({"file": posixpath.join(below, file), "kind": kind, "reason": printable(reason)})
+    return {"pairs": pairs, "alone": alone}

@@ -10,11 +10,12 @@ import asyncio
 import errno
 import os
 import socket
-import threading
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
@@ -22,11 +23,11 @@ from urllib.parse import quote
 import anyio
 from anyio import CapacityLimiter
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ctc_align._version import __version__
 from ctc_align.errors import CtcAlignError, UsageError
-from ctc_align.files import FORMATS, Alignment, from_dict, output_paths, rendered
+from ctc_align.files import FORMATS, Alignment, from_dict, output_paths, rendered, to_dict
 from ctc_align.files.json_files import json_bytes, no_number
 from ctc_align.reading import parse_json
 from ctc_align.serve.access import (
@@ -39,7 +40,7 @@ from ctc_align.serve.access import (
     page_policy,
     refusal_of,
 )
-from ctc_align.serve.alignment_folder import AlignmentFolder, check_same_part
+from ctc_align.serve.alignment_folder import AlignmentFolder, check_same_part, mended, words_to_check
 from ctc_align.serve.jobs import DONE, JobQueue, ModelWorker, ServerJob, ServerLimits, open_settings
 from ctc_align.serve.openapi import api_description, docs_page
 from ctc_align.serve.request_fields import (
@@ -49,9 +50,19 @@ from ctc_align.serve.request_fields import (
     FormShape,
     checked_format,
     made_job,
+    paired,
     settings_again,
 )
-from ctc_align.serve.uploads import MOST_BYTES, Form, Upload, UploadFolder, checked_content, read_form
+from ctc_align.serve.uploads import (
+    MOST_BYTES,
+    CodedRecordings,
+    Form,
+    Upload,
+    UploadFolder,
+    checked_content,
+    mime_of,
+    read_form,
+)
 
 if TYPE_CHECKING:
     import uvicorn
@@ -142,6 +153,7 @@ class AlignServer:
             ("DELETE", "/jobs/{id}", routes.delete_job),
             ("GET", "/jobs/{id}/alignment", routes.job_alignment),
             ("PUT", "/jobs/{id}/alignment", routes.save_job),
+            ("PATCH", "/jobs/{id}/alignment", routes.mend_job),
             ("POST", "/jobs/{id}/keep", pages.keep_job),
             ("POST", "/jobs/{id}/realign", pages.realign_job),
             ("GET", "/jobs/{id}/page", pages.job_page),
@@ -149,6 +161,9 @@ class AlignServer:
             ("GET", "/api/alignments", pages.alignments),
             ("GET", "/api/alignments/{id:path}", pages.alignment),
             ("PUT", "/api/alignments/{id:path}", pages.save),
+            ("PATCH", "/api/alignments/{id:path}", pages.mend),
+            ("GET", "/api/words", pages.words),
+            ("POST", "/api/pairs", pages.pairs),
             ("POST", "/api/realign/{id:path}", pages.realign),
             ("GET", "/api/audio/{id:path}", pages.audio),
             ("GET", "/view/{id:path}", pages.view),
@@ -251,13 +266,12 @@ MUCH_LARGER = 4
 GONE = Response(status_code=499)
 """The response to a request whose client has gone; nobody receives it."""
 APP = Path(__file__).with_name("app.html")
-AS_IT_IS = (".wav", ".flac", ".ogg", ".oga", ".opus")
-"""Recordings that browsers play with the same clock as their alignment; all others are recoded."""
-MOST_CODED = 8
-"""Recoded recordings that are kept."""
 SOUNDS = 8
 """How many recordings are read or recoded at the same time; nothing else waits for them."""
-CODED = "coded"
+MOST_WORDS = 500
+"""Words to check that are listed at once."""
+MOST_NAMES = 2**20
+"""A quarter of the bytes that the names of dropped files may have."""
 
 
 class AlignRoutes:
@@ -353,6 +367,8 @@ class AlignRoutes:
     async def jobs(self, request: Request) -> Response:
         """Answer with all kept jobs."""
         self.queue.forget_old()
+        for job in self.queue.kept():
+            job.used_s = time.monotonic()
         return JSONResponse({"jobs": [job.to_dict(self.queue.place(job)) for job in self.queue.kept()]})
 
     async def job(self, request: Request) -> Response:
@@ -378,8 +394,19 @@ class AlignRoutes:
         size = await anyio.to_thread.run_sync(lambda: len(rendered(job.result, "json")), limiter=self.parsing)
         corrected = await self.read_json(request, size, lambda data: from_dict(data, "the corrected alignment"))
         check_same_part(corrected, job.result)
-        job.result = corrected
+        await anyio.to_thread.run_sync(job.set_result, corrected)
         return JSONResponse({"saved": job.id})
+
+    async def mend_job(self, request: Request) -> Response:
+        """Change words of a job's result, or its sign-off."""
+        job = self.finished_job(request)
+
+        def mend(changes: dict[str, Any]) -> None:
+            # parsing lets one thread in at a time: nothing else is changed meanwhile
+            job.set_result(from_dict(mended(to_dict(job.result), changes), "the corrected alignment"))
+
+        await self.read_json(request, 0, mend)
+        return JSONResponse(job.to_dict())
 
     async def read_json(self, request: Request, size: int, use: Callable[[dict[str, Any]], Result]) -> Result:
         """Return the result of `use` for the JSON object that is a request's body.
@@ -548,6 +575,30 @@ class PageRoutes:
             raise refusal_of(error, self._names) from error
         return JSONResponse({"saved": name})
 
+    async def mend(self, request: Request) -> Response:
+        """Change words of an alignment of the folder, or its sign-off."""
+        name = request.path_params["id"]
+        try:
+            await self.routes.read_json(request, 0, partial(self.folder.mend, name))
+        except CtcAlignError as error:
+            raise refusal_of(error, self._names) from error
+        return JSONResponse({"saved": name})
+
+    async def words(self, request: Request) -> Response:
+        """Answer with the first words to check of recordings that nobody has checked: of jobs, then the folder."""
+        jobs = [job for job in self.routes.queue.kept() if job.figures.get("to_check") and not job.figures["checked"]]
+
+        def found() -> list[dict[str, Any]]:
+            of_jobs = (words_to_check(to_dict(job.result), {"job": job.id, "name": job.name}) for job in jobs)
+            of_folder = iter(()) if self._folder is None else self._folder.words()
+            return list(islice(chain(*of_jobs, of_folder), MOST_WORDS))
+
+        return JSONResponse({"words": await self._work(found, limiter=self.routes.parsing)})
+
+    async def pairs(self, request: Request) -> Response:
+        """Answer with the pairs of recording and transcript among the names of files."""
+        return JSONResponse(await self.routes.read_json(request, MOST_NAMES, paired))
+
     async def view(self, request: Request) -> Response:
         """Answer with the page of an alignment of the folder."""
         name = request.path_params["id"]
@@ -710,7 +761,7 @@ def _page(alignment: Alignment, name: str, audio: tuple[Path, str] | None, hrefs
     sound = None
     if audio is not None:
         peaks = peaks_of(aligned_stretch(alignment, audio[0]))
-        sound = PageSound.link(hrefs[0], mime=_mime(audio[1]), start_s=alignment.offset_s, peaks=peaks)
+        sound = PageSound.link(hrefs[0], mime=mime_of(audio[1]), start_s=alignment.offset_s, peaks=peaks)
     return page(
         page_object(alignment),
         name=name,
@@ -719,63 +770,6 @@ def _page(alignment: Alignment, name: str, audio: tuple[Path, str] | None, hrefs
         realign_href=None if sound is None else hrefs[2],
         home_href="/",
     )
-
-
-def _mime(name: str) -> str:
-    from ctc_align.view.page import OPUS, played_type
-
-    return (played_type(name) or OPUS) if Path(name).suffix.casefold() in AS_IT_IS else OPUS
-
-
-class CodedRecordings:
-    """Recordings that browsers do not play, or play with a different clock, encoded as Opus among the uploads.
-
-    Args:
-        uploads: they lie in its folder, and count towards its limit.
-    """
-
-    def __init__(self, uploads: UploadFolder) -> None:
-        self.uploads = uploads
-        self._coded: dict[tuple[str, int, int], Form] = {}
-        self._coding = threading.Lock()
-
-    def response(self, path: Path, name: str, form: Form | None = None) -> Response:
-        """Return a recording, called `name`, as a response that supports ranges.
-
-        Args:
-            form: the one that the recording came with; the encoded file is removed with it. None: a file of the folder.
-
-        Raises:
-            AudioError: it is not a recording.
-            RefusedError: 503, there is no room for it.
-        """
-        from ctc_align.audio.loading import open_recording
-
-        open_recording(str(path)).close()
-        mime = _mime(name)
-        if Path(name).suffix.casefold() not in AS_IT_IS:
-            with self._coding:
-                coded = self._coded_in(form or self._form_of(path), path)
-            path, mime = coded.path, coded.filename
-        return FileResponse(path, media_type=mime, content_disposition_type="inline")
-
-    def _form_of(self, path: Path) -> Form:
-        """Return the path of the encoded file for a recording of the folder; remove the oldest others."""
-        status = path.stat()
-        key = (str(path), status.st_mtime_ns, status.st_size)
-        if key not in self._coded:
-            self._coded[key] = Form(self.uploads)
-            if len(self._coded) > MOST_CODED:
-                self._coded.pop(next(iter(self._coded))).remove()
-        return self._coded[key]
-
-    def _coded_in(self, form: Form, path: Path) -> Upload:
-        from ctc_align.view.page import PageSound
-
-        if CODED not in form.files:
-            sound = PageSound.file(path)
-            form.add(CODED, sound.mime, sound.encoded or b"")
-        return form.files[CODED]
 
 
 def _as_page_has_it(alignment: Alignment) -> bytes:

@@ -1,6 +1,7 @@
 """Uploads: multipart forms, written to a private folder as they arrive, within limits, and removed afterwards.
 
-A running server holds a lock on its folder; the next server removes folders without a lock, left by killed servers.
+Recordings that are encoded for browsers lie beside them. A running server holds a lock on its folder; the next server
+removes folders without a lock, left by killed servers.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ctc_align.text.characters import printable
 
 if TYPE_CHECKING:
     from starlette.requests import Request
+    from starlette.responses import Response
 
 PREFIX = "ctc-align-serve-"
 MOST_PARTS = 200
@@ -349,3 +351,70 @@ class _FormParts:
         if self.file is not None:
             self.file.close()
             self.file = None
+
+
+AS_IT_IS = (".wav", ".flac", ".ogg", ".oga", ".opus")
+"""Recordings that browsers play with the same clock as their alignment; all others are recoded."""
+MOST_CODED = 8
+"""Recoded recordings that are kept."""
+CODED = "coded"
+
+
+def mime_of(name: str) -> str:
+    """Return the type of a recording as it is played: by its name, or that of its encoded file."""
+    from ctc_align.view.page import OPUS, played_type
+
+    return (played_type(name) or OPUS) if Path(name).suffix.casefold() in AS_IT_IS else OPUS
+
+
+class CodedRecordings:
+    """Recordings that browsers do not play, or play with a different clock, encoded as Opus among the uploads.
+
+    Args:
+        uploads: they lie in its folder, and count towards its limit.
+    """
+
+    def __init__(self, uploads: UploadFolder) -> None:
+        self.uploads = uploads
+        self._coded: dict[tuple[str, int, int], Form] = {}
+        self._coding = threading.Lock()
+
+    def response(self, path: Path, name: str, form: Form | None = None) -> Response:
+        """Return a recording, called `name`, as a response that supports ranges.
+
+        Args:
+            form: the one that the recording came with; the encoded file is removed with it. None: a file of the folder.
+
+        Raises:
+            AudioError: it is not a recording.
+            RefusedError: 503, there is no room for it.
+        """
+        from starlette.responses import FileResponse
+
+        from ctc_align.audio.loading import open_recording
+
+        open_recording(str(path)).close()
+        mime = mime_of(name)
+        if Path(name).suffix.casefold() not in AS_IT_IS:
+            with self._coding:
+                coded = self._coded_in(form or self._form_of(path), path)
+            path, mime = coded.path, coded.filename
+        return FileResponse(path, media_type=mime, content_disposition_type="inline")
+
+    def _form_of(self, path: Path) -> Form:
+        """Return the path of the encoded file for a recording of the folder; remove the oldest others."""
+        status = path.stat()
+        key = (str(path), status.st_mtime_ns, status.st_size)
+        if key not in self._coded:
+            self._coded[key] = Form(self.uploads)
+            if len(self._coded) > MOST_CODED:
+                self._coded.pop(next(iter(self._coded))).remove()
+        return self._coded[key]
+
+    def _coded_in(self, form: Form, path: Path) -> Upload:
+        from ctc_align.view.page import PageSound
+
+        if CODED not in form.files:
+            sound = PageSound.file(path)
+            form.add(CODED, sound.mime, sound.encoded or b"")
+        return form.files[CODED]

@@ -5,13 +5,14 @@ The checks here are our own. Where `web/node_modules` has axe-core (`npm install
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from local_server import local_server, pair
+from local_server import local_server, wav
 from sample_alignments import aligned, make_alignment, placed
 
 AXE = Path(__file__).resolve().parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
@@ -119,13 +120,23 @@ def test_a_telephone_has_all_in_reach(open_page: Callable[..., Any], talk: Path)
 
 @pytest.mark.parametrize("screen", SCREENS)
 def test_the_app_and_its_description_are_accessible(browser: Any, tmp_path: Path, screen: str) -> None:
+    words = [replace(aligned("One", 0.0, 0.4), confidence=0.2), aligned("two", 0.5, 0.9)]
+    make_alignment(placed(words), text="One two", audio="", fit="good").save(tmp_path / "talk.json")
     with local_server(tmp_path) as server:
-        server.post("/align", pair("one two", name="talk.wav"))
+        for name, content in (("talk.wav", b"no sound"), ("mine.wav", wav())):
+            server.post("/jobs", [("audio", name, content), ("text", None, b"one")])
         context = browser.new_context(bypass_csp=True, **SCREENS[screen])
         page = context.new_page()
-        for path in ("/", "/docs"):
+        for path, part in (("/", "row"), ("/#words", "doubt"), ("/docs", "")):
             page.goto(f"http://127.0.0.1:{server.port}{path}")
             page.wait_for_load_state("networkidle")
+            if part:
+                page.get_by_test_id(part).first.wait_for()
             assert is_accessible(page)
+            if part and screen == "telephone":
+                assert page.evaluate("document.documentElement.scrollWidth") <= 390
+                assert [of for of in page.evaluate(SMALL) if not re.search("checkbox|file", of)] == [], (
+                    "their labels count"
+                )
         assert "`" not in page.inner_text("body")
         context.close()

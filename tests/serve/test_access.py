@@ -82,8 +82,12 @@ def test_a_folder_is_listed_worst_first(server: LocalServer) -> None:
 )
 def test_no_name_leads_out_of_the_folder(server: LocalServer, place: Path, name: str) -> None:
     outside = (place.parent / "outside.json").read_bytes()
-    for method, path in (("GET", "api/alignments"), ("GET", "api/audio"), ("GET", "view"), ("PUT", "api/alignments")):
-        answer = server.ask(method, f"/{path}/{name}", outside if method == "PUT" else None)
+    bodies = {"PUT": outside, "PATCH": b'{"checked": true}'}
+    for method, path in (
+        *(("GET", "api/alignments"), ("GET", "api/audio"), ("GET", "view")),
+        *(("PUT", "api/alignments"), ("PATCH", "api/alignments")),
+    ):
+        answer = server.ask(method, f"/{path}/{name}", bodies.get(method))
         assert answer.status in (404, 422), (path, answer.body)
         assert SECRET.encode() not in answer.body
         assert str(place.parent).encode() not in answer.body
@@ -158,6 +162,76 @@ def test_a_correction_is_refused_by_its_name_and_size_before_it_is_read(
     assert server.ask("PUT", f"/api/alignments/{quote(name)}", dense).status == status
     assert server.post("/align", [("audio", "a.wav", wav()), ("transcript", "t.json", dense)]).status == 413
     assert server.uploads() == []
+
+
+def test_words_are_mended_and_recordings_signed_off(server: LocalServer, place: Path) -> None:
+    def change(path: str, changes: object) -> int:
+        return server.ask("PATCH", path, json.dumps(changes).encode()).status
+
+    original = (place / "good.json").read_bytes()
+    data = json.loads(original)
+    data["words"][0] |= {"confidence": 0.2, "doubtful": True}
+    (place / "good.json").write_text(json.dumps({**data, "later": 1}))
+    there = server.post("/jobs", pair("a b")).headers["location"]
+    until(lambda: server.ask("GET", there).json["state"] == "done")
+    [doubt] = [word for word in server.ask("GET", "/api/words").json["words"] if word.get("folder") == "good"]
+    assert (doubt["word"], doubt["index"], doubt["room_s"][0]) == (data["words"][0], 0, 0.0)
+    right = {key: value for key, value in doubt["word"].items() if key != "doubtful"} | {"by": "hand"}
+    word = {"index": 0, "was": doubt["word"], "is": right}
+    for wrong, status in (
+        ([], 400),
+        ({"words": 1}, 400),
+        ({"words": [{**word, "more": 1}]}, 400),
+        ({"checked": 1}, 400),
+        ({"text": "other"}, 400),
+        ({"words": [{**word, "is": {**right, "text": "else"}}]}, 400),
+        ({"words": [{**word, "is": {**right, "end_s": 77.0}}]}, 422),
+        ({"words": [{**word, "index": 1}]}, 409),
+        ({"words": [{**word, "index": True}]}, 409),
+        ({"words": [{**word, "index": 10**30}]}, 409),
+        ({"checked": True, "more": "x" * 2**21}, 413),
+    ):
+        assert change("/api/alignments/good", wrong) == status, wrong
+    assert change("/api/alignments/good", {"words": [word]}) == 200
+    assert change("/api/alignments/good", {"words": [word]}) == 409, "another tab was first"
+    for path in ("/api/alignments/good", f"{there}/alignment"):
+        for checked in (True, False, True):
+            assert change(path, {"checked": checked}) == 200
+            assert server.ask("GET", path).json.get("checked", False) is checked
+    saved = json.loads((place / "good.json").read_bytes())
+    assert saved == {**data, "words": [right, *data["words"][1:]], "later": 1, "checked": True}
+    [row] = [row for row in server.ask("GET", "/api/alignments").json["alignments"] if row["id"] == "good"]
+    assert (row["checked"], row["to_check"], row["by_hand"]) == (True, 0, 1)
+    assert server.ask("GET", there).json["checked"] is True
+    assert server.ask("DELETE", there).status == 200
+    (place / "good.json").write_bytes(original)
+    (place / "good.before.json").unlink()
+
+
+def test_names_are_paired_as_in_a_corpus(server: LocalServer) -> None:
+    names = [
+        "a/x.wav",
+        "a/x.lab",
+        "a/x.srt",
+        "a/y.mp4",
+        "a/y.eaf",
+        "b/x.wav",
+        "b/z.txt",
+        "b/w.flac",
+        "b/w.mp3",
+        "b/.w.txt",
+    ]
+    found = server.ask("POST", "/api/pairs", json.dumps({"names": names}).encode()).json
+    assert [(pair["audio"], pair["transcript"]) for pair in found["pairs"]] == [
+        ("a/x.wav", "a/x.lab"),
+        ("a/y.mp4", "a/y.eaf"),
+    ]
+    said = {one["file"]: one["reason"] for one in found["alone"]}
+    assert said["b/z.txt"] == "no recording: add z.wav (or in another format), or rename one"
+    assert said["b/w.mp3"] == "w.flac has the same name: rename one of them"
+    assert said["b/x.wav"] == "no transcript: add x.txt, .lab, .srt, .vtt, .TextGrid, .eaf or .epub, or type it"
+    for wrong in ({"names": "x"}, {"names": [1]}, {}):
+        assert server.ask("POST", "/api/pairs", json.dumps(wrong).encode()).status == 400
 
 
 def test_a_job_is_kept_over_nothing_that_is_there(server: LocalServer, place: Path) -> None:
@@ -340,7 +414,7 @@ def test_headers_that_do_not_end_hold_no_place_for_long(monkeypatch: pytest.Monk
     ("method", "path", "allowed"),
     [
         ("DELETE", "/align", "POST"),
-        ("POST", "/jobs/1/alignment", "GET, HEAD, PUT"),
+        ("POST", "/jobs/1/alignment", "GET, HEAD, PATCH, PUT"),
         ("PUT", "/jobs", "GET, HEAD, POST"),
     ],
 )

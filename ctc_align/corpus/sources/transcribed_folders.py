@@ -378,7 +378,7 @@ class Folder:
         return names[0] if len(names) == 1 and len(self.sounds) > 1 and not self.has_pair else ""
 
 
-def _folder_of(path: str, below: str, names: Sequence[str]) -> Folder:
+def folder_of(path: str, below: str, names: Sequence[str]) -> Folder:
     """Return a folder with its files, which are sorted by name, as sounds, transcripts and TextGrids."""
     found = Folder(path, below)
     media: dict[str, list[str]] = {}
@@ -431,7 +431,7 @@ def folders_below(root: str, exclude: Sequence[str] = ()) -> Iterator[Folder]:
             continue
         if below and _is_of_a_run(names):
             continue
-        yield _folder_of(path, below, names)
+        yield folder_of(path, below, names)
         for name in reversed(folders):
             inner = os.path.join(path, name)
             if not excluded or os.path.realpath(inner) not in excluded:

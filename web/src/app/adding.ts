@@ -1,0 +1,220 @@
+// New recordings: files are dropped or chosen, paired by the server, kept in this browser until they are aligned, and sent one by one.
+
+import { asked, element, made, Refused, say, sent } from "./dom";
+
+/** Files of one recording that are not aligned yet; kept in the browser, so that a reload loses nothing. */
+export interface Waiting {
+  id: number;
+  name: string;
+  audio?: File;
+  transcript?: File;
+  text?: string;
+  /** Of the server, once it has the files. */
+  job?: string;
+  /** Why they cannot be aligned as they are. */
+  reason?: string;
+  sending?: boolean;
+}
+
+const BUSY_MS = 2000;
+const store = "waiting";
+
+function opened(): Promise<IDBDatabase> {
+  return new Promise((done, failed) => {
+    const request = indexedDB.open("ctc-align", 1);
+    request.onupgradeneeded = () => request.result.createObjectStore(store, { keyPath: "id" });
+    request.onsuccess = () => done(request.result);
+    request.onerror = () => failed(request.error);
+  });
+}
+
+async function inStore<Of>(mode: IDBTransactionMode, use: (of: IDBObjectStore) => IDBRequest<Of>): Promise<Of | undefined> {
+  try {
+    const database = await opened();
+    return await new Promise((done, failed) => {
+      const request = use(database.transaction(store, mode).objectStore(store));
+      request.onsuccess = () => { done(request.result); database.close(); };
+      request.onerror = () => failed(request.error);
+    });
+  } catch {
+    return undefined; // this browser keeps nothing: the files last as long as this page
+  }
+}
+
+/** The files that wait, and what sends them. */
+export class Adding {
+  readonly all = new Map<number, Waiting>();
+  private isSending = false;
+
+  constructor(private readonly changed: (job?: any) => void) {}
+
+  /** Take up what the last page left; a job of the server that it was about to hear of is found by its file. */
+  async restore(jobs: Iterable<{ id: string; audio: string }>): Promise<void> {
+    for (const one of (await inStore<Waiting[]>("readonly", (of) => of.getAll())) ?? []) this.all.set(one.id, one);
+    const free = new Map([...jobs].map((job) => [job.id, job.audio]));
+    for (const one of this.all.values()) if (one.job !== undefined) free.delete(one.job);
+    for (const one of [...this.all.values()]) {
+      if (!one.sending) continue;
+      const job = [...free].find(([, audio]) => audio === one.audio?.name)?.[0];
+      if (job !== undefined) free.delete(job);
+      await this.keep({ ...one, sending: undefined, job });
+    }
+    void this.send();
+  }
+
+  async keep(one: Waiting): Promise<void> {
+    this.all.set(one.id, one);
+    this.changed();
+    await inStore("readwrite", (of) => of.put(one));
+  }
+
+  async drop(one: Waiting): Promise<void> {
+    this.all.delete(one.id);
+    await inStore("readwrite", (of) => of.delete(one.id));
+    this.changed();
+  }
+
+  /** Take files, by their paths; those that waited for a partner take part. */
+  async take(files: Map<string, File>): Promise<void> {
+    if (!files.size) return;
+    const lonely = [...this.all.values()].filter((one) => one.reason && !one.job && !(one.audio && (one.transcript || one.text)));
+    for (const one of lonely) {
+      const file = one.audio ?? one.transcript;
+      if (file && !files.has(one.name)) files.set(one.name, file);
+    }
+    const { pairs, alone } = await sent("/api/pairs", "POST", { names: [...files.keys()] });
+    if (!pairs.length && !alone.length) {
+      say(`None of ${files.size === 1 ? "this" : "these"} is a recording or a transcript: ${[...files.keys()].slice(0, 3).join(", ")}`);
+      return;
+    }
+    for (const one of lonely) await this.drop(one);
+    const [sounds, texts] = ["audio", "transcript"].map((kind) => alone.filter((one: any) => one.kind === kind));
+    if (!pairs.length && sounds.length === 1 && texts.length === 1) {
+      pairs.push({ name: sounds[0].file.replace(/\.[^.]*$/, ""), audio: sounds[0].file, transcript: texts[0].file });
+      alone.length = 0;
+    }
+    let id = Date.now();
+    while (this.all.has(id)) id += 1;
+    for (const pair of pairs) {
+      await this.keep({ id: id++, name: pair.name, audio: files.get(pair.audio), transcript: files.get(pair.transcript) });
+    }
+    for (const one of alone) {
+      await this.keep({ id: id++, name: one.file, [one.kind]: files.get(one.file), reason: one.reason });
+    }
+    void this.send();
+    if (sounds.length === 1 && alone.length === 1 && !pairs.length) this.ask([...this.all.values()].pop() as Waiting);
+  }
+
+  /** Have the transcript of a recording typed. */
+  ask(one: Waiting): void {
+    const dialog = element<HTMLDialogElement>("typed");
+    element("typed-title").textContent = `Transcript of ${one.name}`;
+    const text = element<HTMLTextAreaElement>("text");
+    text.value = "";
+    dialog.onclose = () => {
+      if (dialog.returnValue !== "align" || !text.value.trim()) return;
+      void this.keep({ ...one, name: one.name.replace(/^.*\/|\.[^.]*$/g, ""), text: text.value, reason: undefined }).then(() => this.send());
+    };
+    dialog.returnValue = "";
+    dialog.showModal();
+  }
+
+  async retry(one: Waiting): Promise<void> {
+    if (one.job) await asked(`/jobs/${one.job}`, { method: "DELETE" }).catch(() => undefined);
+    await this.keep({ ...one, job: undefined, reason: undefined });
+    void this.send();
+  }
+
+  private async send(): Promise<void> {
+    if (this.isSending) return;
+    this.isSending = true;
+    for (let one = this.next(); one; one = this.next()) {
+      const body = new FormData();
+      body.set("audio", one.audio as File);
+      if (one.transcript) body.set("transcript", one.transcript);
+      else body.set("text", one.text ?? "");
+      for (const name of ["language", "match"]) {
+        const value = element<HTMLInputElement>(name).value.trim();
+        if (value) body.set(name, value);
+      }
+      await this.keep({ ...one, sending: true });
+      try {
+        const job = await asked("/jobs", { method: "POST", body });
+        if (!this.all.has(one.id)) await asked(`/jobs/${job.id}`, { method: "DELETE" });
+        else {
+          await this.keep({ ...one, job: job.id });
+          this.changed(job);
+        }
+      } catch (error) {
+        if (error instanceof Refused && error.status === 503) {
+          await this.keep(one);
+          await new Promise((done) => setTimeout(done, BUSY_MS));
+        }
+        else if (this.all.has(one.id)) await this.keep({ ...one, reason: (error as Error).message });
+      }
+    }
+    this.isSending = false;
+  }
+
+  private next(): Waiting | undefined {
+    return [...this.all.values()].find((one) => one.audio && (one.transcript || one.text) && !one.job && !one.reason);
+  }
+
+  wire(): void {
+    for (const id of ["files", "folder-files"]) {
+      const input = element<HTMLInputElement>(id);
+      input.addEventListener("change", () => {
+        const files = new Map([...(input.files ?? [])].map((file) => [file.webkitRelativePath || file.name, file]));
+        input.value = "";
+        void this.take(files).catch((error: Error) => say(error.message));
+      });
+    }
+    const drop = element("drop");
+    document.addEventListener("dragover", (event) => {
+      event.preventDefault();
+      drop.classList.add("over");
+    });
+    document.addEventListener("dragleave", (event) => {
+      if (!event.relatedTarget) drop.classList.remove("over");
+    });
+    document.addEventListener("drop", (event) => {
+      event.preventDefault();
+      drop.classList.remove("over");
+      const entries = [...(event.dataTransfer?.items ?? [])].map((item) => item.webkitGetAsEntry()).filter((entry) => entry !== null);
+      const given = [...(event.dataTransfer?.files ?? [])];
+      const files = new Map<string, File>();
+      const all = entries.length ? Promise.all(entries.map((entry) => below(entry, files))) : Promise.resolve();
+      void all
+        .then(() => {
+          if (!entries.length) for (const file of given) files.set(file.name, file);
+          return this.take(files);
+        })
+        .catch((error: Error) => say(error.message));
+    });
+    window.addEventListener("beforeunload", (event) => {
+      if (!indexedDB && this.next()) event.preventDefault();
+    });
+  }
+}
+
+/** Put the files of a dropped file or folder into `files`, by their paths. */
+async function below(entry: FileSystemEntry, files: Map<string, File>): Promise<void> {
+  if (entry.name.startsWith(".")) return;
+  if (entry.isFile) {
+    const file = await new Promise<File>((done, failed) => (entry as FileSystemFileEntry).file(done, failed));
+    files.set(entry.fullPath.replace(/^\//, ""), file);
+    return;
+  }
+  const reader = (entry as FileSystemDirectoryEntry).createReader();
+  for (;;) {
+    const some = await new Promise<FileSystemEntry[]>((done, failed) => reader.readEntries(done, failed));
+    if (!some.length) return;
+    for (const inner of some) await below(inner, files);
+  }
+}
+
+export function nameOf(one: Waiting): HTMLElement {
+  const name = made("strong", one.name);
+  name.dir = "auto";
+  return name;
+}

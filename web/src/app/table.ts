@@ -1,0 +1,375 @@
+// The one table of recordings: those that wait for a partner or are sent, the server's jobs, and the folder.
+
+import { count, type Fit, fitInWords } from "../fit";
+import type { Adding, Waiting } from "./adding";
+import { addressesOf, asked, attempt, button, clock, element, made, sent } from "./dom";
+
+export interface Figures {
+  duration_s: number | null; fit: Fit; to_check: number; checked: boolean; by_hand: number; skipped: number; unexplained_s: number;
+  loss_per_token: number | null; least: number | null; text: string;
+}
+export interface Job extends Partial<Figures> {
+  id: string; name: string; audio: string; duration_s: number | null; state: State; step: string; progress: number; place: number | null; error?: string;
+}
+type State = "alone" | "sending" | "queued" | "running" | "done" | "failed" | "cancelled";
+export interface Row {
+  key: string; title: string; state: State; said: string; progress: number; job?: string; folder?: string;
+  figures: Figures | null; duration: number | null; waiting?: Waiting;
+}
+
+const FITS = ["none", "poor", "doubtful", "good"];
+const PAGE_ROWS = 300;
+
+function isOpen(row: Row): boolean {
+  return row.state === "sending" || row.state === "queued" || row.state === "running";
+}
+
+function hasFailed(row: Row): boolean {
+  return row.state === "failed" || row.state === "alone" || row.state === "cancelled";
+}
+
+/** Whether a person should look at a recording that nobody has checked. */
+export function needsLook(row: Row): boolean {
+  const of = row.figures;
+  return of !== null && !of.checked && (of.to_check > 0 || (of.fit !== null && of.fit !== "good"));
+}
+
+type Value = (row: Row) => number | string | null;
+/** What rows are sorted by, the worst first; null keeps the order in which they came. */
+const ORDERS: Record<string, Value | null> = {
+  added: null,
+  check: (row) => (row.figures ? -row.figures.to_check : null),
+  fit: (row) => (row.figures?.fit ? FITS.indexOf(row.figures.fit) : null),
+  name: (row) => row.title,
+  length: (row) => (row.duration === null ? null : -row.duration),
+  loss: (row) => (row.figures?.loss_per_token == null ? null : -row.figures.loss_per_token),
+  least: (row) => row.figures?.least ?? null,
+  skipped: (row) => (row.figures ? -row.figures.skipped : null),
+  unexplained: (row) => (row.figures ? -row.figures.unexplained_s : null),
+};
+const SHOWN: Record<string, (row: Row) => boolean> = {
+  all: () => true,
+  look: needsLook,
+  open: isOpen,
+  failed: hasFailed,
+  checked: (row) => row.figures?.checked === true,
+  unchecked: (row) => row.figures?.checked === false,
+  ...Object.fromEntries(FITS.map((fit) => [fit, (row: Row) => row.figures?.fit === fit])),
+};
+
+export class RowTable {
+  rows: Row[] = [];
+  sorted: Row[] = [];
+  hasFolder = false;
+  truncated = false;
+  formats: string[] = ["json"];
+  readonly jobs = new Map<string, Job>();
+  private folder: (Figures & { id: string })[] = [];
+  private limit = PAGE_ROWS;
+  private readonly drawn = new Map<string, { line: HTMLTableRowElement; of: string }>();
+
+  constructor(readonly adding: () => Adding, private readonly changed: () => void) {}
+
+  wire(): void {
+    for (const id of ["filter", "shown", "order"]) element(id).addEventListener("input", () => { this.limit = PAGE_ROWS; this.arrange(); });
+    element("more").addEventListener("click", () => { this.limit += PAGE_ROWS; this.arrange(); });
+    for (const head of document.querySelectorAll<HTMLButtonElement>("th button")) {
+      head.addEventListener("click", () => {
+        const order = element<HTMLSelectElement>("order");
+        order.value = order.value === head.dataset.order ? "added" : (head.dataset.order as string);
+        this.arrange();
+      });
+    }
+  }
+
+  async loadFolder(): Promise<void> {
+    const answer = await asked("/api/alignments");
+    this.hasFolder = answer.folder;
+    this.folder = answer.alignments;
+    this.truncated = answer.truncated;
+    this.arrange();
+  }
+
+  /** Take the server's jobs; of those that it no longer has, files that wait are shown with what happened. */
+  async loadJobs(): Promise<void> {
+    const { jobs } = await asked("/jobs");
+    this.jobs.clear();
+    for (const job of jobs as Job[]) this.jobs.set(job.id, job);
+    for (const one of [...this.adding().all.values()]) {
+      if (one.job === undefined) continue;
+      const job = this.jobs.get(one.job);
+      if (job?.state === "done") await this.adding().drop(one);
+      else if (!job) await this.adding().keep({ ...one, job: undefined, reason: "the server no longer has it: it was stopped, or removed it" });
+    }
+    this.arrange();
+  }
+
+  get isBusy(): boolean {
+    return [...this.jobs.values()].some((job) => job.state === "queued" || job.state === "running");
+  }
+
+  private made(): Row[] {
+    const rows: Row[] = [];
+    const ofJob = new Map<string, Waiting>();
+    for (const one of this.adding().all.values()) {
+      if (one.job !== undefined && this.jobs.has(one.job)) {
+        ofJob.set(one.job, one);
+        continue;
+      }
+      const isWhole = one.audio && (one.transcript || one.text);
+      const state: State = one.reason ? (isWhole ? "failed" : "alone") : "sending";
+      const said = one.reason ?? (one.sending ? "sending …" : "waits to be sent");
+      rows.push({ key: `w${one.id}`, title: one.name.replace(/^.*\//, ""), state, said, progress: 0, figures: null, duration: null, waiting: one });
+    }
+    for (const job of this.jobs.values()) {
+      const said =
+        job.state === "queued" ? `waiting: position ${job.place ?? "…"} in the queue`
+        : job.state === "running" ? `${job.step} …${job.progress ? ` ${Math.round(100 * job.progress)} %` : ""}`
+        : job.state === "done" ? "" : (job.error ?? job.state);
+      rows.push({
+        key: `j${job.id}`, title: job.name, state: job.state, said, progress: job.progress, job: job.id, duration: job.duration_s,
+        figures: job.state === "done" && job.text !== undefined ? (job as Figures & Job) : null, waiting: ofJob.get(job.id),
+      });
+    }
+    for (const one of this.folder) {
+      rows.push({ key: `f${one.id}`, title: one.id, state: "done", said: "", progress: 1, folder: one.id, figures: one, duration: one.duration_s });
+    }
+    return rows;
+  }
+
+  arrange(): void {
+    this.rows = this.made();
+    const words = element<HTMLInputElement>("filter").value.toLowerCase().split(/\s+/).filter(Boolean);
+    const isShown = SHOWN[element<HTMLSelectElement>("shown").value];
+    const order = element<HTMLSelectElement>("order").value;
+    this.sorted = this.rows.filter((row) => {
+      const text = `${row.title} ${row.figures?.text ?? ""}`.toLowerCase();
+      return isShown(row) && words.every((word) => text.includes(word));
+    });
+    const value = ORDERS[order];
+    if (value) this.sorted.sort((a, b) => compared(value(a), value(b)));
+    for (const head of document.querySelectorAll<HTMLButtonElement>("th button")) {
+      const isIt = head.dataset.order === order;
+      head.closest("th")?.setAttribute("aria-sort", isIt ? (order === "name" ? "ascending" : "descending") : "none");
+    }
+    this.draw();
+    this.changed();
+  }
+
+  private draw(): void {
+    const body = element("rows");
+    const lines = this.sorted.slice(0, this.limit).map((row) => this.line(row));
+    if (lines.length !== body.children.length || lines.some((line, at) => body.children[at] !== line)) {
+      const focused = document.activeElement as HTMLElement | null;
+      body.replaceChildren(...lines);
+      if (focused && body.contains(focused)) focused.focus();
+    }
+    const kept = new Set(this.rows.map((row) => row.key));
+    for (const key of this.drawn.keys()) if (!kept.has(key)) this.drawn.delete(key);
+    element("more").hidden = this.sorted.length <= this.limit;
+    element("list").hidden = !this.rows.length && !this.hasFolder;
+    const done = this.rows.filter((row) => row.state === "done");
+    const number = (of: (row: Row) => boolean) => this.rows.filter(of).length;
+    const look = number(needsLook);
+    const failed = number(hasFailed);
+    const checked = number(SHOWN.checked);
+    const said = [
+      done.length === this.rows.length ? count(this.rows.length, "recording", "recordings") : `${done.length} of ${this.rows.length} done`,
+      look ? `${look} ${look === 1 ? "needs" : "need"} a look` : "",
+      checked ? `${checked} checked` : "",
+      failed ? `${failed} not aligned` : "",
+      this.sorted.length < this.rows.length ? `${this.sorted.length} shown` : "",
+      this.truncated ? "the folder has more, not listed" : "",
+    ].filter(Boolean).join(" · ");
+    if (element("count").textContent !== said) element("count").textContent = said;
+    const bar = element<HTMLProgressElement>("total");
+    bar.hidden = !this.rows.some(isOpen);
+    bar.max = Math.max(1, this.rows.length);
+    bar.value = done.length + failed;
+    const toCheck = this.rows.reduce((sum, row) => sum + (row.figures && !row.figures.checked ? row.figures.to_check : 0), 0);
+    const link = element("to-words");
+    link.hidden = !toCheck;
+    link.textContent = `Check ${count(toCheck, "word", "words")}`;
+  }
+
+  private line(row: Row): HTMLTableRowElement {
+    const { waiting, ...shown } = row;
+    const of = JSON.stringify([shown, waiting?.id, this.hasFolder]);
+    const before = this.drawn.get(row.key);
+    if (before?.of === of) return before.line;
+    const line = before?.line ?? made("tr");
+    line.dataset.testid = "row";
+    line.dataset.id = row.folder ?? row.title;
+    line.dataset.state = row.state;
+    line.setAttribute("role", "row");
+    const focused = document.activeElement instanceof HTMLElement && line.contains(document.activeElement) ? document.activeElement.dataset.testid : "";
+    const figures = row.figures
+      ? [cell("number", row.figures.to_check ? String(row.figures.to_check) : "", "to check"), cell("number", clock(row.duration), "long"), this.checkedCell(row)]
+      : [];
+    line.replaceChildren(this.titleCell(row), this.fitCell(row), ...figures, this.actions(row));
+    if (focused) line.querySelector<HTMLElement>(`[data-testid="${focused}"]`)?.focus();
+    this.drawn.set(row.key, { line, of });
+    return line;
+  }
+
+  private titleCell(row: Row): HTMLTableCellElement {
+    const one = cell("title");
+    if (row.state === "done") {
+      const link = made("a", row.title);
+      link.href = addressesOf(row).key;
+      link.dir = "auto";
+      link.dataset.testid = "look";
+      one.append(link);
+    } else {
+      const name = made("strong", row.title);
+      name.dir = "auto";
+      one.append(name);
+    }
+    const text = row.figures?.text || row.waiting?.text || (row.state === "done" ? "" : (row.waiting?.name ?? "").replace(/[^/]*$/, ""));
+    if (text) {
+      const small = made("small", text);
+      small.dir = "auto";
+      one.append(small);
+    }
+    return one;
+  }
+
+  private fitCell(row: Row): HTMLTableCellElement {
+    const one = cell("fit");
+    const of = row.figures;
+    if (of) {
+      one.append(made("span", fitInWords(of.fit, 0).replace(" · nothing to check", ""), `fit-${of.fit}`));
+      const more = [
+        count(of.skipped, "word not in the recording", "words not in the recording"),
+        of.unexplained_s >= 0.5 ? `${of.unexplained_s.toFixed(1)} s of speech without words` : "",
+        of.by_hand ? `${of.by_hand} by hand` : "",
+      ].filter(Boolean).join(" · ");
+      if (more) one.append(made("small", more));
+      return one;
+    }
+    one.colSpan = 4;
+    const said = made("span", row.said, hasFailed(row) ? "error" : "faint");
+    one.append(said);
+    if (isOpen(row)) {
+      const bar = made("progress");
+      bar.setAttribute("aria-label", row.title);
+      if (row.state === "running" && row.progress) bar.value = row.progress;
+      one.append(bar);
+    }
+    return one;
+  }
+
+  private checkedCell(row: Row): HTMLTableCellElement {
+    const one = cell("checked");
+    const label = made("label");
+    const box = made("input");
+    box.type = "checkbox";
+    box.checked = row.figures?.checked === true;
+    box.dataset.testid = "checked";
+    box.addEventListener("change", () => attempt(async () => {
+      try {
+        await this.signOff(row, box.checked);
+      } catch (error) {
+        box.checked = !box.checked;
+        throw error;
+      }
+    }));
+    const what = made("span", "Checked");
+    what.append(made("span", ` ${row.title}`, "hidden"));
+    label.append(box, what);
+    one.append(label);
+    return one;
+  }
+
+  /** Sign a recording off as checked by a person, or take that back. */
+  async signOff(of: { job?: string; folder?: string }, checked: boolean): Promise<void> {
+    await sent(addressesOf(of).alignment, "PATCH", { checked });
+    const figures = of.job !== undefined ? this.jobs.get(of.job) : this.folder.find((one) => one.id === of.folder);
+    if (figures) figures.checked = checked;
+    this.arrange();
+  }
+
+  private actions(row: Row): HTMLTableCellElement {
+    const one = cell("actions");
+    if (row.state === "done") {
+      const open = made("a", "Open", "button");
+      open.href = addressesOf(row).key;
+      one.append(open, this.downloads(row));
+      if (row.job !== undefined && this.hasFolder) {
+        const keep = button("Keep", "keep", () => attempt(async () => {
+          keep.disabled = true;
+          try {
+            await asked(`/jobs/${row.job}/keep`, { method: "POST" });
+          } finally {
+            keep.disabled = false;
+          }
+          await this.remove(row);
+          await this.loadFolder();
+        }));
+        keep.title = "Move it into the folder of this server";
+        one.append(keep);
+      }
+    }
+    const { waiting } = row;
+    if (waiting && row.state === "alone" && waiting.audio) one.append(button("Type it", "type", () => this.adding().ask(waiting)));
+    if (waiting && (row.state === "failed" || row.state === "cancelled")) {
+      one.append(button("Retry", "retry", () => attempt(() => this.adding().retry(waiting))));
+    }
+    if (row.folder === undefined) {
+      const stop = button(isOpen(row) ? "Cancel" : "Remove", "remove", () => attempt(() => this.remove(row)));
+      one.append(stop);
+    }
+    for (const of of one.querySelectorAll("button, summary, .button")) of.append(made("span", ` ${row.title}`, "hidden"));
+    return one;
+  }
+
+  private downloads(row: Row): HTMLElement {
+    const menu = made("details", "", "menu");
+    menu.append(made("summary", "Download"));
+    menu.addEventListener("toggle", () => {
+      if (!menu.open || menu.children.length > 1) return;
+      const list = made("div");
+      list.append(...linksOf(this.formats, addressesOf(row).alignment));
+      menu.append(list);
+    });
+    menu.addEventListener("focusout", (event) => {
+      if (event.relatedTarget instanceof Node && !menu.contains(event.relatedTarget)) menu.open = false;
+    });
+    menu.addEventListener("keydown", (event) => {
+      if (event.key !== "Escape") return;
+      menu.open = false;
+      menu.querySelector("summary")?.focus();
+    });
+    return menu;
+  }
+
+  private async remove(row: Row): Promise<void> {
+    if (row.waiting) await this.adding().drop(row.waiting);
+    if (row.job !== undefined) {
+      await asked(`/jobs/${row.job}`, { method: "DELETE" });
+      this.jobs.delete(row.job);
+    }
+    this.arrange();  }
+}
+
+export function linksOf(formats: readonly string[], alignment: string): HTMLAnchorElement[] {
+  return formats.map((format) => {
+    const link = made("a", format);
+    link.href = `${alignment}?format=${format}`;
+    link.setAttribute("download", "");
+    return link;
+  });
+}
+
+function cell(name: string, text = "", unit = ""): HTMLTableCellElement {
+  const one = made("td", text, name);
+  one.setAttribute("role", "cell");
+  if (text && unit) one.append(made("span", ` ${unit}`, "unit"));
+  return one;
+}
+
+function compared(a: number | string | null, b: number | string | null): number {
+  if (a === null || b === null) return a === b ? 0 : a === null ? 1 : -1;
+  if (typeof a === "string" || typeof b === "string") return String(a).localeCompare(String(b), undefined, { numeric: true });
+  return a - b;
+}
