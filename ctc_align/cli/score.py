@@ -401,22 +401,10 @@ class ScoreRow:
 
 def row_of(scored: Scored, transcript: str, *, utterance: str | None = None, text: str | None = None) -> ScoreRow:
     """Return the row of a transcript; give `text` if `transcript` is the name of its file."""
-    has_loss = not math.isnan(scored.loss)
-    return ScoreRow(
-        utterance,
-        transcript,
-        text,
-        scored.rank,
-        scored.loss if has_loss else None,
-        scored.loss_per_token if has_loss else None,
-        scored.posterior,
-        scored.loss_per_frame if has_loss else None,
-        scored.local_loss,
-        scored.unknown,
-        scored.tokens,
-        scored.frames,
-        None if scored.error is None else " ".join(str(scored.error).split()),
-    )
+    names = ["rank", "posterior", "local_loss", "unknown", "tokens", "frames"]
+    names += [] if math.isnan(scored.loss) else ["loss", "loss_per_token", "loss_per_frame"]
+    error = None if scored.error is None else " ".join(str(scored.error).split())
+    return ScoreRow(utterance, transcript, text, **{name: getattr(scored, name) for name in names}, error=error)
 
 
 def _above(value: float | None, limit: float | None) -> bool:

@@ -29,7 +29,7 @@ from ctc_align.training import corpus_data as stores
 from ctc_align.training.acoustic_training import HeldOutLosses, Training, evaluate, train
 from ctc_align.training.corpus_data import Corpus, FeatureStore, build_store, gather, make_inventory, read_pairs
 from ctc_align.training.labelled_speech import read_labelled
-from ctc_align.training.training_batches import Augmentation, Material, augment, collate, mask, plan, prefetched
+from ctc_align.training.training_batches import Augmentation, Material, augment, collate, mask, plan
 
 PHONES = 39
 SHAPE = NetworkShape(MELS, PHONES + 1, PHONES * 3 + 1, stem=8, body=8, head=8, dilations=(1,))
@@ -279,27 +279,6 @@ def test_each_augmentation_alone() -> None:
     assert 1 <= width <= 10
     first = int(hidden.int().argmax())
     assert hidden[first : first + width].all()
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_augmented_frames_are_finite_and_the_given_ones_untouched(seed: int) -> None:
-    strong = Augmentation(noise=1.0, warp=0.3, band_limit=1.0)
-    given = some_frames()
-    changed = augment(given, strong, generator(seed))
-    assert changed.shape == given.shape
-    assert torch.isfinite(changed).all()
-    torch.testing.assert_close(given, some_frames())
-    torch.testing.assert_close(changed, augment(given, strong, generator(seed)), atol=0, rtol=0)
-    assert (changed - given).abs().max() > 0.1
-
-
-def test_prefetching_keeps_the_order_and_passes_errors_on() -> None:
-    assert list(prefetched(iter([partial(int, i) for i in range(5)]))) == [0, 1, 2, 3, 4]  # type: ignore[comparison-overlap]
-    assert list(prefetched(iter(()))) == []
-    made = prefetched(iter([partial(int, 1), partial(int, "x")]))
-    assert next(made) == 1  # type: ignore[comparison-overlap]
-    with pytest.raises(ValueError, match="invalid literal"):
-        next(made)
 
 
 def test_a_room_adds_what_is_left_of_earlier_frames() -> None:

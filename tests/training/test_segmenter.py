@@ -77,12 +77,6 @@ def segments(labels: np.ndarray) -> list[tuple[int, int]]:
     return [(a, b) for a, b in zip(edges[:-1].tolist(), edges[1:].tolist()) if phone[a] >= 0]
 
 
-def test_what_is_said() -> None:
-    spoken = Spoken(((np.array([1, 2]), np.array([3])), (np.array([4]),)), (1, 0))
-    assert spoken.phones.tolist() == [3, 4]
-    assert spoken.owners.tolist() == [0, 1]
-
-
 @pytest.mark.long
 def test_planted_edges_are_found(trained: Segmenter, corpus: tuple[list[Made], FeatureStore]) -> None:
     inner, outer = [], []
@@ -129,15 +123,6 @@ def test_the_pronunciation_that_sounds_is_taken(trained: Segmenter, corpus: tupl
     assert several == 8
     assert segmenter.choose_pronunciations(range(8)) >= 7
     assert segmenter.choose_pronunciations(range(8)) <= 1
-
-
-@pytest.mark.long
-def test_a_round_without_realignment(corpus: tuple[list[Made], FeatureStore]) -> None:
-    lines = Lines()
-    segmenter = Segmenter(corpus[1], {0: spoken_of(corpus[0][0])}, len(ARPABET_PHONES), lines)
-    segmenter.train([0], [(1, 0, 5)])
-    assert lines.lines == ["segments: 1 Gaussians a state, 1 utterances: nan per frame"]
-    assert segmenter.mixtures is not None
 
 
 def data(frames: int = 400, states: int = 3, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import shutil
 import time
@@ -31,7 +30,7 @@ from ctc_align.models.edge_network import FILE, edge_network_bytes
 from ctc_align.text.phone_sets import ARPABET_PHONES, IPA_PHONES
 from ctc_align.training import adaptation, frame_labels, starting
 from ctc_align.training.acoustic_training import Training
-from ctc_align.training.adaptation import Adaptation, adapt, more_silence
+from ctc_align.training.adaptation import Adaptation, adapt
 from ctc_align.training.adaptation_check import CheckLimits, OwnSegments, SegmentComparison, compared, loud_frames
 from ctc_align.training.corpus_data import Spoken
 from ctc_align.training.frame_labels import Labels
@@ -444,13 +443,6 @@ def test_words_may_grow_over_loud_sound_and_single_words_may_be_elsewhere() -> N
     assert one.faults(CheckLimits()) == ()
     lost = compared({0: start, 1: start}, {0: start}, {0: loud})
     assert lost.faults(CheckLimits()) == ("1 of 2 utterances have no path any more",)
-
-
-def test_silence_that_a_corpus_has_more_of_is_counted_in_log_odds() -> None:
-    row = np.array([0, 1, 2, 2, 2, 2, 2, 2], np.int16)
-    labels = Labels([row], [row], [row])
-    log_priors = torch.log(torch.tensor([0.4, 0.4, 0.2]))
-    assert more_silence(labels, np.array([0]), log_priors) == pytest.approx(math.log(3 * 4))
 
 
 def test_loud_is_what_stands_out_of_the_noise(tmp_path: Path) -> None:
