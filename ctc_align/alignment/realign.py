@@ -38,7 +38,7 @@ from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.islands import Island, find_islands
 from ctc_align.alignment.refined_edges import CLOSED_S
 from ctc_align.alignment.wildcard import scores_of
-from ctc_align.audio.loading import LONGER_S, load_segment
+from ctc_align.audio.loading import LONGER_S, load_audio
 from ctc_align.config import Settings
 from ctc_align.errors import AudioError, InputError, TooShortError, UsageError
 from ctc_align.files import Alignment
@@ -626,14 +626,14 @@ def recording_of(
     """Read the recording of an alignment, or the part of it that was aligned.
 
     Raises:
-        AudioError: as `ctc_align.audio.loading.load_segment`.
+        AudioError: as `ctc_align.audio.loading.load_audio`.
     """
     if not alignment.offset_s:
-        audio = load_segment(path, sample_rate, choice=choice, on_disk=True)
+        audio = load_audio(path, sample_rate, choice=choice, on_disk=True)
         if audio.duration_s <= alignment.duration_s + LONGER_S:
             return audio
     offset_s, duration_s = alignment.offset_s, alignment.duration_s
-    return load_segment(path, sample_rate, offset_s=offset_s, duration_s=duration_s, choice=choice, on_disk=True)
+    return load_audio(path, sample_rate, offset_s=offset_s, duration_s=duration_s, choice=choice, on_disk=True)
 
 
 def text_of(alignment: AlignmentData) -> Transcript:

@@ -63,24 +63,7 @@ _INTEGER_SCALE = {"int16": 2.0**15, "int32": 2.0**31}
 logger = logging.getLogger(__name__)
 
 
-def load_audio(path: str | os.PathLike[str], sample_rate: int = SAMPLE_RATE) -> Audio:
-    """Read an audio file as mono float32 at `sample_rate` Hz; channels are averaged.
-
-    Returns:
-        `samples` (N,) with N = round(source samples * sample_rate / source rate), sample n at time n / sample_rate;
-        `duration_s` is the exact duration of the source. A file that ends before its header says is used up to its
-        end, and a warning is logged.
-
-    Raises:
-        MissingAudioError: there is no such file (both an AudioError and a UsageError).
-        AudioError: a folder or a pipe, not audio, no samples, NaN or infinite samples, nothing but silence
-            (a constant is silence too), or shorter than one frame.
-        UsageError: `sample_rate` is not a usable rate.
-    """
-    return load_segment(path, sample_rate)
-
-
-def load_segment(
+def load_audio(
     path: str | os.PathLike[str],
     sample_rate: int = SAMPLE_RATE,
     *,
@@ -89,22 +72,26 @@ def load_segment(
     choice: SoundChoice = DEFAULT_SOUND,
     on_disk: bool = False,
 ) -> Audio:
-    """Read a part of a recording, and only that part, as `load_audio` reads the whole.
+    """Read an audio file, or a part of it and only that part, as mono float32 at `sample_rate` Hz.
 
     Args:
-        path, sample_rate: as for `load_audio`.
         offset_s: start of the part.
         duration_s: length of the part; None: to the end. A part may end up to 0.1 s after the recording, since
             durations may be rounded or of another copy; it is then as much shorter.
-        choice: the channel and the audio track.
+        choice: the channel and the audio track; by default channels are averaged.
         on_disk: keep the samples of a long recording (35 minutes at 16 kHz) in a temporary file: an array
             (`ctc_align.reading.rows_on_disk.RowsOnDisk`) that gives slices only.
 
     Returns:
-        As `load_audio`, with `offset_s`; sample 0 is the nearest sample of the source.
+        `samples` (N,) with N = round(source samples * sample_rate / source rate), sample n at time n / sample_rate
+        from the nearest sample of the source to `offset_s`; `duration_s` is the exact duration. A file that ends
+        before its header says is used up to its end, and a warning is logged.
 
     Raises:
-        AudioError: as `load_audio`, or a part, a channel or a track that the recording does not have.
+        MissingAudioError: there is no such file (both an AudioError and a UsageError).
+        AudioError: a folder or a pipe, not audio, no samples, NaN or infinite samples, nothing but silence
+            (a constant is silence too), shorter than one frame, or a part, a channel or a track that the recording
+            does not have.
         UsageError: `sample_rate` is not a usable rate.
     """
     _check_target_rate(sample_rate)
@@ -121,7 +108,7 @@ def load_watched(
     *,
     choice: SoundChoice = DEFAULT_SOUND,
 ) -> Audio:
-    """Read a recording whose length nobody has checked, as `load_segment` reads it with `on_disk`.
+    """Read a recording whose length nobody has checked, as `load_audio` reads it with `on_disk`.
 
     `watch` is called with the seconds read so far before more is read; what it raises ends the reading.
     """
@@ -134,12 +121,12 @@ def load_watched(
 
 
 def load_stdin(sample_rate: int = SAMPLE_RATE, *, choice: SoundChoice = DEFAULT_SOUND, on_disk: bool = False) -> Audio:
-    """Read a recording of any kind from standard input, as `load_segment` reads a file; its name is "-".
+    """Read a recording of any kind from standard input, as `load_audio` reads a file; its name is "-".
 
     A temporary file holds it in the meantime, because many kinds cannot be read from front to back.
 
     Raises:
-        AudioError: as `load_segment`, or the temporary file cannot be written.
+        AudioError: as `load_audio`, or the temporary file cannot be written.
         UsageError: `sample_rate` is not a usable rate; standard input is a terminal.
     """
     _check_target_rate(sample_rate)
@@ -240,7 +227,7 @@ def as_audio(
 ) -> Audio:
     """Return `Audio` at `sample_rate` Hz from a path, `(samples, rate)`, or `Audio` at any rate.
 
-    `choice` and `on_disk` are for a path, as in `load_segment`.
+    `choice` and `on_disk` are for a path, as in `load_audio`.
 
     `samples` is (N,), a numpy array, torch tensor or list of floats in about [-1, 1]; int16 and int32 are scaled to
     that. A second axis of length one is dropped; several channels are an error, since their axis would be a guess.
@@ -253,7 +240,7 @@ def as_audio(
         UsageError: the audio is none of the three.
     """
     if isinstance(source, (str, os.PathLike)):
-        return load_segment(source, sample_rate, choice=choice, on_disk=on_disk)
+        return load_audio(source, sample_rate, choice=choice, on_disk=on_disk)
     _check_target_rate(sample_rate)
     if isinstance(source, SourceAudio) and source.sample_rate == sample_rate:
         return source

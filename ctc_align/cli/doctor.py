@@ -6,6 +6,7 @@ A broken part is reported and does not stop the check of the others, because the
 from __future__ import annotations
 
 import contextlib
+import filecmp
 import getpass
 import json
 import os
@@ -122,7 +123,10 @@ def installation() -> dict[str, Any]:
     return {
         "format": "ctc-align-doctor/1",
         "versions": versions(),
-        "system": {"system": f"{platform.system()} {platform.release()} {platform.machine()}", "folder": _folder()},
+        "system": {
+            "system": f"{platform.system()} {platform.release()} {platform.machine()}",
+            "folder": str(Path(__file__).resolve().parent.parent),
+        },
         "devices": {"cpu": _fact(_cpu), "cuda": _fact(_cuda), "triton": _fact(_triton), "mps": _fact(_mps)},
         "folders": _folders(),
         "models": _fact(_models),
@@ -132,15 +136,13 @@ def installation() -> dict[str, Any]:
 
 def versions() -> dict[str, str | None]:
     """Return the version of each package, None if it is missing, and of the libraries inside two of them."""
-    found: dict[str, str | None] = {
+    return {
         "ctc-align": __version__,
         "python": f"{platform.python_version()} ({platform.python_implementation()})",
+        **{name: _version(name) for name in PACKAGES},
+        "ffmpeg": _fact(_ffmpeg),
+        "libsndfile": _fact(_libsndfile),
     }
-    for name in PACKAGES:
-        found[name] = _version(name)
-    found["ffmpeg"] = _fact(_ffmpeg)
-    found["libsndfile"] = _fact(_libsndfile)
-    return found
 
 
 def _version(package: str) -> str | None:
@@ -169,10 +171,6 @@ def _libsndfile() -> str:
     import soundfile
 
     return str(soundfile.__libsndfile_version__)
-
-
-def _folder() -> str:
-    return str(Path(__file__).resolve().parent.parent)
 
 
 def _cpu() -> str:
@@ -412,7 +410,8 @@ def copy_examples(folder: Path) -> list[Path]:
                 sources[folder / path.relative_to(home)] = path
     if folder.exists() and not folder.is_dir():
         raise UsageError(f"--examples {folder}: expected a folder, got a file")
-    other = [str(target) for target, path in sources.items() if target.exists() and not _are_same(target, path)]
+    there = [(target, path) for target, path in sources.items() if target.exists()]
+    other = [target for target, path in there if not filecmp.cmp(target, path, shallow=False)]
     if other:
         raise UsageError(f"{other[0]}: already exists with different content; give a new folder")
     missing = [target for target in sources if not target.exists()]
@@ -421,7 +420,3 @@ def copy_examples(folder: Path) -> list[Path]:
             for target, part in parts:
                 shutil.copyfile(sources[target], part)
     return list(sources)
-
-
-def _are_same(left: Path, right: Path) -> bool:
-    return left.is_file() and left.read_bytes() == right.read_bytes()

@@ -290,11 +290,11 @@ def _unnamed_notes(alignment: Alignment) -> list[str]:
     return [f"{without:,} {which} no speaker: a name covers only its cue, unless every turn has one"]
 
 
-def several(items: Sequence[str], separator: str = " ") -> str:
+def several(items: Sequence[str], separator: str = " ", most: int = _SEVERAL) -> str:
     """Return the first few distinct items, and how many more there are."""
     different = list(dict.fromkeys(items))
-    more = f" and {len(different) - _SEVERAL} more" if len(different) > _SEVERAL else ""
-    return separator.join(different[:_SEVERAL]) + more
+    more = f" and {len(different) - most} more" if len(different) > most else ""
+    return separator.join(different[:most]) + more
 
 
 def cue_notes(alignment: Alignment) -> list[str]:
@@ -509,8 +509,7 @@ def _script_notes(alignment: Alignment, lacking: dict[str, int]) -> list[str]:
 
 
 def _counted(letters: dict[str, int]) -> str:
-    each = [f"{letter!r} × {count}" for letter, count in list(letters.items())[:_MANY]]
-    return ", ".join(each) + (f" and {len(letters) - _MANY} more" if len(letters) > _MANY else "")
+    return several([f"{letter!r} × {count}" for letter, count in letters.items()], ", ", _MANY)
 
 
 def verification(result: RunResult) -> str:
@@ -580,10 +579,9 @@ def misfits(summary: Summary, *, has_json: bool = True, keeps_cues: bool = False
     """
     count = summary.fit.get(POOR, 0) + summary.fit.get(NONE, 0)
     if count:
-        named = ", ".join(_misfit(row) for row in summary.misfits[:_MOST_IN_LINE])
-        more = f" and {count - _MOST_IN_LINE} more" if count > _MOST_IN_LINE else ""
+        named = _first([_misfit(row) for row in summary.misfits], count)
         fit = "transcript fits its recording" if count == 1 else "transcripts fit their recordings"
-        yield f"{count} {fit} poorly or not at all: {named}{more}: do they belong to these recordings?"
+        yield f"{count} {fit} poorly or not at all: {named}: do they belong to these recordings?"
         if summary.text_gaps and count == summary.done:
             yield "no recording reads the text well: it may be another book, or another edition"
     if fast := summary.others.get("fast_cues"):

@@ -220,7 +220,8 @@ class _Texts:
         for what, pattern in _STRANGE.items():
             # tags and entities of captions are part of their format
             if (what != "markup" or utterance.file is None) and (met := pattern.search(utterance.text)):
-                yield "strange", f"{what}: {printable(_around(utterance.text, met.start()))}"
+                around = slice(max(0, met.start() - _MOST_SHOWN // 2), met.start() + _MOST_SHOWN // 2)
+                yield "strange", f"{what}: {printable(utterance.text[around])}"
         try:
             words, tokens, lacking = self._aligner.pronounced(utterance.spoken, utterance.id)
         except CtcAlignError as error:
@@ -247,7 +248,3 @@ class _Texts:
             yield "fast", said
         elif length_s >= SLOW_FROM_S and sounds < LEAST_PER_S * length_s:
             yield "slow", said
-
-
-def _around(text: str, place: int) -> str:
-    return text[max(0, place - _MOST_SHOWN // 2) : place + _MOST_SHOWN // 2]

@@ -151,11 +151,6 @@ class _HtmlReader(HTMLParser):
         if tag in _VOID:
             self.handle_endtag(tag)
 
-    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.handle_starttag(tag, attrs)
-        if tag not in _VOID:
-            self.handle_endtag(tag)
-
     def handle_endtag(self, tag: str) -> None:
         if tag in self._open:
             while (last := self._open.pop()) != tag:

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, ClassVar, TextIO
 import numpy as np
 
 from ctc_align.audio.audio_kinds import MissingAudioError
-from ctc_align.audio.loading import as_audio, load_segment
+from ctc_align.audio.loading import as_audio, load_audio
 from ctc_align.errors import AudioError, CtcAlignError, UsageError
 from ctc_align.files.json_files import to_dict
 from ctc_align.files.writer import NO_CONTEXT, Style, Writer, WritingContext
@@ -148,7 +148,7 @@ def aligned_stretch(alignment: AlignmentData, recording: str | PathLike[str], sa
         AudioError: there is no such recording, or the stretch is not in it.
     """
     start_s, length_s, choice = alignment.offset_s, alignment.duration_s, choice_of(alignment)
-    return load_segment(recording, sample_rate, offset_s=start_s, duration_s=length_s, choice=choice, on_disk=True)
+    return load_audio(recording, sample_rate, offset_s=start_s, duration_s=length_s, choice=choice, on_disk=True)
 
 
 def choice_of(alignment: AlignmentData) -> SoundChoice:

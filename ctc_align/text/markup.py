@@ -17,6 +17,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from operator import attrgetter
 
 from ctc_align.text.captions import repeated_lines
 from ctc_align.text.characters import lazy_regex
@@ -113,7 +114,7 @@ def text_said_once(
         left_out: where other words begin that are left out.
     """
     (at, end), pieces = span, []
-    for word in words[bisect_left(words, at, key=_first_char) :]:
+    for word in words[bisect_left(words, at, key=attrgetter("char_start")) :]:
         if end is not None and word.char_start >= end:
             break
         pieces.append(text[at : word.char_start])
@@ -123,10 +124,6 @@ def text_said_once(
             pieces.append(without_markup(word.text))
         at = word.char_end
     return " ".join("".join([*pieces, text[at:end]]).split())
-
-
-def _first_char(word: Word | AlignedWord) -> int:
-    return word.char_start
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from typing import TypeVar
 import numpy as np
 import torch
 
-from ctc_align.audio.loading import estimated_duration_s, load_segment
+from ctc_align.audio.loading import estimated_duration_s, load_audio
 from ctc_align.config import UNKNOWN_LANGUAGE, Settings
 from ctc_align.corpus.utterance import Refused, Source, Utterance
 from ctc_align.errors import AudioError, InputError
@@ -132,7 +132,7 @@ def build_store(
 def _frames_of(utterance: Utterance) -> np.ndarray | str:
     """Return the frames (T, MELS) of an utterance, or the reason why there are none."""
     try:
-        audio = load_segment(
+        audio = load_audio(
             utterance.audio,
             features.SAMPLE_RATE,
             offset_s=utterance.offset_s,

@@ -14,7 +14,7 @@ import numpy as np
 from ctc_align.alignment.confidence import sound_fits, word_begins
 from ctc_align.alignment.ctc_path import Spans
 from ctc_align.alignment.edges import kinds_around
-from ctc_align.audio.loading import LONGER_S, estimated_duration_s, load_segment
+from ctc_align.audio.loading import LONGER_S, estimated_duration_s, load_audio
 from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
 from ctc_align.evaluate import read_intervals
 from ctc_align.evaluate.pairing import broad_phones, pair_intervals
@@ -156,7 +156,7 @@ def _read_json(path: Path, name: Path, speaker: str, sounds: Path, *, given: boo
     sound = sound or _recording(sounds / name, path)
     audio: AudioLike = sound
     if alignment.offset_s or estimated_duration_s(sound) > alignment.duration_s + LONGER_S:
-        audio = load_segment(sound, offset_s=alignment.offset_s, duration_s=alignment.duration_s)
+        audio = load_audio(sound, offset_s=alignment.offset_s, duration_s=alignment.duration_s)
     fixed = [word for word in alignment.words if is_fixed(word)]
     words = [Interval(word.start_s or 0.0, word.end_s or 0.0, word.text) for word in fixed]
     tokens = [token for word in fixed for token in word.tokens if token.by == HAND]

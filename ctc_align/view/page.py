@@ -19,7 +19,7 @@ from urllib.parse import quote
 
 import numpy as np
 
-from ctc_align.audio.loading import as_audio, load_segment
+from ctc_align.audio.loading import as_audio, load_audio
 from ctc_align.errors import UsageError
 from ctc_align.reading import read_input
 from ctc_align.text.characters import json_escaped
@@ -175,12 +175,12 @@ class PageSound:
             choice: the channel and the audio track.
 
         Raises:
-            MissingAudioError, AudioError: as `ctc_align.audio.loading.load_segment`.
+            MissingAudioError, AudioError: as `ctc_align.audio.loading.load_audio`.
         """
         name = os.fspath(path)
         rate, length_s, mime = _header(name)
         # the peaks need the samples, whichever bytes are embedded
-        audio = load_segment(
+        audio = load_audio(
             name, _opus_rate(rate), offset_s=offset_s, duration_s=duration_s, choice=choice, on_disk=True
         )
         is_whole = offset_s == 0 and length_s is not None and abs(audio.duration_s - length_s) < 1e-3
@@ -268,7 +268,7 @@ def encoded_opus(audio: Audio) -> bytes:
 def opus_of(path: str | os.PathLike[str]) -> bytes:
     """Return a recording as an Ogg Opus file, all of it and all channels as one. Raises as `PageSound.file`."""
     rate, _, _ = _header(os.fspath(path))
-    return encoded_opus(load_segment(path, _opus_rate(rate), on_disk=True))
+    return encoded_opus(load_audio(path, _opus_rate(rate), on_disk=True))
 
 
 def _opus_rate(rate: float) -> int:

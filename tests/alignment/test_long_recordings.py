@@ -16,7 +16,7 @@ from rows import first_row_of
 from ctc_align.alignment import confidence, segmentation
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio import loading
-from ctc_align.audio.loading import load_audio, load_segment
+from ctc_align.audio.loading import load_audio
 from ctc_align.files import Alignment
 from ctc_align.models.convnet import convnet_model
 from ctc_align.reading.rows_on_disk import RowsOnDisk, TensorOnDisk
@@ -67,7 +67,7 @@ def test_samples_on_disk_are_those_in_memory(rate: int, tmp_path: Path, monkeypa
     soundfile.write(path, babble(12.0), rate)
     whole = load_audio(path)
     monkeypatch.setattr(loading, "MOST_IN_MEMORY", 50_000)
-    audio = load_segment(path, on_disk=True)
+    audio = load_audio(path, on_disk=True)
     assert isinstance(audio.samples, RowsOnDisk)
     assert np.array_equal(np.asarray(audio.samples), whole.samples)
     assert (audio.duration_s, audio.name) == (whole.duration_s, whole.name)

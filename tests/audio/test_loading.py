@@ -20,7 +20,7 @@ from rows import over_rows
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.audio import recordings
 from ctc_align.audio.audio_kinds import MissingAudioError
-from ctc_align.audio.loading import CheckedResampler, as_audio, header_duration_s, load_audio, load_segment, load_stdin
+from ctc_align.audio.loading import CheckedResampler, as_audio, header_duration_s, load_audio, load_stdin
 from ctc_align.config import Settings, load_settings
 from ctc_align.errors import AudioError, ConfigError, UsageError
 from ctc_align.types import Audio, SoundChoice
@@ -234,7 +234,7 @@ def test_a_part_is_what_the_whole_has_there(tmp_path: Path, extension: str, subt
     path = write(tmp_path / f"a.{extension}", babble(10.0, level=0.5), subtype=subtype)
     whole = load_audio(path)
     for offset_s, duration_s in ((0.0, 1.0), (1.2345, 2.0), (5.5, None), (7.999, 0.5), (4.0, 6.0)):
-        part = load_segment(path, offset_s=offset_s, duration_s=duration_s)
+        part = load_audio(path, offset_s=offset_s, duration_s=duration_s)
         first = round(offset_s * 16000)
         last = len(whole.samples) if duration_s is None else round((offset_s + duration_s) * 16000)
         assert len(part.samples) == last - first, offset_s
@@ -248,7 +248,7 @@ def test_a_part_is_what_the_whole_has_there(tmp_path: Path, extension: str, subt
 def test_parts_at_other_rates(tmp_path: Path, rate: int) -> None:
     time = np.arange(4 * rate) / rate
     path = write(tmp_path / "a.wav", (0.5 * np.sin(2 * np.pi * 440 * time)).astype(np.float32), rate, subtype="FLOAT")
-    part = load_segment(path, offset_s=1.0, duration_s=2.0)
+    part = load_audio(path, offset_s=1.0, duration_s=2.0)
     assert (len(part.samples), part.duration_s) == (32000, 2.0)
     np.testing.assert_allclose(part.samples[800:-800], load_audio(path).samples[16800:47200], atol=1e-3)
 
@@ -257,11 +257,10 @@ def test_one_channel_or_all_of_a_setting(tmp_path: Path) -> None:
     both = np.stack((babble(2.0, 1), babble(2.0, 2)), 1)
     path = write(tmp_path / "a.wav", both, subtype="FLOAT")
     for channel in (1, 2):
-        part = load_segment(path, offset_s=0.5, duration_s=1.0, choice=SoundChoice(channel))
+        part = load_audio(path, offset_s=0.5, duration_s=1.0, choice=SoundChoice(channel))
         assert np.array_equal(part.samples, both[8000:24000, channel - 1])
-        assert np.array_equal(load_segment(path, choice=SoundChoice(channel)).samples, both[:, channel - 1])
-    assert np.array_equal(load_segment(path).samples, load_audio(path).samples)
-    np.testing.assert_allclose(load_segment(path).samples, both.mean(1), atol=1e-7)
+        assert np.array_equal(load_audio(path, choice=SoundChoice(channel)).samples, both[:, channel - 1])
+    np.testing.assert_allclose(load_audio(path).samples, both.mean(1), atol=1e-7)
     assert load_settings(None, ["channel=3"]).channel_number == 3
     for wrong in ("0", "middle", "-1", ""):
         with pytest.raises(ConfigError, match="channel: expected mix, left, right or a number from 1"):
@@ -270,11 +269,11 @@ def test_one_channel_or_all_of_a_setting(tmp_path: Path) -> None:
 
 def test_parts_of_files_that_cannot_seek_or_end_early(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = write(tmp_path / "a.wav", babble(10.0), subtype="FLOAT")
-    expected = load_segment(path, offset_s=6.5, duration_s=1.0)
+    expected = load_audio(path, offset_s=6.5, duration_s=1.0)
     monkeypatch.setattr(soundfile.SoundFile, "seekable", lambda sound: False)
-    assert np.array_equal(load_segment(path, offset_s=6.5, duration_s=1.0).samples, expected.samples)
+    assert np.array_equal(load_audio(path, offset_s=6.5, duration_s=1.0).samples, expected.samples)
     path = write(tmp_path / "a.wav", babble(2.996))
-    assert load_segment(path, offset_s=1.0, duration_s=2.0).duration_s == 1.996
+    assert load_audio(path, offset_s=1.0, duration_s=2.0).duration_s == 1.996
 
 
 @over_rows(
@@ -296,7 +295,7 @@ def test_parts_of_files_that_cannot_seek_or_end_early(tmp_path: Path, monkeypatc
 def test_parts_that_there_are_not(tmp_path: Path, how: dict[str, float], message: str) -> None:
     path = write(tmp_path / "a.wav", babble(3.0))
     with pytest.raises(AudioError, match=message) as caught:
-        load_segment(path, **how)  # type: ignore[arg-type]
+        load_audio(path, **how)  # type: ignore[arg-type]
     assert str(path) in str(caught.value)
 
 
@@ -306,23 +305,23 @@ def test_a_part_that_is_silent_or_no_number(tmp_path: Path) -> None:
     samples[40000] = np.nan
     path = write(tmp_path / "a.wav", samples, subtype="FLOAT")
     with pytest.raises(AudioError, match=r"a\.wav \(from 1\.00 s on\): the audio is silence only"):
-        load_segment(path, offset_s=1.0, duration_s=1.0)
+        load_audio(path, offset_s=1.0, duration_s=1.0)
     with pytest.raises(AudioError, match=r"sample is nan at 0\.500 s"):
-        load_segment(path, offset_s=2.0)
-    assert load_segment(path, duration_s=1.0).duration_s == 1.0
+        load_audio(path, offset_s=2.0)
+    assert load_audio(path, duration_s=1.0).duration_s == 1.0
 
 
 def test_a_cut_file_has_the_parts_before_the_cut(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = write(tmp_path / "a.flac", np.tile(babble(10.0), 3))
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
     with caplog.at_level(logging.WARNING):
-        assert load_segment(path, offset_s=2.0, duration_s=3.0).duration_s == 3.0
+        assert load_audio(path, offset_s=2.0, duration_s=3.0).duration_s == 3.0
         assert not caplog.records
-        assert 8.0 < load_segment(path, offset_s=2.0, duration_s=20.0).duration_s < 13.0
+        assert 8.0 < load_audio(path, offset_s=2.0, duration_s=20.0).duration_s < 13.0
         assert "it is cut or damaged" in caplog.text
     for offset_s in (14.0, 25.0):
         with pytest.raises(AudioError, match=r"a\.flac: the audio cannot be decoded: the file is cut or damaged"):
-            load_segment(path, offset_s=offset_s, duration_s=2.0)
+            load_audio(path, offset_s=offset_s, duration_s=2.0)
 
 
 def test_only_the_part_is_read_or_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,9 +329,9 @@ def test_only_the_part_is_read_or_counted(tmp_path: Path, monkeypatch: pytest.Mo
     with monkeypatch.context() as patched:
         patched.setattr(recordings, "_MOST_SAMPLES", 0)
         assert header_duration_s(path) == 3.25
-        assert load_segment(path, offset_s=3.0, duration_s=9.0).duration_s == 0.25
+        assert load_audio(path, offset_s=3.0, duration_s=9.0).duration_s == 0.25
         with pytest.raises(AudioError, match="no samples"):
-            load_segment(path, offset_s=9.0)
+            load_audio(path, offset_s=9.0)
     path = write(tmp_path / "long.flac", np.tile(babble(20.0), 15))
     read: list[int] = []
     real = soundfile.SoundFile.read
@@ -343,13 +342,13 @@ def test_only_the_part_is_read_or_counted(tmp_path: Path, monkeypatch: pytest.Mo
         return block
 
     monkeypatch.setattr(soundfile.SoundFile, "read", watched)
-    load_segment(path, offset_s=250.0, duration_s=3.0)
+    load_audio(path, offset_s=250.0, duration_s=3.0)
     assert sum(read) == 48000
 
 
 def test_the_place_in_the_recording_reaches_the_alignment(tmp_path: Path) -> None:
     path = write(tmp_path / "a.wav", babble(4.5), 22050)
-    part = load_segment(path, offset_s=1.5, duration_s=1.0)
+    part = load_audio(path, offset_s=1.5, duration_s=1.0)
     assert as_audio(part).offset_s == as_audio(part, 8000).offset_s == 1.5
     assert as_audio(part, 8000).name == str(path)
     alignment = Aligner("english", device="cpu").align(part, "be", utterance="u-1")
@@ -377,7 +376,7 @@ def test_one_channel_of_two(tmp_path: Path, name: str) -> None:
         assert len(audio.samples) == 32000
         assert np.corrcoef(audio.samples, expected)[0, 1] > 0.99
     with pytest.raises(AudioError, match=r"expected channel 3, got a recording of 2 channels \(1 is the left one"):
-        load_segment(path, choice=SoundChoice(3))
+        load_audio(path, choice=SoundChoice(3))
 
 
 @over_rows(
@@ -404,7 +403,7 @@ def test_channels_that_cancel_are_noticed(tmp_path, caplog, name, right, warned)
         load_audio(path)
         assert ["cancel" in record.message for record in caplog.records] == [True] * warned
     caplog.clear()
-    load_segment(path, choice=SoundChoice(1))
+    load_audio(path, choice=SoundChoice(1))
     assert not caplog.records
 
 

@@ -18,7 +18,7 @@ from made_sounds import babble
 from rows import over_rows
 
 import ctc_align
-from ctc_align.audio.loading import estimated_duration_s, header_duration_s, load_audio, load_segment
+from ctc_align.audio.loading import estimated_duration_s, header_duration_s, load_audio
 from ctc_align.audio.media_file import ByteRange, DecodedPiece, place_pieces
 from ctc_align.errors import AudioError
 
@@ -414,7 +414,7 @@ def test_files_put_together_are_read_to_the_end(tmp_path: Path, caplog: pytest.L
     path = tmp_path / "chain.ogg"
     path.write_bytes(b"".join(one.read_bytes() for one in ogg))
     check(path, sound())
-    assert load_segment(path, offset_s=1.2, duration_s=1.0).duration_s == 1.0
+    assert load_audio(path, offset_s=1.2, duration_s=1.0).duration_s == 1.0
 
 
 @over_rows(
@@ -437,11 +437,11 @@ def test_parts_are_what_the_whole_has_there(tmp_path: Path, name: str, coding: C
     path = write_media(tmp_path / name, [(0.0, source[: 5 * rate]), (5.5, source[5 * rate :])], rate, coding)
     whole = load_audio(path, rate).samples
     for offset_s, duration_s in ((1.0, 2.0), (7.123, 1.0), (2.5, 0.5), (4.6, 1.4), (0.0, 1.0), (8.2, None), (6.0, 0.3)):
-        part = load_segment(path, rate, offset_s=offset_s, duration_s=duration_s)
+        part = load_audio(path, rate, offset_s=offset_s, duration_s=duration_s)
         first = round(offset_s * rate)
         last = len(whole) if duration_s is None else round((offset_s + duration_s) * rate)
         assert len(part.samples) == last - first, offset_s
         # AAC leaves noise to the decoder's dice.
         np.testing.assert_allclose(part.samples, whole[first:last], atol=0.05 if "aac" in coding.codec else 2e-3)
     with pytest.raises(AudioError, match=rf"which is {len(whole) / rate:.3f} s long; got 60.000 s to 61.000 s"):
-        load_segment(path, rate, offset_s=60.0, duration_s=1.0)
+        load_audio(path, rate, offset_s=60.0, duration_s=1.0)

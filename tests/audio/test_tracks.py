@@ -18,7 +18,7 @@ from made_sounds import babble
 from rows import over_rows
 
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.audio.loading import load_segment
+from ctc_align.audio.loading import load_audio
 from ctc_align.cli.notes import alignment_notes
 from ctc_align.config import Settings, load_settings
 from ctc_align.errors import AudioError, ConfigError
@@ -56,7 +56,7 @@ def sounds() -> tuple[np.ndarray, np.ndarray]:
 
 def heard(path: Path, choice: SoundChoice, **part: float) -> int:
     """Return which of the `sounds`, from 1, is read."""
-    audio = load_segment(path, choice=choice, **part)
+    audio = load_audio(path, choice=choice, **part)
     first = round(part.get("offset_s", 0.0) * RATE)
     same = [np.corrcoef(audio.samples, sound[first : first + len(audio.samples)])[0, 1] for sound in sounds()]
     assert max(same) > 0.98
@@ -89,15 +89,15 @@ def test_the_tracks_are_named_unless_one_is_chosen(tmp_path: Path, caplog: pytes
     english, german = sounds()
     path = write_tracks(tmp_path / "a.mkv", ("eng", "", english), ("", "", english), ("ger", "Kommentar", german))
     caplog.set_level(logging.INFO)
-    load_segment(path, choice=SoundChoice(language="de"))
+    load_audio(path, choice=SoundChoice(language="de"))
     [record] = caplog.records
     assert record.levelname == "NOTE", "the choice is right"
     assert '3 audio tracks (1 English, 2 no language given, 3 German "Kommentar"); track 3 is used' in record.message
     assert "--track" in record.message
     caplog.clear()
-    load_segment(path, choice=SoundChoice(track="2"))
-    assert load_segment(path, choice=SoundChoice(track="kommentar")).track == 3
-    load_segment(write_tracks(tmp_path / "b.mkv", ("eng", "", english)))
+    load_audio(path, choice=SoundChoice(track="2"))
+    assert load_audio(path, choice=SoundChoice(track="kommentar")).track == 3
+    load_audio(write_tracks(tmp_path / "b.mkv", ("eng", "", english)))
     assert not caplog.records
     twice = write_tracks(tmp_path / "c.mkv", ("ger", "Film", english), ("ger", "Kommentar", german))
     for choice in (SoundChoice(track="de"), SoundChoice(language="de")):
@@ -118,12 +118,12 @@ def test_tracks_that_are_not_there(tmp_path: Path) -> None:
     }
     for track, expected in rows.items():
         with pytest.raises(AudioError, match=f"expected {expected}, {there}"):
-            load_segment(path, choice=SoundChoice(track=track))
+            load_audio(path, choice=SoundChoice(track=track))
     single = write_tracks(tmp_path / "b.mkv", ("eng", "", english))
     with pytest.raises(AudioError, match=r"in German, got a recording with 1 audio track \(English\)"):
-        load_segment(single, choice=SoundChoice(track="de"))
+        load_audio(single, choice=SoundChoice(track="de"))
     unnamed = write_tracks(tmp_path / "c.mkv", ("", "", english))
-    assert load_segment(unnamed, choice=SoundChoice(track="de", language="fr")).track == 0
+    assert load_audio(unnamed, choice=SoundChoice(track="de", language="fr")).track == 0
     for wrong in ("0", "-1", "2 German", "!"):
         with pytest.raises(ConfigError, match="track: expected a number from 1, a language or a title"):
             load_settings(track=wrong)

@@ -26,7 +26,7 @@ SOURCES = ("libri_train_clean_5", "libri_test_clean", "ljspeech", "libri_tc100_1
 EVERY_S = 0.02
 
 STAGES = {
-    ("loading.py", "load_segment"): "reading",
+    ("loading.py", "load_audio"): "reading",
     ("convnet_model.py", "emissions"): "model",
     ("aligner.py", "split"): "words of the text",
     ("pronunciations.py", "prepared_word_tokens"): "pronunciations",

@@ -42,7 +42,7 @@ def manifest(tmp_path_factory) -> Path:
 
 def test_end_to_end(cli, model, manifest, tmp_path):
     from ctc_align import Aligner
-    from ctc_align.audio.loading import load_segment
+    from ctc_align.audio.loading import load_audio
 
     result = cli("corpus", manifest, "--out-dir", tmp_path / "out", "--model", model, "--workers", 1, "--profile")
     assert (result.code, result.stdout) == (1, ""), result.stderr
@@ -53,7 +53,7 @@ def test_end_to_end(cli, model, manifest, tmp_path):
     lines = {line["id"]: line for line in runs.lines(tmp_path / "out")}
     for i, text in enumerate(TEXTS):
         path = manifest.parent / "audio" / f"clip{i}.wav"
-        expected = aligner.align(load_segment(path, offset_s=0.1 * i), text, utterance=f"u{i}").to_dict()
+        expected = aligner.align(load_audio(path, offset_s=0.1 * i), text, utterance=f"u{i}").to_dict()
         met = json.loads((tmp_path / "out" / f"u{i}.json").read_text("utf-8"))
         assert met["loss"] == pytest.approx(expected["loss"], rel=1e-4)
         assert lines[f"u{i}"]["loss"] == pytest.approx(met["loss"], abs=1e-6)

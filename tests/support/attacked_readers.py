@@ -20,7 +20,7 @@ import torch
 from hostile_inputs import Case
 from sample_alignments import PICTURES, write_all
 
-from ctc_align.audio.loading import estimated_duration_s, load_segment
+from ctc_align.audio.loading import estimated_duration_s, load_audio
 from ctc_align.config import Settings, load_config, load_settings
 from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.state.summary import joined
@@ -172,9 +172,9 @@ def _state(folder: Path) -> object:
 
 def _audio(name: str, folder: Path) -> object:
     _tolerant(partial(estimated_duration_s, folder / name))
-    audio = load_segment(folder / name)
+    audio = load_audio(folder / name)
     assert len(audio.samples) < 16000 * 3600
-    return _tolerant(partial(load_segment, folder / name, offset_s=0.1, duration_s=0.1, choice=SoundChoice(1)))
+    return _tolerant(partial(load_audio, folder / name, offset_s=0.1, duration_s=0.1, choice=SoundChoice(1)))
 
 
 @cache

@@ -17,7 +17,7 @@ from made_corpus import Lines, frames, make_corpus, make_letters, utterances_of
 from sample_alignments import aligned, make_alignment
 from small_training import CALM, StoppedError, stop_at_saves
 
-from ctc_align.audio.loading import load_audio, load_segment
+from ctc_align.audio.loading import load_audio
 from ctc_align.corpus.sources import open_source
 from ctc_align.errors import InputError
 from ctc_align.models.convnet import features
@@ -325,7 +325,7 @@ def test_a_part_of_a_recording(tmp_path: Path) -> None:
     (made,) = make_corpus(tmp_path, utterances=1, dev=0)
     part = replace(utterances_of(tmp_path)[0], offset_s=0.2, duration_s=0.3)
     store = build_store([part], tmp_path / "features")
-    samples = load_segment(made.path, offset_s=0.2, duration_s=0.3).samples
+    samples = load_audio(made.path, offset_s=0.2, duration_s=0.3).samples
     assert store.lengths.tolist() == [30]
     np.testing.assert_allclose(store[0], features.log_mel(samples, 0, 30), atol=0.01, rtol=1e-3)
 

@@ -19,7 +19,7 @@ from small_training import SMALL, StoppedError, model_files, options, stop_at_sa
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.ctc_path import Spans
-from ctc_align.audio.loading import load_segment
+from ctc_align.audio.loading import load_audio
 from ctc_align.config import load_config
 from ctc_align.errors import ConfigError, InputError, OutputError, UsageError
 from ctc_align.models import embedded_folder, load_model, resolve_device
@@ -447,7 +447,7 @@ def test_words_may_grow_over_loud_sound_and_single_words_may_be_elsewhere() -> N
 
 def test_loud_is_what_stands_out_of_the_noise(tmp_path: Path) -> None:
     for said in make_letters(tmp_path, 3, noise=0.03):
-        samples = load_segment(said.path, features.SAMPLE_RATE).samples
+        samples = load_audio(said.path, features.SAMPLE_RATE).samples
         loud = loud_frames(features.log_mel(samples, 0, features.frame_count(len(samples))))
         words = np.zeros(len(loud), np.bool_)
         for start, end in zip(said.starts, said.ends):

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from small_training import SMALL, StoppedError, model_files, options, stop_at_saves
 
 from ctc_align.alignment.aligner import Aligner
-from ctc_align.audio.loading import load_segment
+from ctc_align.audio.loading import load_audio
 from ctc_align.cli import run as cli
 from ctc_align.config import Settings
 from ctc_align.corpus.corpus_scores import ScoreTask, score_source
@@ -111,7 +111,7 @@ def test_a_source_says_the_language_of_what_is_scored_and_aligned(model: Path, s
     assert scored["u003"].scored[0].loss == pytest.approx(aligner.score(spoken / "u003.wav", "Salé 3 mola"))
     assert scored["u005"].scored[0].unknown == 1
     rows = [one for one in source if isinstance(one, Utterance)][3:6]
-    jobs = [JobState(SimpleNamespace(utterance=row), load_segment(row.audio, 16000)) for row in rows]  # type: ignore[arg-type]
+    jobs = [JobState(SimpleNamespace(utterance=row), load_audio(row.audio, 16000)) for row in rows]  # type: ignore[arg-type]
     task = AlignTask(SimpleNamespace())  # type: ignore[arg-type]
     found = task.compute(Aligner(str(model), settings=Settings(match="exact")), jobs, {})
     assert [one.config["language"] for one in found if isinstance(one, Alignment)] == ["de", "es-AR", "ia"]

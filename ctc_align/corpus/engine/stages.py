@@ -325,7 +325,7 @@ def read_utterance(
         InputError: the file cannot be read, or this run expects log-probs and got sound, or vice versa.
         UsageError: a reader of this kind of file is not installed.
     """
-    from ctc_align.audio.loading import load_segment
+    from ctc_align.audio.loading import load_audio
 
     if is_log_probs_path(utterance.audio):
         if log_probs is None:
@@ -333,7 +333,7 @@ def read_utterance(
         return log_probs.read(utterance.audio, offset_s=utterance.offset_s, duration_s=utterance.duration_s)
     if log_probs is not None:
         raise InputError(f"{utterance.audio}: expected log-probs, got sound: omit --vocab and --frame-shift for sound")
-    return load_segment(
+    return load_audio(
         utterance.audio,
         sample_rate,
         offset_s=utterance.offset_s,

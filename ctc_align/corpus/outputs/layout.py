@@ -112,7 +112,7 @@ class Layout:
     def outputs(self, utterance: Utterance) -> list[Path]:
         """Return the files that `place` writes for this utterance alone; of its cut phrases only the first."""
         paths = output_paths(self.out_dir, utterance.output, self._formats_of(utterance))
-        return paths + (first_cut(utterance, self) if self.cut else [])
+        return paths + (_targets(utterance, self, 0) if self.cut else [])
 
     def place(
         self,
@@ -240,11 +240,6 @@ def _recording_s(path: str) -> float:
     return header_duration_s(path)
 
 
-def first_cut(utterance: Utterance, layout: Layout) -> list[Path]:
-    """Return the sound and the text of the first (or only) cut, below `cuts` in the output folder."""
-    return _targets(utterance, layout, 0)
-
-
 def cut_audio(
     alignment: Alignment,
     utterance: Utterance,
@@ -290,7 +285,7 @@ def cut_audio(
 
 
 def _targets(utterance: Utterance, layout: Layout, number: int) -> list[Path]:
-    """Return the paths of sound and text of cut `number`, from 0."""
+    """Return the paths of sound and text of cut `number`, from 0, below `cuts` in the output folder."""
     target = Path(layout.out_dir, CUTS, utterance.output)
     name = f"{target.name}-{number + 1:04d}" if layout.cut == PAUSE else target.name
     return [target.with_name(f"{name}{extension}") for extension in (".flac", ".txt")]
