@@ -130,17 +130,28 @@ class AlignmentFolder:
         """Return the bytes of an alignment's file; raise RefusedError (404) without one."""
         return self._path(name).stat().st_size
 
-    def save(self, name: str, data: Mapping[str, Any]) -> None:
-        """Replace an alignment by its correction; NAME.before.json is the version before the first correction.
+    def tag(self, name: str) -> str:
+        """Return the tag (ETag) of an alignment's file as it is now; raise RefusedError (404) without one."""
+        status = self._path(name).stat()
+        return f'"{status.st_mtime_ns:x}-{status.st_size:x}"'
+
+    def save(self, name: str, was: str | None, data: Mapping[str, Any]) -> str:
+        """Replace an alignment by its correction, and return its new tag.
+
+        NAME.before.json is the version before the first correction. `was` is the tag that the correction began with;
+        None: it replaces whatever is there.
 
         Raises:
+            RefusedError: 412, the file has another tag.
             RefusedError: 404, no alignment has this name; 409, it belongs to a different utterance or part; 400, it is
                 not JSON.
             InputError: it is not an alignment.
             OutputError: it cannot be written; then nothing has changed.
         """
         with self._saving:
+            check_tag(was, self.tag(name))
             self._write(name, data)
+            return self.tag(name)
 
     def mend(self, name: str, changes: Mapping[str, Any]) -> None:
         """Change words of an alignment, or its sign-off, as `mended` does; raises as `save`, and as `mended`."""
@@ -248,6 +259,12 @@ def _path_before(path: Path, utterance: str) -> Path:
         except InputError:
             continue
     return before
+
+
+def check_tag(was: str | None, tag: str) -> None:
+    """Raise RefusedError (412) unless a correction began with what is there."""
+    if was not in (None, "*", tag):
+        raise RefusedError(412, "it was changed elsewhere since it was opened here: save it as JSON, and load it again")
 
 
 def check_same_part(corrected: Alignment, aligned: Alignment) -> None:

@@ -110,13 +110,20 @@ class ServerJob:
     ended_s: float = 0.0
     used_s: float = 0.0
     figures: dict[str, Any] = field(default_factory=dict)
+    changes: int = 0
 
     def set_result(self, result: Any) -> None:
         """Set the result, and the figures of an alignment."""
         from ctc_align.serve.alignment_folder import alignment_row
 
         figures = alignment_row(self.name, to_dict(result)) if isinstance(result, Alignment) else {}
+        self.changes += 1
         self.result, self.figures = result, {key: figures[key] for key in figures.keys() - {"id", "duration_s"}}
+
+    @property
+    def tag(self) -> str:
+        """The tag (ETag) of the result as it is now."""
+        return f'"{self.changes}"'
 
     @property
     def key(self) -> tuple[str, Settings]:

@@ -21,6 +21,7 @@ _REFUSALS = {
     "404": "nothing has this name",
     "408": "the recording, or the JSON, did not arrive in time",
     "409": "a conflict: the job is not done, or was cancelled; or the corrections belong to another alignment",
+    "412": "it was changed since it had the tag in If-Match",
     "413": "too large, or too long",
     "415": "not a form",
     "421": "a Host header that is not this server's",
@@ -203,7 +204,7 @@ def _mending() -> dict[str, Any]:
 def _taking(
     summary: str, schema: dict[str, Any], answer: str = "what was saved", more: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    refusals = ("400", "403", "404", "408", "409", "413", "422", *more)
+    refusals = ("400", "403", "404", "408", "409", "412", "413", "422", *more)
     body = {"required": True, "content": {_JSON: {"schema": schema}}}
     return {**_operation(summary, answer, refusals=refusals), "requestBody": body}
 

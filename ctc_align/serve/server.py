@@ -40,7 +40,7 @@ from ctc_align.serve.access import (
     page_policy,
     refusal_of,
 )
-from ctc_align.serve.alignment_folder import AlignmentFolder, check_same_part, mended, words_to_check
+from ctc_align.serve.alignment_folder import AlignmentFolder, check_same_part, check_tag, mended, words_to_check
 from ctc_align.serve.jobs import DONE, JobQueue, ModelWorker, ServerJob, ServerLimits, open_settings
 from ctc_align.serve.openapi import api_description, docs_page
 from ctc_align.serve.request_fields import (
@@ -385,17 +385,22 @@ class AlignRoutes:
     async def job_alignment(self, request: Request) -> Response:
         """Answer with the result of a job in a format."""
         job = self.finished_job(request)
-        format = checked_format(request.query_params.get("format", "json"))
-        return await self.in_format(job.result, format, job.name, job.audio.path, job.names)
+        format, tag = checked_format(request.query_params.get("format", "json")), job.tag
+        return _tagged(await self.in_format(job.result, format, job.name, job.audio.path, job.names), tag)
 
     async def save_job(self, request: Request) -> Response:
         """Replace the result of a job by a person's correction."""
         job = self.finished_job(request)
         size = await anyio.to_thread.run_sync(lambda: len(rendered(job.result, "json")), limiter=self.parsing)
-        corrected = await self.read_json(request, size, lambda data: from_dict(data, "the corrected alignment"))
-        check_same_part(corrected, job.result)
-        await anyio.to_thread.run_sync(job.set_result, corrected)
-        return JSONResponse({"saved": job.id})
+
+        def save(data: dict[str, Any]) -> None:
+            corrected = from_dict(data, "the corrected alignment")
+            check_tag(request.headers.get("if-match"), job.tag)
+            check_same_part(corrected, job.result)
+            job.set_result(corrected)
+
+        await self.read_json(request, size, save)
+        return _tagged(JSONResponse({"saved": job.id}), job.tag)
 
     async def mend_job(self, request: Request) -> Response:
         """Change words of a job's result, or its sign-off."""
@@ -562,18 +567,20 @@ class PageRoutes:
         """Answer with an alignment of the folder, in a format."""
         format = checked_format(request.query_params.get("format", "json"))
         name = request.path_params["id"]
+        tag = await self._work(self.folder.tag, name)
         alignment, audio = await self._alignment_and_audio(name)
-        return await self.routes.in_format(alignment, format, name, audio, self._names)
+        return _tagged(await self.routes.in_format(alignment, format, name, audio, self._names), tag)
 
     async def save(self, request: Request) -> Response:
         """Replace an alignment of the folder by a person's correction."""
         name = request.path_params["id"]
         size = await self._work(self.folder.size, name)
         try:
-            await self.routes.read_json(request, size, partial(self.folder.save, name))
+            save = partial(self.folder.save, name, request.headers.get("if-match"))
+            tag = await self.routes.read_json(request, size, save)
         except CtcAlignError as error:
             raise refusal_of(error, self._names) from error
-        return JSONResponse({"saved": name})
+        return _tagged(JSONResponse({"saved": name}), tag)
 
     async def mend(self, request: Request) -> Response:
         """Change words of an alignment of the folder, or its sign-off."""
@@ -602,11 +609,12 @@ class PageRoutes:
     async def view(self, request: Request) -> Response:
         """Answer with the page of an alignment of the folder."""
         name = request.path_params["id"]
+        tag = await self._work(self.folder.tag, name)
         alignment, audio = await self._alignment_and_audio(name)
         there = quote(name)
         sound = None if audio is None else (audio, audio.name)
         hrefs = f"/api/audio/{there}", f"/api/alignments/{there}", f"/api/realign/{there}"
-        made = await self._work(_page, alignment, name, sound, hrefs, limiter=self.routes.pages)
+        made = await self._work(_page, alignment, name, sound, hrefs, tag, limiter=self.routes.pages)
         return _html(made, page_policy(made))
 
     async def audio(self, request: Request) -> Response:
@@ -636,7 +644,8 @@ class PageRoutes:
         there = f"/jobs/{job.id}"
         sound = job.audio.path, job.audio.filename
         hrefs = f"{there}/audio", f"{there}/alignment", f"{there}/realign"
-        made = await self._work(_page, job.result, job.name, sound, hrefs, names=job.names, limiter=self.routes.pages)
+        given = job.result, job.name, sound, hrefs, job.tag
+        made = await self._work(_page, *given, names=job.names, limiter=self.routes.pages)
         return _html(made, page_policy(made))
 
     async def keep_job(self, request: Request) -> Response:
@@ -750,10 +759,18 @@ def _html(html: str, policy: str) -> Response:
     return HTMLResponse(html, headers={"content-security-policy": policy})
 
 
-def _page(alignment: Alignment, name: str, audio: tuple[Path, str] | None, hrefs: tuple[str, str, str]) -> str:
+def _tagged(response: Response, tag: str) -> Response:
+    response.headers["etag"] = tag
+    return response
+
+
+def _page(
+    alignment: Alignment, name: str, audio: tuple[Path, str] | None, hrefs: tuple[str, str, str], tag: str
+) -> str:
     """Return the page of an alignment, with its sound, a file and its name.
 
-    `hrefs` are the addresses for the sound, for saving, and for realignment, which needs sound.
+    `hrefs` are the addresses for the sound, for saving, and for realignment, which needs sound; `tag` is the ETag of
+    the alignment.
     """
     from ctc_align.files.pages import aligned_stretch, page_object
     from ctc_align.view.page import PageSound, page, peaks_of
@@ -767,6 +784,7 @@ def _page(alignment: Alignment, name: str, audio: tuple[Path, str] | None, hrefs
         name=name,
         sound=sound,
         save_href=hrefs[1],
+        save_tag=tag,
         realign_href=None if sound is None else hrefs[2],
         home_href="/",
     )

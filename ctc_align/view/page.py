@@ -69,6 +69,7 @@ def page(
     sound: PageSound | None,
     theme: str = "auto",
     save_href: str | None = None,
+    save_tag: str | None = None,
     realign_href: str | None = None,
     home_href: str | None = None,
 ) -> str:
@@ -81,6 +82,7 @@ def page(
         theme: one of `THEMES`; "auto" is that of the reader's system.
         save_href: the address to which the page of a server saves corrections (HTTP PUT of JSON); None: they are only
             downloaded.
+        save_tag: the ETag of the alignment there, which saving sends as If-Match.
         realign_href: the address for aligning corrections again (HTTP POST of JSON, answered by an alignment of the
             same words); None: there is none.
         home_href: a link back, or None.
@@ -96,6 +98,7 @@ def page(
         "audio": {"href": None} if sound is None else sound.as_dict(_SOUND_HREF),
         "peaks": None if sound is None or sound.peaks is None else _peaks_data(sound.peaks),
         "save_href": save_href,
+        "save_tag": save_tag,
         "realign_href": realign_href,
         "home_href": home_href,
         "theme": theme,

@@ -203,6 +203,12 @@ def test_words_are_mended_and_recordings_signed_off(server: LocalServer, place: 
     [row] = [row for row in server.ask("GET", "/api/alignments").json["alignments"] if row["id"] == "good"]
     assert (row["checked"], row["to_check"], row["by_hand"]) == (True, 0, 1)
     assert server.ask("GET", there).json["checked"] is True
+    for path in ("/api/alignments/good", f"{there}/alignment"):
+        answer = server.ask("GET", path)
+        tag = {"If-Match": answer.headers["etag"]}
+        after = server.ask("PUT", path, answer.body, tag)
+        assert (after.status, server.ask("PUT", path, answer.body, tag).status) == (200, 412), "another tab has saved"
+        assert server.ask("PUT", path, answer.body, {"If-Match": after.headers["etag"]}).status == 200
     assert server.ask("DELETE", there).status == 200
     (place / "good.json").write_bytes(original)
     (place / "good.before.json").unlink()

@@ -80,6 +80,8 @@ export interface PageData {
   audio: { href: string | null; mime?: string; start_s?: number };
   peaks: { per_s: number; min: string; max: string } | null;
   save_href: string | null;
+  /** What the server calls the alignment as it was opened; null where nobody else changes it. */
+  save_tag: string | null;
   /** Where corrections are aligned again; null where nobody does it. */
   realign_href: string | null;
   home_href: string | null;

@@ -19,12 +19,15 @@ export class SaveMenu {
   readonly root: HTMLElement;
   private readonly list = element("div", { hidden: "", "data-testid": "save-menu", role: "group", "aria-label": "Save as" });
   private readonly opener: HTMLButtonElement;
+  private tag: string | null;
+  private saving = Promise.resolve();
 
   constructor(
     private readonly state: PageState,
     private readonly autosave: Autosave,
     private readonly say: (text: string) => void,
   ) {
+    this.tag = state.data.save_tag;
     const isServed = state.data.save_href !== null;
     this.opener = button("save", [":save", "Save"], "Save", "Ctrl + S", () => this.toggle());
     this.opener.setAttribute("aria-haspopup", "true");
@@ -70,15 +73,22 @@ export class SaveMenu {
     this.say(`Saved as ${format}`);
   }
 
-  private async put(): Promise<void> {
+  /** Save once what was saved before has its answer, and with it the tag. */
+  private put(): Promise<void> {
+    this.saving = this.saving.then(() => this.send());
+    return this.saving;
+  }
+
+  private async send(): Promise<void> {
     this.close();
     this.say("Saving …");
     try {
       const body = JSON.stringify(corrected(this.state.words));
       const answer = await fetch(this.state.data.save_href as string, {
-        method: "PUT", headers: { "Content-Type": "application/json" }, body,
+        method: "PUT", headers: { "Content-Type": "application/json", ...(this.tag ? { "If-Match": this.tag } : {}) }, body,
       });
       if (!answer.ok) throw new Error(await refusalOf(answer));
+      this.tag = answer.headers.get("ETag");
       this.autosave.discard();
       this.say("Saved");
     } catch (error) {

@@ -34,10 +34,10 @@ function current(): Row | undefined {
   return table.rows.find((row) => row.state === "done" && addressesOf(row).key === hash);
 }
 
-function neighbour(by: number): Row | undefined {
+function neighbours(): { before?: Row; after?: Row; place: string } {
   const open = table.sorted.filter((row) => row.state === "done");
-  const place = open.findIndex((row) => addressesOf(row).key === location.hash);
-  return place < 0 ? undefined : open[place + by];
+  const at = open.findIndex((row) => addressesOf(row).key === location.hash);
+  return at < 0 ? { place: "" } : { before: open[at - 1], after: open[at + 1], place: `${at + 1} of ${open.length}` };
 }
 
 /** Show what the address names: a recording's page, the words, or the table. */
@@ -50,9 +50,10 @@ function showItem(): void {
     return;
   }
   const there = addressesOf(item);
-  element("viewing").textContent = item.title;
-  element<HTMLButtonElement>("previous").disabled = !neighbour(-1);
-  element<HTMLButtonElement>("next").disabled = !neighbour(1);
+  const { before, after, place } = neighbours();
+  element("viewing").textContent = place;
+  element<HTMLButtonElement>("previous").disabled = !before;
+  element<HTMLButtonElement>("next").disabled = !after;
   if (page.getAttribute("src") === there.page) return;
   element("download-links").replaceChildren(...linksOf(table.formats, there.alignment));
   page.src = there.page;
@@ -78,9 +79,9 @@ function wire(): void {
   table.wire();
   words.wire();
   element("back").addEventListener("click", () => { location.hash = cameFromWords ? "#words" : ""; });
-  for (const [id, by] of [["previous", -1], ["next", 1]] as const) {
+  for (const [id, side] of [["previous", "before"], ["next", "after"]] as const) {
     element(id).addEventListener("click", () => {
-      const row = neighbour(by);
+      const row = neighbours()[side];
       if (row) location.hash = addressesOf(row).key;
     });
   }

@@ -168,6 +168,8 @@ export class RowTable {
     for (const key of this.drawn.keys()) if (!kept.has(key)) this.drawn.delete(key);
     element("more").hidden = this.sorted.length <= this.limit;
     element("list").hidden = !this.rows.length && !this.hasFolder;
+    document.body.classList.toggle("has-rows", this.rows.length > 0);
+    element("empty").hidden = this.rows.length > 0;
     const done = this.rows.filter((row) => row.state === "done");
     const number = (of: (row: Row) => boolean) => this.rows.filter(of).length;
     const look = number(needsLook);
@@ -274,7 +276,7 @@ export class RowTable {
         throw error;
       }
     }));
-    const what = made("span", "Checked");
+    const what = made("span", "Checked", "what");
     what.append(made("span", ` ${row.title}`, "hidden"));
     label.append(box, what);
     one.append(label);
