@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import soundfile
@@ -404,7 +405,8 @@ class MediaRecording(Recording):
 
     def _whole(self) -> Iterator[np.ndarray]:
         conversion, received = Conversion(self.rate, self.channels), 0
-        for placed in place_pieces(self._all_pieces(), self.name, is_broadcast=self._media.is_broadcast):
+        pieces = chain((self._first,), self._pieces)
+        for placed in place_pieces(pieces, self.name, is_broadcast=self._media.is_broadcast):
             if received and placed.silence >= _GAP_S * placed.rate:
                 self._gaps.append((received / self.rate, placed.silence / placed.rate))
             for block in conversion.blocks(placed):
@@ -414,10 +416,6 @@ class MediaRecording(Recording):
             received += len(block)
             yield block
         self.samples = received
-
-    def _all_pieces(self) -> Iterator[DecodedPiece]:
-        yield self._first
-        yield from self._pieces
 
 
 _KNOWN_LENGTHS = 4096

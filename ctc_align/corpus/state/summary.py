@@ -205,7 +205,7 @@ class _Counter:
         self.counts = {f.metadata["count"]: Counter[str]() for f in _RESULT_FIELDS if "count" in f.metadata}
         self.distributed = {name: array("d") for name in ("loss_per_token", "local_loss")}
         self.failures: list[dict[str, Any]] = []
-        self.greatest = {name: _Greatest(MOST_RANKED) for name in _RANKINGS}
+        self.greatest: dict[str, list[tuple[float, str, Line]]] = {name: [] for name in _RANKINGS}
         self.coverage = TextCoverage()
         self.same_texts = SameTexts()
 
@@ -236,7 +236,8 @@ class _Counter:
         for name, (rank, _) in _RANKINGS.items():
             value = rank(result)
             if value is not None:
-                self.greatest[name].add(value, line)
+                bisect.insort(self.greatest[name], (-value, line.id, line), key=lambda kept: kept[:2])
+                del self.greatest[name][MOST_RANKED:]
 
     def totals(self) -> dict[str, Any]:
         """Return the sums and the counts of results, by their names in the summary."""
@@ -247,7 +248,7 @@ class _Counter:
     def rankings(self) -> dict[str, Any]:
         """Return the rows of each ranking."""
         return {
-            name: [{"utterance": line.id, **row(line.result)} for line in self.greatest[name].lines]
+            name: [{"utterance": line.id, **row(line.result)} for _, _, line in self.greatest[name]]
             for name, (_, row) in _RANKINGS.items()
         }
 
@@ -287,24 +288,6 @@ _RANKINGS: dict[str, tuple[_Rank, _Row]] = {
     "most_skipped": (lambda r: _skipped_share(r) if r.skipped else None, _skipped_row),
 }
 """Rankings of a summary: the value to sort by, greatest first (None: not ranked), and the fields of a row."""
-
-
-class _Greatest:
-    """The `most` lines with the greatest values, greatest first; equal ones by name."""
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._kept: list[tuple[float, str, Line]] = []
-
-    def add(self, value: float, line: Line) -> None:
-        if len(self._kept) == self._most and -value > self._kept[-1][0]:
-            return
-        bisect.insort(self._kept, (-value, line.id, line), key=lambda kept: kept[:2])
-        del self._kept[self._most :]
-
-    @property
-    def lines(self) -> list[Line]:
-        return [line for _, _, line in self._kept]
 
 
 def _distribution(losses: array[float]) -> dict[str, float]:
