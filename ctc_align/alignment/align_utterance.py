@@ -30,7 +30,7 @@ from ctc_align.alignment.edges import (
     share_out_wildcards,
     with_convention,
 )
-from ctc_align.alignment.fit import assess_fit, mostly_likely
+from ctc_align.alignment.fit import assess_fit, hardly_fits, is_heard, mostly_likely
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.islands import Island, find_islands
 from ctc_align.alignment.pause_edges import edges_beside_pauses, edges_by_convention
@@ -105,6 +105,7 @@ class PlacedWords:
         ids: the ids of these tokens, with separators between words.
         local_loss: as `ctc_path.local_loss`, of the whole transcript, skipped words included; None if it is not known.
         limits: of `fit`, by the confidence network that has assessed the words; None if none has.
+        heard: whether the words are there, where few are likely; None if that was not asked.
     """
 
     words: tuple[AlignedWord, ...]
@@ -113,6 +114,12 @@ class PlacedWords:
     local_loss: float | None
     ids: Sequence[int]
     limits: FitLimits | None
+    heard: bool | None = None
+
+    @property
+    def loss_per_token(self) -> float:
+        """CTC's loss, divided by the number of aligned tokens."""
+        return self.loss / max(len(self.ids), 1)
 
 
 def align_utterance(inputs: UtteranceInputs) -> KernelSteps[Alignment]:
@@ -131,7 +138,25 @@ def align_utterance(inputs: UtteranceInputs) -> KernelSteps[Alignment]:
         placed = yield from align_whole(inputs, word_tokens)
     else:
         placed = yield from align_islands(inputs, word_tokens, islands)
+    if placed.limits is not None and hardly_fits(placed.words, placed.loss_per_token, placed.limits):
+        placed = yield from _heard_after_all(inputs, word_tokens, placed, islands is None)
     return build_alignment(inputs, word_tokens, placed)
+
+
+def _heard_after_all(
+    inputs: UtteranceInputs, word_tokens: list[WordTokens], placed: PlacedWords, is_whole: bool
+) -> KernelSteps[PlacedWords]:
+    """Return all words of a transcript that hardly fits if they are heard after all, else `placed`.
+
+    What is spoken and badly pronounced here, or in a language that the model has not met, keeps its times: to lose
+    words is worse than to doubt them.
+    """
+    try:
+        whole = placed if is_whole else (yield from align_whole(inputs, word_tokens))
+    except InputError:
+        return placed
+    heard = yield from is_heard(inputs.emissions, whole.ids, whole.loss, inputs.backend)
+    return replace(whole, heard=heard) if heard or is_whole else placed
 
 
 def tokenize_words(inputs: UtteranceInputs) -> KernelSteps[list[WordTokens]]:
@@ -230,8 +255,9 @@ def finish_edges(
 def build_alignment(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], placed: PlacedWords) -> Alignment:
     """Return the alignment of placed words, with its fit and the regions where text and recording disagree."""
     inputs.warn_of_edges()
-    loss_per_token = placed.loss / max(len(placed.ids), 1)
-    fit, words, unexplained, regions = assess_fit(inputs, placed.words, loss_per_token, placed.limits)
+    fit, words, unexplained, regions = assess_fit(
+        inputs, placed.words, placed.loss_per_token, placed.limits, placed.heard
+    )
     lacking = missing_letters(own for own, word in zip(word_tokens, words) if not word.kind)
     return Alignment(
         utterance=inputs.name,
@@ -246,7 +272,7 @@ def build_alignment(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], 
         words=words,
         unknown=sum(lacking.values()),
         offset_s=inputs.emissions.offset_s,
-        loss_per_token=loss_per_token,
+        loss_per_token=placed.loss_per_token,
         local_loss=placed.local_loss,
         config=inputs.settings.to_dict(),
         token_kind=inputs.tokenizer.token_kind,

@@ -329,6 +329,17 @@ def test_log_probs_of_any_model_are_assessed_on_their_own_scale(english: Aligner
     assert max(word.confidence or 0.0 for word in other.words) < 0.5
 
 
+def test_words_with_half_of_their_sounds_wrong_are_doubted_and_not_lost(demo, tmp_path: Path) -> None:
+    english = Aligner("universal", device="cpu", settings=Settings(language="en"))
+    ways = [own.pronunciations[0].labels for own in english.pronounced(demo[1], "demo")[1] if own.pronunciations]
+    names = [f"w{chr(ord('a') + index)}" for index in range(len(ways))]
+    wrong = [" ".join("u" if index % 2 else sound for index, sound in enumerate(way)) for way in ways]
+    (tmp_path / "lexicon.dict").write_text("".join(map("{}\t{}\n".format, names, wrong)), encoding="utf-8")
+    aligner = Aligner("universal", lexicon=tmp_path / "lexicon.dict", settings=Settings(language="und"))
+    doubted, absent = (aligner.align((demo[0], 16000), " ".join(own)) for own in (names, names[::-1]))
+    assert (doubted.fit, doubted.skipped, absent.fit, absent.skipped) == ("poor", 0, "none", len(names))
+
+
 @pytest.mark.parametrize("amplitude", [0.0005, 0.02, 0.3])
 @pytest.mark.parametrize("text", ["hello world", "good morning to you", "two"])
 def test_a_few_words_are_not_found_in_noise(english: Aligner, text: str, amplitude: float) -> None:
