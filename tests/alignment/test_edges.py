@@ -400,6 +400,21 @@ def test_words_begin_and_end_with_their_sound(
         assert end[2 * word] == start[2 * word + 1] == pytest.approx(seconds(before.end, emissions)[2 * word])
 
 
+def test_a_stop_begins_where_the_level_begins_to_fall() -> None:
+    emissions, tokens, before = drawn(40.0, 0.0)
+    assert emissions.sound is not None
+    samples = np.array(emissions.sound.samples)
+    # What rings on falls by 20 dB from 0.72 to 0.8 s.
+    ringing = slice(round(0.72 * RATE), round(0.85 * RATE))
+    samples[ringing] *= 10 ** -np.minimum(np.arange(ringing.stop - ringing.start) / (0.08 * RATE), 1.0)
+    emissions = replace(emissions, sound=Audio(samples.astype(np.float32), RATE))
+    for kinds, edge_s in ((("vowel", "stop", "vowel", "stop"), 0.744), (("vowel",) * 4, 0.75)):
+        after = edges_beside_pauses(emissions, tokens, before, kinds)
+        assert after.end[0] == after.start[1]
+        assert seconds(after.end, emissions)[0] == pytest.approx(edge_s, abs=0.004)
+        assert seconds(after.end, emissions)[2] == pytest.approx(1.7, abs=0.001)
+
+
 def test_where_the_level_says_nothing_edges_stay() -> None:
     for pause_db, outwards_s in ((15.0, FAR_S), (10.0, FAR_S), (10.0, -FAR_S)):
         emissions, tokens, before = drawn(pause_db, outwards_s)
