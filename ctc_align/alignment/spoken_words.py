@@ -7,7 +7,7 @@ The gain of leaving out a word w is
 over all CTC paths, from the word before w to the word after it. A word that was found is skipped if its gain is large;
 a word that was not found is added if its gain is below 0. The scale is measured in each recording: the gains of words
 that are surely absent, and of words that are surely spoken. In an exact transcript, barely audible words must stay; if
-others are surely absent, a smaller gain is enough.
+others are surely absent, a smaller gain is enough; not so if all of the text is there and all of it fits badly.
 """
 
 from __future__ import annotations
@@ -183,12 +183,13 @@ def spoken_words(
         yield from _leave_out(speech, some, enough)
         yield from _add(speech, some, None)
         yield from _leave_out(speech, [window for window in some if window.added], enough)
-    if not loose and sequence.surely_absent(windows, surely) <= INEXACT_SHARE * len(found.in_time()):
+    is_faint = found.is_faint
+    if not loose and (is_faint or sequence.surely_absent(windows, surely) <= INEXACT_SHARE * len(found.in_time())):
         for window in windows:
             window.take_back(
                 [word for word in window.missing if found.found[word] and window.gains[word] <= surely[word]]
             )
-    if not loose and sequence.absent(windows, surely) <= INEXACT_SHARE * len(found.words):
+    if not loose and (is_faint or sequence.absent(windows, surely) <= INEXACT_SHARE * len(found.words)):
         for some in _chunks(windows):
             yield from _add(speech, some, surely)
     first, last = yield from _labels_of_added(speech, found, heard, windows)
