@@ -69,7 +69,7 @@ class FoundWords:
 
     @property
     def is_faint(self) -> bool:
-        """Whether most words are there, but fit badly."""
+        """True if most words are there, but fit badly."""
         found = self.found
         return bool(found.mean() > MOST_FOUND and self.score[found].sum() < FAINT_NATS * self.lengths[found].sum())
 
