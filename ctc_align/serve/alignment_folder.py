@@ -27,7 +27,7 @@ from ctc_align.reading import MOST_S, as_number, open_input
 from ctc_align.serve.access import RefusedError
 from ctc_align.serve.uploads import MOST_BYTES
 from ctc_align.text.characters import printable
-from ctc_align.types import FORMAT, is_to_check
+from ctc_align.types import FORMAT, Region, is_to_check
 
 MOST_ALIGNMENTS = 20_000
 _NUMBERED = re.compile(rf"(?P<stem>.+){re.escape(BEFORE)}(-[0-9]+)?")
@@ -121,10 +121,10 @@ class AlignmentFolder:
             if row["to_check"] and not row["checked"]:
                 try:
                     data = read_object(self._path(row["id"]))
-                    from_dict(data, row["id"])
+                    alignment = from_dict(data, row["id"])
                 except (CtcAlignError, RefusedError, OSError):
                     continue
-                yield from words_to_check(data, {"folder": row["id"], "name": row["id"]})
+                yield from words_to_check(data, alignment, {"folder": row["id"], "name": row["id"]})
 
     def size(self, name: str) -> int:
         """Return the bytes of an alignment's file; raise RefusedError (404) without one."""
@@ -337,18 +337,19 @@ AROUND, AROUND_CHARS = 6, 200
 """Words before and after a word to check, which say where it is, and at most how many characters."""
 
 
-def words_to_check(data: Mapping[str, Any], source: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Yield the words to check of an alignment, its valid JSON, in the order of the text.
+def words_to_check(
+    data: Mapping[str, Any], alignment: Alignment, source: Mapping[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """Yield the words to check of an alignment, of which `data` is the JSON, in the order of the text.
 
     Each is `source` with the word as it is in the JSON and its `index`, the text `before` and `after` it, the seconds
     between its neighbours (`room_s`), the seconds from its times to those of the recording (`shift_s`), and `why`.
     """
-    words, text = data["words"], data["text"]
-    shift_s = 0.0 if data["config"].get("times") == RECORDING else data["offset_s"]
-    first_s = data["offset_s"] - shift_s
-    regions = [region for region in _listed(data.get("regions")) if region.get("char_start") is not None]
+    words, text = data["words"], alignment.text
+    shift_s = 0.0 if alignment.config.get("times") == RECORDING else alignment.offset_s
+    first_s = alignment.offset_s - shift_s
     for index, word in enumerate(words):
-        if not is_to_check(word["confidence"], word.get("by") or "", data["config"].get("min_confidence") or 0.0):
+        if not is_to_check(word["confidence"], word.get("by") or "", alignment.min_confidence):
             continue
         nearby = words[max(0, index - AROUND) : index], words[index + 1 : index + 1 + AROUND]
         ends = [one["end_s"] for one in nearby[0] if one["end_s"] is not None and one["end_s"] <= word["start_s"]]
@@ -362,12 +363,15 @@ def words_to_check(data: Mapping[str, Any], source: Mapping[str, Any]) -> Iterat
             "word": word,
             "before": printable(text[max(first, begin - AROUND_CHARS) : begin]),
             "after": printable(text[end : min(last, end + AROUND_CHARS)]),
-            "room_s": [max(ends, default=first_s), min(starts, default=first_s + data["duration_s"])],
+            "room_s": [max(ends, default=first_s), min(starts, default=first_s + alignment.duration_s)],
             "shift_s": shift_s,
-            "why": next(
-                (one["reason"] for one in regions if one["char_start"] <= begin and end <= one["char_end"]), ""
-            ),
+            "why": next((part.reason for part in alignment.regions if _holds(part, begin, end)), ""),
         }
+
+
+def _holds(region: Region, begin: int, end: int) -> bool:
+    first, last = region.char_start, region.char_end
+    return first is not None and last is not None and first <= begin and end <= last
 
 
 def mended(data: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -596,7 +596,9 @@ class PageRoutes:
         jobs = [job for job in self.routes.queue.kept() if job.figures.get("to_check") and not job.figures["checked"]]
 
         def found() -> list[dict[str, Any]]:
-            of_jobs = (words_to_check(to_dict(job.result), {"job": job.id, "name": job.name}) for job in jobs)
+            of_jobs = (
+                words_to_check(to_dict(job.result), job.result, {"job": job.id, "name": job.name}) for job in jobs
+            )
             of_folder = iter(()) if self._folder is None else self._folder.words()
             return list(islice(chain(*of_jobs, of_folder), MOST_WORDS))
 

@@ -1,6 +1,6 @@
 // New recordings: files are dropped or chosen, paired by the server, kept in this browser until they are aligned, and sent one by one.
 
-import { asked, element, made, Refused, say, sent } from "./dom";
+import { asked, element, Refused, say, sent } from "./dom";
 
 /** Files of one recording that are not aligned yet; kept in the browser, so that a reload loses nothing. */
 export interface Waiting {
@@ -18,6 +18,7 @@ export interface Waiting {
 
 const BUSY_MS = 2000;
 const store = "waiting";
+let isKept = true;
 
 function opened(): Promise<IDBDatabase> {
   return new Promise((done, failed) => {
@@ -32,12 +33,14 @@ async function inStore<Of>(mode: IDBTransactionMode, use: (of: IDBObjectStore) =
   try {
     const database = await opened();
     return await new Promise((done, failed) => {
-      const request = use(database.transaction(store, mode).objectStore(store));
-      request.onsuccess = () => { done(request.result); database.close(); };
-      request.onerror = () => failed(request.error);
+      const transaction = database.transaction(store, mode);
+      const request = use(transaction.objectStore(store));
+      transaction.oncomplete = () => { done(request.result); database.close(); };
+      transaction.onabort = () => failed(transaction.error);
     });
   } catch {
-    return undefined; // this browser keeps nothing: the files last as long as this page
+    isKept = false; // this browser keeps nothing: the files last as long as this page
+    return undefined;
   }
 }
 
@@ -87,7 +90,6 @@ export class Adding {
       say(`None of ${files.size === 1 ? "this" : "these"} is a recording or a transcript: ${[...files.keys()].slice(0, 3).join(", ")}`);
       return;
     }
-    for (const one of lonely) await this.drop(one);
     const [sounds, texts] = ["audio", "transcript"].map((kind) => alone.filter((one: any) => one.kind === kind));
     if (!pairs.length && sounds.length === 1 && texts.length === 1) {
       pairs.push({ name: sounds[0].file.replace(/\.[^.]*$/, ""), audio: sounds[0].file, transcript: texts[0].file });
@@ -95,12 +97,15 @@ export class Adding {
     }
     let id = Date.now();
     while (this.all.has(id)) id += 1;
-    for (const pair of pairs) {
-      await this.keep({ id: id++, name: pair.name, audio: files.get(pair.audio), transcript: files.get(pair.transcript) });
-    }
-    for (const one of alone) {
-      await this.keep({ id: id++, name: one.file, [one.kind]: files.get(one.file), reason: one.reason });
-    }
+    const all: Waiting[] = [
+      ...pairs.map((one: any) => ({ id: id++, name: one.name, audio: files.get(one.audio), transcript: files.get(one.transcript) })),
+      ...alone.map((one: any) => ({ id: id++, name: one.file, [one.kind]: files.get(one.file), reason: one.reason })),
+    ];
+    // All at once: what is shown is kept
+    await inStore("readwrite", (of) => all.map((one) => of.put(one)).pop() as IDBRequest);
+    for (const one of all) this.all.set(one.id, one);
+    for (const one of lonely) await this.drop(one);
+    this.changed();
     void this.send();
     if (sounds.length === 1 && alone.length === 1 && !pairs.length) this.ask([...this.all.values()].pop() as Waiting);
   }
@@ -192,7 +197,7 @@ export class Adding {
         .catch((error: Error) => say(error.message));
     });
     window.addEventListener("beforeunload", (event) => {
-      if (!indexedDB && this.next()) event.preventDefault();
+      if (!isKept && this.next()) event.preventDefault();
     });
   }
 }
@@ -211,10 +216,4 @@ async function below(entry: FileSystemEntry, files: Map<string, File>): Promise<
     if (!some.length) return;
     for (const inner of some) await below(inner, files);
   }
-}
-
-export function nameOf(one: Waiting): HTMLElement {
-  const name = made("strong", one.name);
-  name.dir = "auto";
-  return name;
 }

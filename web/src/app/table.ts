@@ -92,11 +92,12 @@ export class RowTable {
 
   /** Take the server's jobs; of those that it no longer has, files that wait are shown with what happened. */
   async loadJobs(): Promise<void> {
+    const known = new Set([...this.jobs.keys(), ...[...this.adding().all.values()].map((one) => one.job)]);
     const { jobs } = await asked("/jobs");
-    this.jobs.clear();
+    for (const id of this.jobs.keys()) if (known.has(id)) this.jobs.delete(id);
     for (const job of jobs as Job[]) this.jobs.set(job.id, job);
     for (const one of [...this.adding().all.values()]) {
-      if (one.job === undefined) continue;
+      if (one.job === undefined || !known.has(one.job)) continue; // the server told of it meanwhile
       const job = this.jobs.get(one.job);
       if (job?.state === "done") await this.adding().drop(one);
       else if (!job) await this.adding().keep({ ...one, job: undefined, reason: "the server no longer has it: it was stopped, or removed it" });

@@ -102,7 +102,8 @@ export class WordList {
     const focused = list.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset.testid : "";
     list.replaceChildren(...this.words.map((one, at) => this.item(one, at)));
     element("words-none").hidden = left > 0;
-    if (focused) this.focus(focused);
+    // from a field one goes on with the keys
+    if (focused) this.focus(/start|end|save/.test(focused) ? "context" : focused);
     list.children[this.at]?.scrollIntoView({ block: "nearest" });
   }
 
@@ -238,7 +239,7 @@ export class WordList {
       this.done -= 1;
       this.draw();
     }));
-    if (isLast) element("said").prepend(button(`Sign off ${one.name}`, "sign-off-last", () => this.signed(one)));
+    if (isLast) element("said").firstElementChild?.after(button(`Sign off ${one.name}`, "sign-off-last", () => this.signed(one)));
   }
 
   private check(): void {
