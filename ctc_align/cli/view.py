@@ -204,6 +204,10 @@ def report(
         str | None,
         typer.Option(metavar="DIR", help="Another run of the corpus: the page shows what has changed since."),
     ] = None,
+    audio: Annotated[
+        str,
+        typer.Option(metavar="PATH|embed|none", help="Sound of what is named: inside, none, or now in this folder."),
+    ] = "embed",
     out_dir: str | None = folder_option("Folder for report.html.", shown="OUT_DIR itself"),
     force: bool = force_option(),
     messages: MessageOptions,
@@ -216,9 +220,12 @@ def report(
     from ctc_align.corpus.report.report_page import report_page
     from ctc_align.corpus.report.run_changes import run_changes
     from ctc_align.corpus.report.run_figures import run_figures
+    from ctc_align.files.pages import EMBED, NO_SOUND
     from ctc_align.files.whole_files import write_whole
 
     talk = messages.talk()
+    if audio not in (EMBED, NO_SOUND) and not os.path.exists(audio):
+        raise UsageError(f"--audio: expected embed, none, or the folder of the recordings, got {audio}")
     if run == "" or out_dir == "":
         which = "OUT_DIR" if run == "" else "--out-dir"
         raise UsageError(f"{which}: expected the path of a folder, got an empty one; . is the current folder")
@@ -232,7 +239,7 @@ def report(
     if against is not None:
         with talk.progress("comparing") as progress:
             changes = run_changes(Path(run), Path(against), progress)
-    write_whole({target: report_page(figures, Path(run), folder, changes).encode()})
+    write_whole({target: report_page(figures, Path(run), folder, changes, audio).encode()})
     talk.notes(figures.notes)
     for fault in figures.faults:
         say(f"ctc-align: {fault}")

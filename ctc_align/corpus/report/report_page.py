@@ -1,4 +1,7 @@
-"""The page of a report: one HTML file that needs no network, and a script only to sort tables.
+"""The page of a report: one HTML file that needs no network, and a script only to sort tables and to play.
+
+The sound of what it names is inside it, in short parts: a report can be sent by mail, plays what browsers do not (SPH,
+video), and its policy allows no address, not even of the recordings. The size is limited; see `MOST_SOUND_BYTES`.
 
 `report.html.j2` is the template. This module computes its values, including the geometry of the charts.
 """
@@ -11,13 +14,17 @@ import math
 import os
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import numpy as np
+
 from ctc_align._version import __version__
-from ctc_align.corpus.report.run_changes import MOVED_S, RunChanges
+from ctc_align.audio.loading import load_audio
+from ctc_align.corpus.report.run_changes import MOVED_S, RunChanges, UtteranceChange
 from ctc_align.corpus.report.run_figures import (
     MOST_SPEAKERS,
     MOST_WORST,
@@ -28,9 +35,15 @@ from ctc_align.corpus.report.run_figures import (
     failed_reasons,
     page_beside,
 )
+from ctc_align.corpus.sources.named_recordings import find_recording
+from ctc_align.corpus.sources.utterance_ids import output_of
 from ctc_align.corpus.state.shared_texts import gap_place, gap_words
+from ctc_align.errors import CtcAlignError, UsageError
+from ctc_align.files import Alignment, read_alignment
+from ctc_align.files.pages import EMBED, NO_SOUND, SAMPLE_RATE, choice_of
 from ctc_align.text.characters import printable
 from ctc_align.units import clock
+from ctc_align.view.page import encoded_opus
 
 _COMMENT = "<!-- ctc-align report -->"
 MARK = f"<!doctype html>\n{_COMMENT}\n"
@@ -45,10 +58,69 @@ _NEARLY_ALL, _LONG_TAIL = 0.99, 3
 bar."""
 
 
-def report_page(figures: RunFigures, out_dir: Path, folder: Path, changes: RunChanges | None = None) -> str:
+MOST_SOUND_BYTES = 3_000_000
+"""The most encoded sound in a report: 12 minutes, 4 MB of the page."""
+_CLIP_S, _AROUND_S = 6.0, 0.3
+"""The longest clip; what is heard before and after a passage."""
+_QUIET = np.zeros(SAMPLE_RATE // 10, np.float32)
+"""Silence before a clip, while loudspeakers wake up."""
+_Clip = tuple[str, str]
+
+
+class _Sounds:
+    """The clips of a report, each coded as Opus, until it holds as much as it may.
+
+    Args:
+        audio: EMBED, NO_SOUND, or the recording or the folder of recordings.
+    """
+
+    def __init__(self, audio: str) -> None:
+        self._audio, self._left = audio, MOST_SOUND_BYTES
+
+    def clips(self, alignment: Alignment | None, path: Path, spans: Mapping[str, tuple[float, float]]) -> list[_Clip]:
+        """Return a clip (name, base64) of each span, in seconds of the utterance, or why there is none (reason, "")."""
+        if self._audio == NO_SOUND or alignment is None:
+            return []
+        if self._left < 0:
+            return [(f"no sound: {MOST_SOUND_BYTES / 1e6:.0f} MB are in this report", "")]
+        clips = []
+        try:
+            recording = find_recording(alignment, path, "" if self._audio == EMBED else self._audio)
+            for name, (start_s, end_s) in spans.items():
+                at_s, choice = alignment.offset_s + start_s, choice_of(alignment)
+                length_s = min(end_s, start_s + _CLIP_S, alignment.duration_s) - start_s
+                sound = load_audio(recording, SAMPLE_RATE, offset_s=at_s, duration_s=length_s, choice=choice)
+                encoded = encoded_opus(replace(sound, samples=np.concatenate((_QUIET, sound.samples))))
+                self._left -= len(encoded)
+                clips.append((name, base64.b64encode(encoded).decode()))
+        except UsageError:
+            return [("no sound: the recording was not found", "")]
+        except CtcAlignError:
+            return [("no sound: the recording is silent here, or cannot be read", "")]
+        return clips
+
+    def of_passage(self, one: NamedUtterance, out_dir: Path) -> list[_Clip]:
+        """Return the clip of what disagrees in an utterance."""
+        start_s, end_s = max(one.passage[0] - _AROUND_S, 0.0), one.passage[1] + _AROUND_S
+        path = out_dir / (one.json or f"{output_of(one.id)}.json")
+        return self.clips(one.alignment, path, {f"from {clock(start_s)}": (start_s, end_s)})
+
+    def of_word(self, change: UtteranceChange) -> list[_Clip]:
+        """Return clips of the word that changed most: before and now, as its times cut it out."""
+        runs = [read_alignment(path) for path in change.files]
+        words = zip(("before", "now"), (run.words[change.place] for run in runs))
+        times = ((name, word.start_s, word.end_s) for name, word in words)
+        spans = {name: (start_s, end_s) for name, start_s, end_s in times if start_s is not None and end_s is not None}
+        return self.clips(runs[1], change.files[1], spans)
+
+
+def report_page(
+    figures: RunFigures, out_dir: Path, folder: Path, changes: RunChanges | None = None, audio: str = NO_SOUND
+) -> str:
     """Return the report of a run in `out_dir` as HTML, to be written into `folder`: links are relative to it.
 
-    `changes` are those since another run.
+    `changes` are those since another run. `audio` is "none" for a page without sound, "embed" for clips of what it
+    names, or the folder that the recordings are in now.
 
     Nothing of the corpus (names, reasons, speakers) can become markup, script, or a link to elsewhere.
     """
@@ -72,6 +144,8 @@ def report_page(figures: RunFigures, out_dir: Path, folder: Path, changes: RunCh
     )
     environment.filters["sha256"] = lambda text: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     summary = figures.summary
+    sounds = _Sounds(audio)
+    heard = [] if changes is None else [sounds.of_word(one) for one in changes.largest]  # before the budget is used up
     speakers = sorted(figures.speakers.items(), key=lambda named: (-named[1].seconds, named[0]))
     page = environment.get_template("report.html.j2").render(
         mark=Markup(_COMMENT),
@@ -88,9 +162,10 @@ def report_page(figures: RunFigures, out_dir: Path, folder: Path, changes: RunCh
         overlaps=[
             (gap_words(one), ", ".join(one["utterances"]), one["words"], one["text"]) for one in summary.text_overlaps
         ],
-        worst=[(one, _link(one, out_dir, folder)) for one in figures.worst],
+        worst=[(one, _link(one, out_dir, folder), sounds.of_passage(one, out_dir)) for one in figures.worst],
         most_worst=MOST_WORST,
         changes=changes,
+        largest=list(zip(changes.largest, heard)) if changes is not None else [],
         moved_ms=1000 * MOVED_S,
         out_dir=shlex.quote(str(out_dir)),
         charts=_charts(figures),
@@ -118,12 +193,12 @@ def _tiles(figures: RunFigures) -> dict[str, str]:
         "utterances": f"{summary.utterances:,}",
         "done": f"{summary.done:,} ({done:.1f} %)",
         "failed": f"{summary.failed:,}",
-        "audio": f"{summary.audio_hours:,.2f} h",
-        "in words": f"{figures.speech_s / 3600:,.2f} h" if figures.read else "–",
+        "sound": clock(round(3600 * summary.audio_hours)),
+        "speech in words": clock(round(figures.speech_s)) if figures.read else "–",
         "words": f"{summary.words:,}",
         "not in the recordings": f"{summary.skipped_words:,} words",
-        "speech not in the text": clock(round(summary.unexplained_s)),
-        "in doubt (--min-confidence)": f"{summary.in_doubt:,}",
+        "speech not in the texts": clock(round(summary.unexplained_s)),
+        "with doubtful words": f"{summary.in_doubt:,}",
         "median loss per token": "–" if median is None else f"{median:.3f}",
     }
 
@@ -154,13 +229,12 @@ def _shares(counts: Mapping[str, int]) -> dict[str, Any]:
 
 
 def _charts(figures: RunFigures) -> list[dict[str, Any]]:
-    kind, losses, local = figures.token_kind, figures.summary.loss_per_token, figures.summary.local_loss
+    losses, local = figures.summary.loss_per_token, figures.summary.local_loss
     return [
         histogram_chart(figures.loss_per_token, "Loss per token", "nats", losses.get("p50"), losses.get("mean")),
         histogram_chart(figures.local_loss, "Local loss (worst 0.3 s)", "nats", local.get("p50"), local.get("mean")),
         histogram_chart(figures.confidence, "Confidence of words", "confidence"),
         histogram_chart(figures.words_per_s, "Speech rate of utterances", "words per second"),
-        histogram_chart(figures.tokens_per_s, f"Speech rate in {kind}", f"{kind} per second"),
         histogram_chart(figures.pauses_s, f"Pauses of {PAUSE_S:g} s and more", "seconds"),
         histogram_chart(figures.durations_s, "Length of utterances", "seconds"),
     ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,10 @@ class UtteranceChange:
         words: those with times in both runs.
         moved: of them, those that moved more than `MOVED_S`.
         found, lost: words that have times only in this run; only in the other one.
-        greatest_ms: how far the edge that moved most has moved; word, start_s: its word, and where that began before.
+        greatest_ms: how far the edge that moved most has moved.
+        word, place, start_s: the first word that was found or lost, else the one that moved most; its number, and where
+            it begins, in the other run if it is there.
+        files: the JSON of the other run, and of this one.
     """
 
     id: str
@@ -42,7 +45,9 @@ class UtteranceChange:
     lost: int = 0
     greatest_ms: float = 0.0
     word: str = ""
+    place: int = -1
     start_s: float = 0.0
+    files: tuple[Path, Path] = (Path(), Path())
 
 
 @dataclass
@@ -77,20 +82,24 @@ def changed(id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Utt
     if [word["text"] for word in before["words"]] != [word["text"] for word in after["words"]]:
         return None
     words = moved = found = lost = 0
-    greatest: tuple[float, str, float] = (0.0, "", 0.0)
-    for old, new in zip(before["words"], after["words"]):
+    greatest, place, gone = 0.0, -1, -1
+    for at, (old, new) in enumerate(zip(before["words"], after["words"])):
         if old["start_s"] is None or new["start_s"] is None:
             found += new["start_s"] is not None
             lost += old["start_s"] is not None
+            gone = at if gone < 0 and found + lost else gone
             continue
         distance_s = max(abs(new[edge] - old[edge]) for edge in ("start_s", "end_s"))
         words += 1
         moved += distance_s > MOVED_S + 1e-9
-        greatest = max(greatest, (distance_s, old["text"], old["start_s"]), key=lambda one: one[0])
-    distance_s, text, start_s = greatest
+        if distance_s > greatest:
+            greatest, place = distance_s, at
+    place = place if gone < 0 else gone
+    named = [run["words"][place] for run in (before, after)] if place >= 0 else []
+    text, start_s = next(((word["text"], word["start_s"]) for word in named if word["start_s"] is not None), ("", 0.0))
     fit = (before.get("fit") or "–", after.get("fit") or "–")
     losses = (before.get("loss_per_token"), after.get("loss_per_token"))
-    return UtteranceChange(id, fit, losses, words, moved, found, lost, round(1000 * distance_s, 3), text, start_s)
+    return UtteranceChange(id, fit, losses, words, moved, found, lost, round(1000 * greatest, 3), text, place, start_s)
 
 
 def run_changes(out_dir: Path, against: Path, progress: Callable[[float], None] | None = None) -> RunChanges:
@@ -136,6 +145,7 @@ def run_changes(out_dir: Path, against: Path, progress: Callable[[float], None] 
 def _read_change(id: str, before: Path, after: Path) -> UtteranceChange | None:
     """Return what changed between two files; None if one cannot be read, which the report says of this run's own."""
     try:
-        return changed(id, read_object(before), read_object(after))
+        change = changed(id, read_object(before), read_object(after))
+        return change and replace(change, files=(before, after))
     except (CtcAlignError, KeyError, TypeError, ValueError):
         return None

@@ -6,6 +6,7 @@ Memory holds the summary, the counts of histograms, and the utterances that the 
 from __future__ import annotations
 
 import bisect
+import math
 import os
 import re
 import zlib
@@ -102,7 +103,8 @@ class SpeakerFigures:
 class NamedUtterance:
     """One utterance of the table: its result, least confidence, and the path of its JSON below the output folder.
 
-    `text` is the beginning of its transcript, `why` what disagrees in it, as `regions` of its JSON say.
+    `text` is the beginning of its transcript, `why` what disagrees in it, as `regions` of its JSON say; `alignment`
+    and `passage` are for hearing that: the alignment without its words, and the seconds of it.
     """
 
     id: str
@@ -111,6 +113,8 @@ class NamedUtterance:
     json: str | None
     text: str = ""
     why: str = ""
+    alignment: Alignment | None = None
+    passage: tuple[float, float] = (0.0, 0.0)
 
     @property
     def skipped_share(self) -> float:
@@ -138,10 +142,8 @@ class RunFigures:
     local_loss: Histogram = field(default_factory=lambda: Histogram(0.1, 1000))
     confidence: Histogram = field(default_factory=lambda: Histogram(0.0001, 10_000))
     words_per_s: Histogram = field(default_factory=lambda: Histogram(0.05, 200))
-    tokens_per_s: Histogram = field(default_factory=lambda: Histogram(0.1, 400))
     pauses_s: Histogram = field(default_factory=lambda: Histogram(0.01, 300))
     durations_s: Histogram = field(default_factory=lambda: Histogram(0.1, 144_000))  # to four hours
-    token_kind: str = "tokens"
     speech_s: float = 0.0
     reasons: dict[str, Reason] = field(default_factory=dict)
     speakers: dict[str, SpeakerFigures] = field(default_factory=dict)
@@ -168,7 +170,6 @@ class RunFigures:
 
     def add_alignment(self, data: Mapping[str, Any]) -> None:
         """Count the words of an alignment's JSON object, as its file has it."""
-        self.token_kind = str(data.get("token_kind") or "tokens")
         words = [word for word in data["words"] if word["start_s"] is not None and word["end_s"] is not None]
         for word in words:
             if word["confidence"] is not None:
@@ -185,7 +186,6 @@ class RunFigures:
         length_s = in_time[-1]["end_s"] - in_time[0]["start_s"]
         if length_s > 0:
             self.words_per_s.add(len(words) / length_s)
-            self.tokens_per_s.add(sum(len(word["tokens"]) for word in words) / length_s)
 
     def _add_speaker(self, word: Mapping[str, Any]) -> None:
         name = word.get("speaker")
@@ -251,7 +251,7 @@ def run_figures(out_dir: Path, progress: Callable[[float], None] | None = None) 
             if found is None or found[0] != DONE or not _add(figures, data, path):
                 continue
             if id in named:
-                named[id] = replace(named[id], least_confidence=least_confidence(data), **_explanation(data))
+                named[id] = replace(named[id], least_confidence=least_confidence(data), **_explanation(data, path))
     figures.worst = list(named.values())
     if lacking:
         figures.notes.append(
@@ -297,15 +297,40 @@ def _read(figures: RunFigures, path: Path) -> float | None:
 def _explained(one: NamedUtterance, out_dir: Path) -> NamedUtterance:
     """Return an utterance with what its JSON says of it, unchanged if that cannot be read: a fault already."""
     try:
-        return replace(one, **_explanation(read_object(out_dir / str(one.json))))
+        return replace(one, **_explanation(read_object(out_dir / str(one.json)), out_dir / str(one.json)))
     except (CtcAlignError, KeyError, TypeError, ValueError, AttributeError):
         return one
 
 
-def _explanation(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the beginning of the transcript, and the reasons for its least fitting places, each once."""
+def _explanation(data: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return the beginning of the transcript, the reasons for its least fitting places, each once, and the first."""
     reasons = dict.fromkeys(str(region["reason"]) for region in data.get("regions") or [])
-    return {"text": " ".join(str(data["text"])[:_SHOWN_CHARS].split()), "why": "; ".join([*reasons][:_SHOWN_REASONS])}
+    text, why = " ".join(str(data["text"]).split())[:_SHOWN_CHARS], "; ".join([*reasons][:_SHOWN_REASONS])
+    text += " …" * (len(text) == _SHOWN_CHARS)
+    try:
+        alignment = from_dict(data, path)
+    except CtcAlignError:  # shown as far as it can be read
+        return {"text": text, "why": why}
+    heard = {"alignment": replace(alignment, words=(), regions=()), "passage": passage(alignment)}
+    return {"text": text, "why": why, **heard}
+
+
+def passage(alignment: Alignment) -> tuple[float, float]:
+    """Return start and end, in seconds, of what disagrees first, else of the least sure word, else of the utterance.
+
+    Words that are not in the recording are between the words before and after them.
+    """
+    for region in alignment.regions:
+        if region.start_s is not None and region.end_s is not None:
+            return region.start_s, region.end_s
+    words = [word for word in alignment.words if word.start_s is not None and word.end_s is not None]
+    for region in alignment.regions:
+        before = [word.end_s for word in words if word.char_end <= (region.char_start or 0)]
+        after = [word.start_s for word in words if word.char_start >= (region.char_end or math.inf)]
+        if before or after:
+            return (before or [0.0])[-1] or 0.0, (after or [alignment.duration_s])[0] or 0.0
+    least = min(words, key=lambda word: 1.0 if word.confidence is None else word.confidence, default=None)
+    return (0.0, alignment.duration_s) if least is None else (least.start_s or 0.0, least.end_s or 0.0)
 
 
 def _add(figures: RunFigures, data: dict[str, Any], path: Path) -> bool:
