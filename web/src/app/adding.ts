@@ -80,6 +80,7 @@ export class Adding {
   /** Take files, by their paths; those that waited for a partner take part. */
   async take(files: Map<string, File>): Promise<void> {
     if (!files.size) return;
+    const given = new Set(files.keys());
     const lonely = [...this.all.values()].filter((one) => one.reason && !one.job && !(one.audio && (one.transcript || one.text)));
     for (const one of lonely) {
       const file = one.audio ?? one.transcript;
@@ -90,10 +91,11 @@ export class Adding {
       say(`None of ${files.size === 1 ? "this" : "these"} is a recording or a transcript: ${[...files.keys()].slice(0, 3).join(", ")}`);
       return;
     }
-    const [sounds, texts] = ["audio", "transcript"].map((kind) => alone.filter((one: any) => one.kind === kind));
-    if (!pairs.length && sounds.length === 1 && texts.length === 1) {
-      pairs.push({ name: sounds[0].file.replace(/\.[^.]*$/, ""), audio: sounds[0].file, transcript: texts[0].file });
-      alone.length = 0;
+    const [sound, text] = ["audio", "transcript"].map((kind) => alone.find((one: any) => one.kind === kind && given.has(one.file)));
+    // Two files that are given together belong together, whatever their names are
+    if (given.size === 2 && sound && text) {
+      pairs.push({ name: sound.file.replace(/\.[^.]*$/, ""), audio: sound.file, transcript: text.file });
+      for (const one of [sound, text]) alone.splice(alone.indexOf(one), 1);
     }
     let id = Date.now();
     while (this.all.has(id)) id += 1;
@@ -107,7 +109,8 @@ export class Adding {
     for (const one of lonely) await this.drop(one);
     this.changed();
     void this.send();
-    if (sounds.length === 1 && alone.length === 1 && !pairs.length) this.ask([...this.all.values()].pop() as Waiting);
+    const single = all.find((one) => one.reason && one.audio && one.name === sound?.file);
+    if (given.size === 1 && single) this.ask(single);
   }
 
   /** Have the transcript of a recording typed. */

@@ -244,7 +244,7 @@ export class RowTable {
       one.append(made("span", fitInWords(of.fit, 0).replace(" · nothing to check", ""), `fit-${of.fit}`));
       const more = [
         count(of.skipped, "word not in the recording", "words not in the recording"),
-        of.unexplained_s >= 0.5 ? `${of.unexplained_s.toFixed(1)} s of speech without words` : "",
+        of.unexplained_s >= 0.5 ? `${of.unexplained_s.toFixed(1)}\u00a0s of speech without words` : "",
         of.by_hand ? `${of.by_hand} by hand` : "",
       ].filter(Boolean).join(" · ");
       if (more) one.append(made("small", more));
@@ -316,7 +316,10 @@ export class RowTable {
     const { waiting } = row;
     if (waiting && row.state === "alone" && waiting.audio) one.append(button("Type it", "type", () => this.adding().ask(waiting)));
     if (waiting && (row.state === "failed" || row.state === "cancelled")) {
-      one.append(button("Retry", "retry", () => attempt(() => this.adding().retry(waiting))));
+      one.append(button("Retry", "retry", () => attempt(() => {
+        if (row.job !== undefined) this.jobs.delete(row.job);
+        return this.adding().retry(waiting);
+      })));
     }
     if (row.folder === undefined) {
       const stop = button(isOpen(row) ? "Cancel" : "Remove", "remove", () => attempt(() => this.remove(row)));
