@@ -393,14 +393,14 @@ class AlignRoutes:
         job = self.finished_job(request)
         size = await anyio.to_thread.run_sync(lambda: len(rendered(job.result, "json")), limiter=self.parsing)
 
-        def save(data: dict[str, Any]) -> None:
+        def save(data: dict[str, Any]) -> str:
             corrected = from_dict(data, "the corrected alignment")
             check_tag(request.headers.get("if-match"), job.tag)
             check_same_part(corrected, job.result)
             job.set_result(corrected)
+            return job.tag  # that of this correction: the next one may have come before the answer
 
-        await self.read_json(request, size, save)
-        return _tagged(JSONResponse({"saved": job.id}), job.tag)
+        return _tagged(JSONResponse({"saved": job.id}), await self.read_json(request, size, save))
 
     async def mend_job(self, request: Request) -> Response:
         """Change words of a job's result, or its sign-off."""
@@ -595,18 +595,19 @@ class PageRoutes:
         """Answer with the first words to check of recordings that nobody has checked: of jobs, then the folder."""
         jobs = [job for job in self.routes.queue.kept() if job.figures.get("to_check") and not job.figures["checked"]]
 
-        def found() -> list[dict[str, Any]]:
+        def found() -> bytes:
             of_jobs = (
                 words_to_check(to_dict(job.result), job.result, {"job": job.id, "name": job.name}) for job in jobs
             )
             of_folder = iter(()) if self._folder is None else self._folder.words()
-            return list(islice(chain(*of_jobs, of_folder), MOST_WORDS))
+            return json_bytes({"words": list(islice(chain(*of_jobs, of_folder), MOST_WORDS))})
 
-        return JSONResponse({"words": await self._work(found, limiter=self.routes.parsing)})
+        return Response(await self._work(found, limiter=self.routes.parsing), media_type="application/json")
 
     async def pairs(self, request: Request) -> Response:
         """Answer with the pairs of recording and transcript among the names of files."""
-        return JSONResponse(await self.routes.read_json(request, MOST_NAMES, paired))
+        data = await self.routes.read_json(request, MOST_NAMES, paired)
+        return Response(json_bytes(data), media_type="application/json")
 
     async def view(self, request: Request) -> Response:
         """Answer with the page of an alignment of the folder."""

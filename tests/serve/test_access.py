@@ -170,7 +170,7 @@ def test_words_are_mended_and_recordings_signed_off(server: LocalServer, place: 
 
     original = (place / "good.json").read_bytes()
     data = json.loads(original)
-    data["words"][0] |= {"confidence": 0.2, "doubtful": True}
+    data["words"][0] |= {"confidence": 0.2, "doubtful": True, "note": "half a pair: \ud800"}
     (place / "good.json").write_text(json.dumps({**data, "later": 1}))
     there = server.post("/jobs", pair("a b")).headers["location"]
     until(lambda: server.ask("GET", there).json["state"] == "done")
@@ -215,18 +215,8 @@ def test_words_are_mended_and_recordings_signed_off(server: LocalServer, place: 
 
 
 def test_names_are_paired_as_in_a_corpus(server: LocalServer) -> None:
-    names = [
-        "a/x.wav",
-        "a/x.lab",
-        "a/x.srt",
-        "a/y.mp4",
-        "a/y.eaf",
-        "b/x.wav",
-        "b/z.txt",
-        "b/w.flac",
-        "b/w.mp3",
-        "b/.w.txt",
-    ]
+    of_a = ["a/x.wav", "a/x.lab", "a/x.srt", "a/y.mp4", "a/y.eaf"]
+    names = [*of_a, "b/x.wav", "b/z.txt", "b/w.flac", "b/w.mp3", "b/.w.txt", "c/\ud800.wav"]
     found = server.ask("POST", "/api/pairs", json.dumps({"names": names}).encode()).json
     assert [(pair["audio"], pair["transcript"]) for pair in found["pairs"]] == [
         ("a/x.wav", "a/x.lab"),
@@ -234,6 +224,7 @@ def test_names_are_paired_as_in_a_corpus(server: LocalServer) -> None:
     ]
     said = {one["file"]: one["reason"] for one in found["alone"]}
     assert said["b/z.txt"] == "no recording: add z.wav (or in another format), or rename one"
+    assert said["c/\ud800.wav"].startswith("no transcript"), "as browsers tell of a name that is not Unicode"
     assert said["b/w.mp3"] == "w.flac has the same name: rename one of them"
     assert said["b/x.wav"] == "no transcript: add x.txt, .lab, .srt, .vtt, .TextGrid, .eaf or .epub, or type it"
     for wrong in ({"names": "x"}, {"names": [1]}, {}):
