@@ -68,9 +68,10 @@ from ctc_align.types import (
 
 OTHER_SPEECH = "*"
 """The spoken form, and the letters, of an added word for speech that is not in the transcript."""
-MOST_CELLS = 10**9
+MOST_CELLS, MOST_HEARD_CELLS = 10**9, 10**8
 """With more frames times states, the local loss of a transcript with skipped words is not computed: ten minutes of
-speech have as many, and take a second at most."""
+speech have as many, and take a second at most. With more than the second, confidences alone say whether a transcript is
+there: three minutes of speech have as many."""
 
 
 @dataclass(frozen=True)
@@ -151,6 +152,8 @@ def _heard_after_all(
     What is spoken and badly pronounced here, or in a language that the model has not met, keeps its times: to lose
     words is worse than to doubt them.
     """
+    if _states(word_tokens) * len(inputs.emissions) > MOST_HEARD_CELLS:
+        return placed
     try:
         whole = placed if is_whole else (yield from align_whole(inputs, word_tokens))
     except InputError:
@@ -454,8 +457,7 @@ def losses(
     if not any(word.status == SKIPPED for word in words):
         return loss, score, local_loss(emissions, ids, spikes), ids
     said = [own if word.status != UNSPOKEN else WordTokens(()) for own, word in zip(word_tokens, words)]
-    states = 2 * sum(len(own.pronunciations[0].ids) for own in said if own.pronunciations)
-    if states * len(emissions) > MOST_CELLS:
+    if _states(said) * len(emissions) > MOST_CELLS:
         return loss, score, None, ids
     try:
         tokens, spikes, _ = yield from choose_pronunciations(
@@ -464,6 +466,11 @@ def losses(
     except InputError:
         return loss, score, None, ids
     return loss, score, local_loss(emissions, tokens.ids, spikes), ids
+
+
+def _states(word_tokens: Sequence[WordTokens]) -> int:
+    """Return the states of CTC for the first pronunciations of words."""
+    return 2 * sum(len(own.pronunciations[0].ids) for own in word_tokens if own.pronunciations)
 
 
 def _in_text_order(

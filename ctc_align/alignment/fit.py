@@ -62,10 +62,9 @@ ISLAND_WORDS = 1
 """The most likely words between unlikely ones that still leave them in one region."""
 FEW_LIKELY = 1 / 3
 """If fewer of the words are likely, `is_heard` says whether they are there."""
-BACKWARDS, MOST_BACKWARDS, MOST_CELLS = 8, 0.87, 10**8
-"""A text is heard if its loss is less than this share of that of its tokens backwards, from so many starts; and the
-most frames times states of such a comparison: a minute of speech has a tenth as many. The share was chosen on clips of
-eight languages with one to three of ten phones wrong, against the texts of other clips."""
+BACKWARDS, MOST_BACKWARDS = 8, 0.87
+"""A text is heard if its loss is less than this share of that of its tokens backwards, from so many starts. The share
+was chosen on clips of eight languages with one to three of ten phones wrong, against the texts of other clips."""
 HEARD, FEWEST_HEARD_TOKENS = 0.02, 20
 """Without a confidence network: the least confidence of words that are heard, and the fewest tokens for a decision."""
 SHORTEST_TOKEN_S = 0.045
@@ -160,12 +159,11 @@ def hardly_fits(
     return not likely and any(word.status == SKIPPED for word in words)
 
 
-def is_heard(emissions: Emissions, ids: Sequence[int], loss: float, backend: str) -> KernelSteps[bool | None]:
+def is_heard(emissions: Emissions, ids: Sequence[int], loss: float, backend: str) -> KernelSteps[bool]:
     """Return whether tokens are in a recording, because it fits them better than the same tokens backwards.
 
     Where the model or the pronunciations suit a recording badly, the loss of any text is high; backwards, a text has
-    the same sounds, and consonants and vowels in turn, so the recording itself gives the measure. In long recordings,
-    where confidences suffice, it is None.
+    the same sounds, and consonants and vowels in turn, so the recording itself gives the measure.
 
     Args:
         emissions: of the recording.
@@ -173,8 +171,6 @@ def is_heard(emissions: Emissions, ids: Sequence[int], loss: float, backend: str
         loss: CTC's, of these.
         backend: of the kernels.
     """
-    if len(emissions) * (2 * len(ids) + 1) > MOST_CELLS or not np.isfinite(loss):
-        return None
     rng = np.random.default_rng(len(ids))
     orders = [np.roll(ids[::-1], start) for start in rng.integers(len(ids), size=BACKWARDS)]
     scores = np.array(
