@@ -9,6 +9,7 @@ interface Doubt {
 }
 
 const AROUND_S = 1;
+const MOST_WORDS = 500; // that the server lists at once
 const SHORTEST_S = 0.01;
 
 /** Return a word at other times: its tokens share them as before. */
@@ -33,6 +34,7 @@ export class WordList {
   private words: Doubt[] = [];
   private at = 0;
   private done = 0;
+  private isCut = false;
   private stopAt = Infinity;
   private readonly sound = new Audio();
 
@@ -70,6 +72,7 @@ export class WordList {
   async load(): Promise<void> {
     const before = this.words[this.at];
     this.words = (await asked("/api/words")).words;
+    this.isCut = this.words.length >= MOST_WORDS;
     this.arrange();
     // where one was, or near it if that word is done
     const place = before ? this.words.findIndex((one) => keyOf(one) === keyOf(before) && one.index >= before.index) : 0;
@@ -96,7 +99,7 @@ export class WordList {
     const recordings = new Set(this.words.map(keyOf)).size;
     const left = this.words.length;
     element("words-count").textContent = left
-      ? `${this.at + 1} of ${left} in ${recordings} ${recordings === 1 ? "recording" : "recordings"}${this.done ? ` · ${this.done} done` : ""}`
+      ? `${this.at + 1} of ${left} in ${recordings} ${recordings === 1 ? "recording" : "recordings"}${this.done ? ` · ${this.done} done` : ""}${this.isCut ? " · more when these are done" : ""}`
       : this.done ? `All done: ${this.done}` : "Nothing to check";
     const list = element("doubts");
     const focused = list.contains(document.activeElement) ? (document.activeElement as HTMLElement).dataset.testid : "";
@@ -231,6 +234,7 @@ export class WordList {
     this.at = Math.max(0, Math.min(this.at, this.words.length - 1));
     this.done += 1;
     this.draw();
+    if (this.isCut && !this.words.length) await this.load();
     const isLast = !this.words.some((other) => keyOf(other) === keyOf(one));
     say(isLast ? `${said} It was the last of ${one.name}.` : said, () => attempt(async () => {
       await sent(addressesOf(one).alignment, "PATCH", { words: [{ index: one.index, was: is, is: one.word }] });
