@@ -21,6 +21,12 @@ function movedTo(word: WordJson, start: number, end: number): WordJson {
   return { ...rest, start_s: start, end_s: end, tokens, by: "hand" };
 }
 
+/** Return the time in a field, which has three decimals: unchanged it is that of the word, and beside a limit it is the limit. */
+function timeIn(field: HTMLInputElement, was: number, room: [number, number]): number {
+  const time = Number(field.value);
+  return field.value === field.defaultValue ? was : (room.find((limit) => Math.abs(limit - time) < 0.000501) ?? time);
+}
+
 function right(word: WordJson): WordJson {
   const { doubtful: _doubtful, ...rest } = word;
   return { ...rest, by: "hand" };
@@ -146,7 +152,7 @@ export class WordList {
       input.step = "0.01";
       input.min = String(one.room_s[0]);
       input.max = String(one.room_s[1]);
-      input.value = (one.word[`${name}_s`] as number).toFixed(3);
+      input.value = input.defaultValue = (one.word[`${name}_s`] as number).toFixed(3);
       input.dataset.testid = name;
       input.addEventListener("keydown", (event) => {
         if (event.key === "Enter") save.click();
@@ -159,7 +165,7 @@ export class WordList {
       label.append(input);
       return label;
     };
-    const times = (): [number, number] => [Number(start.value), Number(end.value)];
+    const times = () => [start, end].map((input, at) => timeIn(input, one.word[at ? "end_s" : "start_s"] as number, one.room_s)) as [number, number];
     const save = button("Save times", "save-times", () => this.mend(one, ...times()));
     const listen = button("Listen", "listen", () => this.play(...times()));
     const link = made("a", "Open the page");
