@@ -136,6 +136,24 @@ def test_a_folder_that_is_dropped_becomes_one_table(page: Any, corpus: Path, tmp
         assert [url for url in asked if not url.startswith((here, "blob:", "data:"))] == []
 
 
+def test_what_one_tab_was_sending_is_sent_once(page: Any, tmp_path: Path) -> None:
+    for name, content in {"x.wav": wav(), "x.txt": b"one two"}.items():
+        for place in (tmp_path / "a", tmp_path / "b"):
+            place.mkdir(exist_ok=True)
+            (place / name).write_bytes(content)
+    with local_server() as server:
+        opened(page, server).get_by_test_id("folder-files").set_input_files(str(tmp_path / "a"))
+        page.locator("[data-state=done]").wait_for()
+        page.route("**/jobs", lambda route: route.continue_() if route.request.method == "GET" else None)
+        page.get_by_test_id("folder-files").set_input_files(str(tmp_path / "b"))
+        page.get_by_text("sending …").wait_for()
+        other = opened(page.context.new_page(), server)
+        opened(page, server)
+        for tab in (page, other):
+            tab.get_by_text("2 recordings").wait_for()
+        assert len(server.server.queue.kept()) == 2
+
+
 def test_what_is_kept_moves_into_the_folder(page: Any, server: LocalServer, tmp_path: Path) -> None:
     (tmp_path / "mine.wav").write_bytes(wav())
     (tmp_path / "other.txt").write_text("one two")

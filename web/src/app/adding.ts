@@ -13,7 +13,8 @@ export interface Waiting {
   job?: string;
   /** Why they cannot be aligned as they are. */
   reason?: string;
-  sending?: boolean;
+  /** While they are sent: the jobs that the server had before. */
+  sending?: string[];
 }
 
 const BUSY_MS = 2000;
@@ -49,19 +50,11 @@ export class Adding {
   readonly all = new Map<number, Waiting>();
   private isSending = false;
 
-  constructor(private readonly changed: (job?: any) => void) {}
+  constructor(private readonly jobs: () => Iterable<string>, private readonly changed: (job?: any) => void) {}
 
-  /** Take up what the last page left; a job of the server that it was about to hear of is found by its file. */
-  async restore(jobs: Iterable<{ id: string; audio: string }>): Promise<void> {
-    for (const one of (await inStore<Waiting[]>("readonly", (of) => of.getAll())) ?? []) this.all.set(one.id, one);
-    const free = new Map([...jobs].map((job) => [job.id, job.audio]));
-    for (const one of this.all.values()) if (one.job !== undefined) free.delete(one.job);
-    for (const one of [...this.all.values()]) {
-      if (!one.sending) continue;
-      const job = [...free].find(([, audio]) => audio === one.audio?.name)?.[0];
-      if (job !== undefined) free.delete(job);
-      await this.keep({ ...one, sending: undefined, job });
-    }
+  /** Take up what the last page left, or what another tab has. */
+  async restore(): Promise<void> {
+    for (const one of (await inStore<Waiting[]>("readonly", (of) => of.getAll())) ?? []) this.all.set(one.id, { ...one, sending: undefined });
     void this.send();
   }
 
@@ -99,8 +92,10 @@ export class Adding {
     }
     let id = Date.now();
     while (this.all.has(id)) id += 1;
+    const names = pairs.map((one: any) => one.name);
+    const nameOf = (one: any) => (names.indexOf(one.name) === names.lastIndexOf(one.name) ? one.name : one.audio.replace(/\.[^./]*$/, ""));
     const all: Waiting[] = [
-      ...pairs.map((one: any) => ({ id: id++, name: one.name, audio: files.get(one.audio), transcript: files.get(one.transcript) })),
+      ...pairs.map((one: any) => ({ id: id++, name: nameOf(one), audio: files.get(one.audio), transcript: files.get(one.transcript) })),
       ...alone.map((one: any) => ({ id: id++, name: one.file, [one.kind]: files.get(one.file), reason: one.reason })),
     ];
     // All at once: what is shown is kept
@@ -137,31 +132,60 @@ export class Adding {
     if (this.isSending) return;
     this.isSending = true;
     for (let one = this.next(); one; one = this.next()) {
+      const next = one;
+      const isLater = await (navigator.locks?.request("ctc-align", () => this.sendOne(next)) ?? this.sendOne(next));
+      if (isLater) await new Promise((done) => setTimeout(done, BUSY_MS));
+    }
+    this.isSending = false;
+  }
+
+  /** Whether it is already sent, or no longer wanted: another tab sends the same files, and a page may end while it sends. */
+  private async isSent(one: Waiting): Promise<boolean> {
+    const kept = await inStore<Waiting>("readonly", (of) => of.get(one.id));
+    if (!isKept) return false;
+    if (!kept) this.all.delete(one.id);
+    else if (kept.job || kept.reason) this.all.set(one.id, kept);
+    else {
+      const before = new Set([...(kept.sending ?? []), ...[...this.all.values()].map((other) => other.job)]);
+      const { jobs } = kept.sending ? await asked("/jobs") : { jobs: [] };
+      const job = jobs.find((of: any) => of.audio === one.audio?.name && !before.has(of.id));
+      if (!job) return false;
+      await this.keep({ ...one, job: job.id });
+    }
+    this.changed();
+    return true;
+  }
+
+  /** Send the files of one recording; return whether the server can take them only later. */
+  private async sendOne(one: Waiting): Promise<boolean> {
+    try {
+      if (await this.isSent(one)) return false;
       const body = new FormData();
       body.set("audio", one.audio as File);
       if (one.transcript) body.set("transcript", one.transcript);
       else body.set("text", one.text ?? "");
+      body.set("utterance", one.name);
       for (const name of ["language", "match"]) {
         const value = element<HTMLInputElement>(name).value.trim();
         if (value) body.set(name, value);
       }
-      await this.keep({ ...one, sending: true });
-      try {
-        const job = await asked("/jobs", { method: "POST", body });
-        if (!this.all.has(one.id)) await asked(`/jobs/${job.id}`, { method: "DELETE" });
-        else {
-          await this.keep({ ...one, job: job.id });
-          this.changed(job);
-        }
-      } catch (error) {
-        if (error instanceof Refused && error.status === 503) {
-          await this.keep(one);
-          await new Promise((done) => setTimeout(done, BUSY_MS));
-        }
-        else if (this.all.has(one.id)) await this.keep({ ...one, reason: (error as Error).message });
+      await this.keep({ ...one, sending: [...this.jobs()] });
+      const job = await asked("/jobs", { method: "POST", body });
+      if (!this.all.has(one.id)) await asked(`/jobs/${job.id}`, { method: "DELETE" });
+      else {
+        await this.keep({ ...one, job: job.id });
+        this.changed(job);
       }
+      return false;
+    } catch (error) {
+      const isThere = error instanceof Refused || await asked("/health").then(() => true, () => false);
+      const isLater = error instanceof Refused ? error.status === 503 : !isThere;
+      const reason = error instanceof Refused ? error.message : "it could not be sent: try again, or drop the files again if they have changed since";
+      if (!this.all.has(one.id)) return false;
+      if (isThere) await this.keep(isLater ? one : { ...one, reason });
+      else this.all.set(one.id, one); // it may have them: that is asked once it answers
+      return isLater;
     }
-    this.isSending = false;
   }
 
   private next(): Waiting | undefined {

@@ -11,7 +11,7 @@ const IDLE_MS = 240_000; // what a page shows is kept by the server
 const MOST_FAILURES = 20;
 
 const table: RowTable = new RowTable(() => adding, showItem);
-const adding: Adding = new Adding((job) => {
+const adding: Adding = new Adding(() => table.jobs.keys(), (job) => {
   if (job) table.jobs.set(job.id, job);
   table.arrange();
   if (job) follow(0);
@@ -113,7 +113,7 @@ async function begin(): Promise<void> {
   element<HTMLInputElement>("language").placeholder = models[0].language;
   await table.loadFolder();
   await table.loadJobs();
-  await adding.restore(table.jobs.values());
+  await adding.restore();
   await table.loadJobs();
   follow(0);
   route();
