@@ -186,7 +186,6 @@ def test_words_are_mended_and_recordings_signed_off(server: LocalServer, place: 
         ({"text": "other"}, 400),
         ({"words": [{**word, "is": {**right, "text": "else"}}]}, 400),
         ({"words": [{**word, "is": {**right, "end_s": 77.0}}]}, 422),
-        ({"words": [{**word, "index": 1}]}, 409),
         ({"words": [{**word, "index": True}]}, 409),
         ({"words": [{**word, "index": 10**30}]}, 409),
         ({"checked": True, "more": "x" * 2**21}, 413),
@@ -218,10 +217,8 @@ def test_names_are_paired_as_in_a_corpus(server: LocalServer) -> None:
     of_a = ["a/x.wav", "a/x.lab", "a/x.srt", "a/y.mp4", "a/y.eaf"]
     names = [*of_a, "b/x.wav", "b/z.txt", "b/w.flac", "b/w.mp3", "b/.w.txt", "c/\ud800.wav"]
     found = server.ask("POST", "/api/pairs", json.dumps({"names": names}).encode()).json
-    assert [(pair["audio"], pair["transcript"]) for pair in found["pairs"]] == [
-        ("a/x.wav", "a/x.lab"),
-        ("a/y.mp4", "a/y.eaf"),
-    ]
+    pairs = [("a/x.wav", "a/x.lab"), ("a/y.mp4", "a/y.eaf")]
+    assert [(pair["audio"], pair["transcript"]) for pair in found["pairs"]] == pairs
     said = {one["file"]: one["reason"] for one in found["alone"]}
     assert said["b/z.txt"] == "no recording: add z.wav (or in another format), or rename one"
     assert said["c/\ud800.wav"].startswith("no transcript"), "as browsers tell of a name that is not Unicode"
