@@ -93,23 +93,25 @@ class _Sounds:
                 encoded = encoded_opus(replace(sound, samples=np.concatenate((_QUIET, sound.samples))))
                 self._left -= len(encoded)
                 clips.append((name, base64.b64encode(encoded).decode()))
-        except UsageError:
-            return [("no sound: the recording was not found", "")]
-        except CtcAlignError:
-            return [("no sound: the recording is silent here, or cannot be read", "")]
+        except CtcAlignError as error:
+            why = "was not found" if isinstance(error, UsageError) else "is silent here, or cannot be read"
+            return [(f"no sound: the recording {why}", "")]
         return clips
 
     def of_passage(self, one: NamedUtterance, out_dir: Path) -> list[_Clip]:
         """Return the clip of what disagrees in an utterance."""
-        start_s, end_s = max(one.passage[0] - _AROUND_S, 0.0), one.passage[1] + _AROUND_S
-        path = out_dir / (one.json or f"{output_of(one.id)}.json")
-        return self.clips(one.alignment, path, {f"from {clock(start_s)}": (start_s, end_s)})
+        span, path = one.passage, out_dir / (one.json or f"{output_of(one.id)}.json")
+        start_s = max(span[0] - _AROUND_S, 0.0)
+        return self.clips(one.alignment, path, {f"from {clock(start_s)}": (start_s, span[1] + _AROUND_S)})
 
     def of_word(self, change: UtteranceChange) -> list[_Clip]:
-        """Return clips of the word that changed most: before and now, as its times cut it out."""
-        runs = [read_alignment(path) for path in change.files]
-        words = zip(("before", "now"), (run.words[change.place] for run in runs))
-        times = ((name, word.start_s, word.end_s) for name, word in words)
+        """Return clips of the word that changed most, cut out by its times before and now; [] if a file has faults."""
+        try:
+            runs = [read_alignment(path) for path in change.files]
+        except CtcAlignError:
+            return []
+        words = (run.words[change.place] for run in runs)
+        times = ((name, word.start_s, word.end_s) for name, word in zip(("before", "now"), words))
         spans = {name: (start_s, end_s) for name, start_s, end_s in times if start_s is not None and end_s is not None}
         return self.clips(runs[1], change.files[1], spans)
 
