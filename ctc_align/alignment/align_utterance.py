@@ -30,7 +30,7 @@ from ctc_align.alignment.edges import (
     share_out_wildcards,
     with_convention,
 )
-from ctc_align.alignment.fit import assess_fit, hardly_fits, is_heard, mostly_likely
+from ctc_align.alignment.fit import MOST_BACKWARDS, assess_fit, hardly_fits, is_heard, mostly_likely
 from ctc_align.alignment.inputs import UtteranceInputs
 from ctc_align.alignment.islands import Island, find_islands
 from ctc_align.alignment.pause_edges import edges_beside_pauses, edges_by_convention
@@ -139,8 +139,7 @@ def align_utterance(inputs: UtteranceInputs) -> KernelSteps[Alignment]:
         placed = yield from align_whole(inputs, word_tokens)
     else:
         placed = yield from align_islands(inputs, word_tokens, islands)
-    if placed.limits is not None and hardly_fits(placed.words, placed.loss_per_token, placed.limits):
-        placed = yield from _heard_after_all(inputs, word_tokens, placed, islands is None)
+    placed = yield from _heard_after_all(inputs, word_tokens, placed, islands is None)
     return build_alignment(inputs, word_tokens, placed)
 
 
@@ -150,15 +149,21 @@ def _heard_after_all(
     """Return all words of a transcript that hardly fits if they are heard after all, else `placed`.
 
     What is spoken and badly pronounced here, or in a language that the model has not met, keeps its times: to lose
-    words is worse than to doubt them.
+    words is worse than to doubt them. If all words were aligned since none was found, many of them must be likely, as
+    noise without speech makes some seem so.
     """
-    if _states(word_tokens) * len(inputs.emissions) > MOST_HEARD_CELLS:
+    if placed.limits is None:
+        return placed
+    rows = MOST_BACKWARDS if is_whole else MOST_BACKWARDS[:1]
+    fit = placed.words, placed.loss_per_token, placed.limits
+    most = next((most for share, most in rows if hardly_fits(*fit, share)), None)
+    if most is None or _states(word_tokens) * len(inputs.emissions) > MOST_HEARD_CELLS:
         return placed
     try:
         whole = placed if is_whole else (yield from align_whole(inputs, word_tokens))
     except InputError:
         return placed
-    heard = yield from is_heard(inputs.emissions, whole.ids, whole.loss, inputs.backend)
+    heard = yield from is_heard(inputs.emissions, whole.ids, whole.loss, most, inputs.backend)
     return replace(whole, heard=heard) if heard or is_whole else placed
 
 
