@@ -119,7 +119,8 @@ def test_a_folder_that_is_dropped_becomes_one_table(page: Any, corpus: Path, tmp
         page.get_by_role("button", name="Not now").click()
         assert len(ids(page)) == 7, "nothing is paired but by name"
         page.locator("[data-id='alone.wav']").first.get_by_test_id("remove").click()
-        page.locator("[data-id='nobody.txt']").get_by_test_id("remove").click()
+        page.get_by_test_id("files").set_input_files({"name": "nobody.wav", "mimeType": "", "buffer": wav()})
+        page.locator("[data-id=nobody][data-state=done]").wait_for()
         page.locator("[data-id='alone.wav']").get_by_test_id("type").click()
         page.get_by_test_id("text").fill("typed words")
         page.get_by_test_id("align").click()

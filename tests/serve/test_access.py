@@ -179,7 +179,6 @@ def test_words_are_mended_and_recordings_signed_off(server: LocalServer, place: 
     right = {key: value for key, value in doubt["word"].items() if key != "doubtful"} | {"by": "hand"}
     word = {"index": 0, "was": doubt["word"], "is": right}
     for wrong, status in (
-        ([], 400),
         ({"words": 1}, 400),
         ({"words": [{**word, "more": 1}]}, 400),
         ({"checked": 1}, 400),

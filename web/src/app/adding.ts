@@ -77,7 +77,11 @@ export class Adding {
     const lonely = [...this.all.values()].filter((one) => one.reason && !one.job && !(one.audio && (one.transcript || one.text)));
     for (const one of lonely) {
       const file = one.audio ?? one.transcript;
-      if (file && !files.has(one.name)) files.set(one.name, file);
+      const [base, stem] = [one.name.replace(/^.*\//, ""), stemOf(one.name)];
+      // What is added without a folder is the partner of a file in any folder
+      const isNear = !files.has(base) && [...given].some((name) => !name.includes("/") && stemOf(name) === stem);
+      const name = isNear ? base : one.name;
+      if (file && !files.has(name)) files.set(name, file);
     }
     const { pairs, alone } = await sent("/api/pairs", "POST", { names: [...files.keys()] });
     if (!pairs.length && !alone.length) {
@@ -116,7 +120,7 @@ export class Adding {
     text.value = "";
     dialog.onclose = () => {
       if (dialog.returnValue !== "align" || !text.value.trim()) return;
-      void this.keep({ ...one, name: one.name.replace(/^.*\/|\.[^.]*$/g, ""), text: text.value, reason: undefined }).then(() => this.send());
+      void this.keep({ ...one, name: stemOf(one.name), text: text.value, reason: undefined }).then(() => this.send());
     };
     dialog.returnValue = "";
     dialog.showModal();
@@ -227,6 +231,10 @@ export class Adding {
       if (!isKept && this.next()) event.preventDefault();
     });
   }
+}
+
+function stemOf(path: string): string {
+  return path.replace(/^.*\/|\.[^.]*$/g, "");
 }
 
 /** Put the files of a dropped file or folder into `files`, by their paths. */
