@@ -190,6 +190,8 @@ def test_words_are_mended_and_recordings_signed_off(server: LocalServer, place: 
         ({"checked": True, "more": "x" * 2**21}, 413),
     ):
         assert change("/api/alignments/good", wrong) == status, wrong
+    assert [change("/api/alignments/good", same) for same in ({"checked": True}, {}, {"checked": False})] == [200] * 3
+    assert not (place / "good.before.json").exists(), "a sign-off changes no word"
     assert change("/api/alignments/good", {"words": [word]}) == 200
     assert change("/api/alignments/good", {"words": [word]}) == 409, "another tab was first"
     for path in ("/api/alignments/good", f"{there}/alignment"):
@@ -206,7 +208,7 @@ def test_words_are_mended_and_recordings_signed_off(server: LocalServer, place: 
         tag = {"If-Match": answer.headers["etag"]}
         after = server.ask("PUT", path, answer.body, tag)
         assert (after.status, server.ask("PUT", path, answer.body, tag).status) == (200, 412), "another tab has saved"
-        assert server.ask("PUT", path, answer.body, {"If-Match": after.headers["etag"]}).status == 200
+        assert server.ask("PUT", path, answer.body, {"If-Match": f"W/{after.headers['etag']}"}).status == 200
     assert server.ask("DELETE", there).status == 200
     (place / "good.json").write_bytes(original)
     (place / "good.before.json").unlink()
