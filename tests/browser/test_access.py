@@ -94,10 +94,10 @@ def test_the_page_is_accessible(open_page: Callable[..., Any], talk: Path, scree
     assert is_accessible(page)
     # From doubtful word to doubtful word, as a screen reader says it; the skipped one comes after the fourth
     page.keyboard.press("n")
-    assert page.get_by_test_id("spoken").inner_text() == "three: confidence 0.20, 1 of 2"
+    assert page.get_by_test_id("spoken").inner_text() == "three: confidence 0.20, passage 1 of 2"
     assert page.get_by_role("mark").all_inner_texts() == ["three"]
     page.keyboard.press("n")
-    assert page.get_by_test_id("spoken").inner_text() == "five: not in the recording, 2 of 2"
+    assert page.get_by_test_id("spoken").inner_text() == "five: not in the recording, passage 2 of 2"
 
 
 def test_a_telephone_has_all_in_reach(open_page: Callable[..., Any], talk: Path) -> None:

@@ -11,12 +11,13 @@ interface Kept {
   selected: number;
   /** [first, count] stands for words as they were read. */
   words: ([number, number] | Word)[];
-  /** What was aligned again, where something was. */
+  /** What the words were made from, unless the page has it. */
   again?: AlignmentJson;
 }
 
-/** Return a key for what was aligned: another alignment of the same name has another. */
-function keyOf(data: PageData): string {
+/** Return a key for what was aligned: another alignment of the same name has another; `tag` is that of a server. */
+function keyOf(data: PageData, tag = data.save_tag): string {
+  if (tag) return `ctc-align ${data.save_href} ${tag}`;
   let low = 0x811c9dc5;
   let high = 0x9dc5811c;
   const text = JSON.stringify(data.alignment);
@@ -28,7 +29,7 @@ function keyOf(data: PageData): string {
 }
 
 export class Autosave {
-  private readonly key: string;
+  private key: string;
   private timer = 0;
   private saved: Version | null = null;
   /** Whether the browser keeps what is mended. */
@@ -36,7 +37,7 @@ export class Autosave {
 
   constructor(
     private readonly words: Words,
-    data: PageData,
+    private readonly data: PageData,
   ) {
     this.key = keyOf(data);
     words.onChange(() => {
@@ -70,7 +71,9 @@ export class Autosave {
       else if (Array.isArray(last) && last[0] + last[1] === word.id) last[1]++;
       else words.push([word.id, 1]);
     }
-    return { at: new Date().toISOString(), tail: version.tail, checked: version.checked, selected: version.selected, words, again: this.words.alignedAgain ?? undefined };
+    // Once something is saved, the page is loaded with that.
+    const again = (this.saved ? this.words.alignment : this.words.alignedAgain) ?? undefined;
+    return { at: new Date().toISOString(), tail: version.tail, checked: version.checked, selected: version.selected, words, again };
   }
 
   /** Take back what was kept; return when it was kept, null where nothing was. */
@@ -91,14 +94,17 @@ export class Autosave {
     return kept.at;
   }
 
-  /** Forget what is kept, now that it is saved elsewhere or not wanted. */
+  /** Forget what is kept, which is not wanted. */
   discard(): void {
-    clearTimeout(this.timer);
     this.saved = this.words.version;
-    try {
-      localStorage.removeItem(this.key);
-    } catch {
-      // nothing is kept where there is no storage
-    }
+    this.keep();
+  }
+
+  /** Forget what is kept of a version that a server has now, under a new tag; keep what was changed since. */
+  markSaved(version: Version, tag: string | null): void {
+    this.discard();
+    this.key = keyOf(this.data, tag);
+    this.saved = version;
+    this.keep();
   }
 }

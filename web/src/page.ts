@@ -320,7 +320,7 @@ export class Page {
     if (!doubt) this.say("There are no doubtful passages.");
     else {
       const { words, doubts } = this.state;
-      this.say(`${words.list[doubt.place]?.text ?? "Region"}: ${doubt.why}, ${doubts.indexOf(doubt) + 1} of ${doubts.length}`);
+      this.say(`${words.list[doubt.place]?.text ?? "Region"}: ${doubt.why}, passage ${doubts.indexOf(doubt) + 1} of ${doubts.length}`);
     }
   }
 

@@ -83,13 +83,14 @@ export class SaveMenu {
     this.close();
     this.say("Saving …");
     try {
+      const { version } = this.state.words;
       const body = JSON.stringify(corrected(this.state.words));
       const answer = await fetch(this.state.data.save_href as string, {
         method: "PUT", headers: { "Content-Type": "application/json", ...(this.tag ? { "If-Match": this.tag } : {}) }, body,
       });
       if (!answer.ok) throw new Error(await refusalOf(answer));
       this.tag = answer.headers.get("ETag");
-      this.autosave.discard();
+      this.autosave.markSaved(version, this.tag);
       this.say("Saved");
     } catch (error) {
       this.say(`Not saved: ${error instanceof Error ? error.message : String(error)}. Your corrections stay in this browser.`);
