@@ -172,8 +172,7 @@ def test_words_are_mended_and_recordings_signed_off(server: LocalServer, place: 
     data = json.loads(original)
     data["words"][0] |= {"confidence": 0.2, "doubtful": True, "note": "half a pair: \ud800"}
     (place / "good.json").write_text(json.dumps({**data, "later": 1}))
-    there = server.post("/jobs", pair("a b")).headers["location"]
-    until(lambda: server.ask("GET", there).json["state"] == "done")
+    there = server.done_job(pair("a b"))
     [doubt] = [word for word in server.ask("GET", "/api/words").json["words"] if word.get("folder") == "good"]
     assert (doubt["word"], doubt["index"], doubt["room_s"][0]) == (data["words"][0], 0, 0.0)
     right = {key: value for key, value in doubt["word"].items() if key != "doubtful"} | {"by": "hand"}
@@ -231,12 +230,10 @@ def test_names_are_paired_as_in_a_corpus(server: LocalServer) -> None:
 
 def test_a_job_is_kept_over_nothing_that_is_there(server: LocalServer, place: Path) -> None:
     before = (place / "talk.wav").read_bytes()
-    there = server.post("/jobs", [*pair("a b"), ("utterance", None, b"../talk")]).headers["location"]
-    until(lambda: server.ask("GET", there).json["state"] == "done")
+    there = server.done_job([*pair("a b"), ("utterance", None, b"../talk")])
     kept = [server.ask("POST", f"{there}/keep").json["id"] for _ in range(2)]
     assert kept == ["_talk", "_talk-2"]
-    plain = server.post("/jobs", pair("a b")).headers["location"]
-    until(lambda: server.ask("GET", plain).json["state"] == "done")
+    plain = server.done_job(pair("a b"))
     assert server.ask("POST", f"{plain}/keep").json == {"id": "talk-2"}
     assert (place / "talk.wav").read_bytes() == before
     assert server.ask("GET", "/api/audio/_talk-2").body == wav()
@@ -253,8 +250,7 @@ def test_kept_files_have_names_that_fit_and_never_that_of_the_alignment(server: 
         "9.41\u202fAM\u3000\u200d.wav": "9.41\u202fAM\u3000\u200d",
         "あ" * 150 + ".wav": "あ" * 66,
     }.items():
-        there = server.post("/jobs", pair("a b", name=filename)).headers["location"]
-        until(lambda there=there: server.ask("GET", there).json["state"] == "done")
+        there = server.done_job(pair("a b", name=filename))
         answer = server.ask("POST", f"{there}/keep")
         assert (answer.status, answer.json) == (201, {"id": kept})
         assert server.ask("DELETE", there).status == 200
@@ -316,8 +312,7 @@ def test_a_list_that_is_cut_says_so(server: LocalServer, monkeypatch: pytest.Mon
 def test_errors_name_no_path_of_the_server(server: LocalServer, place: Path) -> None:
     leak = server.ask("GET", "/api/alignments/leak?format=html")
     assert (leak.status, leak.json["error"].partition(":")[0]) == (422, "other.json")
-    there = server.post("/jobs", pair("a b")).headers["location"]
-    until(lambda: server.ask("GET", there).json["state"] == "done")
+    there = server.done_job(pair("a b"))
     data = server.ask("GET", f"{there}/alignment").json
     for wrong in ({"offset_s": 100.0}, {"duration_s": 9.0}, {"config": {**data["config"], "channel": "7"}}):
         assert server.ask("PUT", f"{there}/alignment", json.dumps({**data, **wrong}).encode()).status == 409, wrong

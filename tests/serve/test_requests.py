@@ -117,8 +117,7 @@ def test_a_job_is_followed_mended_and_removed(server: LocalServer) -> None:
 
 
 def test_corrections_are_aligned_again_and_nothing_is_saved(server: LocalServer) -> None:
-    there = server.post("/jobs", [*pair("one two"), ("edges", None, b"spikes")]).headers["location"]
-    until(lambda: server.ask("GET", there).json["state"] == "done")
+    there = server.done_job([*pair("one two"), ("edges", None, b"spikes")])
     before = server.ask("GET", f"{there}/alignment").json
 
     def ask(**changes: object) -> Answer:
@@ -145,9 +144,7 @@ def test_corrections_are_aligned_again_and_nothing_is_saved(server: LocalServer)
 def test_what_browsers_play_by_another_clock_is_coded_anew(server: LocalServer) -> None:
     file = io.BytesIO()
     soundfile.write(file, np.random.default_rng(0).normal(0, 0.1, 16000), 16000, format="MP3")
-    answer = server.post("/jobs", [("audio", "a.mp3", file.getvalue()), ("text", None, b"one two")])
-    there = answer.headers["location"]
-    until(lambda: server.ask("GET", there).json["state"] == "done")
+    there = server.done_job([("audio", "a.mp3", file.getvalue()), ("text", None, b"one two")])
     sound = server.ask("GET", f"{there}/audio")
     assert (sound.headers["content-type"], sound.body[:4], b"OpusHead" in sound.body) == ("audio/ogg", b"OggS", True)
     assert server.ask("GET", f"{there}/audio", headers={"Range": "bytes=0-3"}).body == b"OggS"
@@ -317,8 +314,7 @@ def test_work_that_takes_too_long_is_stopped_and_an_upload_too() -> None:
         answer = server.post("/align", pair("a"))
         assert (answer.status, "took more than 0.3 s" in answer.json["error"]) == (503, True)
         server.aligner.gate.set()
-        job = server.post("/jobs", pair("a")).headers["location"]
-        until(lambda: server.ask("GET", job).json["state"] == "done")
+        job = server.done_job(pair("a"))
         for method, path in (("POST", "/align"), ("PUT", f"{job}/alignment")):
             connection = server.connection()
             connection.putrequest(method, path)

@@ -146,6 +146,12 @@ class LocalServer:
         kind, body = form(parts)
         return self.ask("POST", path, body, {"Content-Type": kind, **headers})
 
+    def done_job(self, parts: Parts) -> str:
+        """Return the address of a job that has ended well."""
+        there = self.post("/jobs", parts).headers["location"]
+        until(lambda: self.ask("GET", there).json["state"] == "done")
+        return there
+
     def uploads(self) -> list[Path]:
         return sorted(self.server.uploads.path.iterdir())
 
