@@ -117,8 +117,8 @@ class ServerJob:
         from ctc_align.serve.alignment_folder import alignment_row
 
         figures = alignment_row(self.name, to_dict(result)) if isinstance(result, Alignment) else {}
-        self.changes += 1
         self.result, self.figures = result, {key: figures[key] for key in figures.keys() - {"id", "duration_s"}}
+        self.changes += 1
 
     @property
     def tag(self) -> str:

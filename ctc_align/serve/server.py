@@ -11,7 +11,7 @@ import errno
 import os
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -151,22 +151,22 @@ class AlignServer:
             ("POST", "/jobs", routes.new_job),
             ("GET", "/jobs/{id}", routes.job),
             ("DELETE", "/jobs/{id}", routes.delete_job),
-            ("GET", "/jobs/{id}/alignment", routes.job_alignment),
+            ("GET", "/jobs/{id}/alignment", partial(pages.alignment, pages.of_job)),
             ("PUT", "/jobs/{id}/alignment", routes.save_job),
             ("PATCH", "/jobs/{id}/alignment", routes.mend_job),
             ("POST", "/jobs/{id}/keep", pages.keep_job),
-            ("POST", "/jobs/{id}/realign", pages.realign_job),
-            ("GET", "/jobs/{id}/page", pages.job_page),
-            ("GET", "/jobs/{id}/audio", pages.job_audio),
+            ("POST", "/jobs/{id}/realign", partial(pages.realign, pages.of_job)),
+            ("GET", "/jobs/{id}/page", partial(pages.view, pages.of_job)),
+            ("GET", "/jobs/{id}/audio", partial(pages.audio, pages.of_job)),
             ("GET", "/api/alignments", pages.alignments),
-            ("GET", "/api/alignments/{id:path}", pages.alignment),
+            ("GET", "/api/alignments/{id:path}", partial(pages.alignment, pages.of_folder)),
             ("PUT", "/api/alignments/{id:path}", pages.save),
             ("PATCH", "/api/alignments/{id:path}", pages.mend),
             ("GET", "/api/words", pages.words),
             ("POST", "/api/pairs", pages.pairs),
-            ("POST", "/api/realign/{id:path}", pages.realign),
-            ("GET", "/api/audio/{id:path}", pages.audio),
-            ("GET", "/view/{id:path}", pages.view),
+            ("POST", "/api/realign/{id:path}", partial(pages.realign, pages.of_folder)),
+            ("GET", "/api/audio/{id:path}", partial(pages.audio, pages.of_folder)),
+            ("GET", "/view/{id:path}", partial(pages.view, pages.of_folder)),
         ]
         paths: dict[str, dict[str, Callable[..., Any]]] = {}
         for method, path, handler in table:
@@ -274,6 +274,31 @@ MOST_NAMES = 2**20
 """A quarter of the bytes that the names of dropped files may have."""
 
 
+@dataclass(frozen=True)
+class ShownAlignment:
+    """An alignment of a job or of the folder.
+
+    Attributes:
+        recording: its path, and its file name; None if the folder does not have it.
+        hrefs: the addresses of its recording, of itself, and for aligning it again.
+        tag: its ETag.
+        names: what errors call the files of the server: path → name.
+        form: that the recording came with; None: it is a file of the folder.
+    """
+
+    name: str
+    alignment: Alignment
+    recording: Upload | None
+    hrefs: tuple[str, str, str]
+    tag: str
+    names: Mapping[str, str]
+    form: Form | None = None
+
+
+Find = Callable[[Request], Awaitable[ShownAlignment]]
+"""Finds the alignment that an address names."""
+
+
 class AlignRoutes:
     """The handlers, with the queue, the uploads and the model that they share."""
 
@@ -327,7 +352,7 @@ class AlignRoutes:
             if format in shape.objects:
                 data = await anyio.to_thread.run_sync(lambda: json_bytes(shape.objects[format](job.result)))
                 return Response(data, media_type="application/json")
-            return await self.in_format(job.result, format, job.name, job.audio.path, job.names)
+            return await self.in_format(_of_job(job), format)
         finally:
             self.queue.cancel(job)
             job.form.remove()
@@ -382,12 +407,6 @@ class AlignRoutes:
         self.queue.forget(job)
         return JSONResponse({"id": job.id, "state": job.state})
 
-    async def job_alignment(self, request: Request) -> Response:
-        """Answer with the result of a job in a format."""
-        job = self.finished_job(request)
-        format, tag = checked_format(request.query_params.get("format", "json")), job.tag
-        return _tagged(await self.in_format(job.result, format, job.name, job.audio.path, job.names), tag)
-
     async def save_job(self, request: Request) -> Response:
         """Replace the result of a job by a person's correction."""
         job = self.finished_job(request)
@@ -436,21 +455,14 @@ class AlignRoutes:
         finally:
             form.remove()
 
-    async def in_format(
-        self, alignment: Alignment, format: str, name: str, recording: Path | None, names: Mapping[str, str]
-    ) -> Response:
-        """Return an alignment as the file of a format.
-
-        Args:
-            recording: the aligned recording, for formats that need the sound.
-            names: what errors call the files of the server: path → name.
-        """
+    async def in_format(self, shown: ShownAlignment, format: str) -> Response:
+        """Return an alignment as the file of a format."""
         limiter = self.pages if FORMATS[format].needs_sound else None
         try:
-            data = await anyio.to_thread.run_sync(_rendered, alignment, format, recording, limiter=limiter)
+            data = await anyio.to_thread.run_sync(_rendered, shown, format, limiter=limiter)
         except CtcAlignError as error:
-            raise refusal_of(error, names) from error
-        file = output_paths("", name.rpartition("/")[2], [format])[0].name
+            raise refusal_of(error, shown.names) from error
+        file = output_paths("", shown.name.rpartition("/")[2], [format])[0].name
         disposition = f"attachment; filename*=UTF-8''{quote(file, safe='')}"
         return Response(data, media_type=FORMATS[format].media_type, headers={"content-disposition": disposition})
 
@@ -511,16 +523,23 @@ def _parsed(upload: Upload) -> dict[str, Any]:
     return value
 
 
-def _rendered(alignment: Alignment, format: str, recording: Path | None) -> bytes:
+def _of_job(job: ServerJob) -> ShownAlignment:
+    there, tag = f"/jobs/{job.id}", job.tag  # the tag before the result: another one may come meanwhile
+    hrefs = f"{there}/audio", f"{there}/alignment", f"{there}/realign"
+    return ShownAlignment(job.name, job.result, job.audio, hrefs, tag, job.names, job.form)
+
+
+def _rendered(shown: ShownAlignment, format: str) -> bytes:
     """Return the bytes of a format; never read a recording that the alignment names and nobody checked."""
+    alignment = shown.alignment
     if not FORMATS[format].needs_sound:
         return rendered(alignment, format)
-    if recording is None:
+    if shown.recording is None:
         raise RefusedError(404, f"format: {format} needs the recording, which is not in the folder of this server")
     from ctc_align.files.pages import embedded_stretch, page_object
     from ctc_align.view.page import MOST_EMBEDDED_BYTES, page
 
-    sound = embedded_stretch(alignment, recording)
+    sound = embedded_stretch(alignment, shown.recording.path)
     if len(sound.encoded or b"") > MOST_EMBEDDED_BYTES:
         raise RefusedError(413, f"format: the recording is too long for {format}, which contains it")
     return page(page_object(alignment), name=alignment.utterance, sound=sound).encode("utf-8")
@@ -563,13 +582,25 @@ class PageRoutes:
         rows, truncated = await self._work(self._folder.rows)
         return JSONResponse({"folder": True, "alignments": rows, "truncated": truncated})
 
-    async def alignment(self, request: Request) -> Response:
-        """Answer with an alignment of the folder, in a format."""
+    async def of_job(self, request: Request) -> ShownAlignment:
+        """Return the result of the job that an address names; raise RefusedError as `finished_job`."""
+        return _of_job(self.routes.finished_job(request))
+
+    async def of_folder(self, request: Request) -> ShownAlignment:
+        """Return the alignment of the folder that an address names; raise RefusedError (404) without one."""
+        name, folder = request.path_params["id"], self.folder
+        tag = await self._work(folder.tag, name)
+        alignment = await self._work(folder.read, name)
+        path, there = await self._work(folder.audio, name, alignment), quote(name)
+        recording = None if path is None else Upload(path, path.name)
+        hrefs = f"/api/audio/{there}", f"/api/alignments/{there}", f"/api/realign/{there}"
+        return ShownAlignment(name, alignment, recording, hrefs, tag, self._names)
+
+    async def alignment(self, find: Find, request: Request) -> Response:
+        """Answer with an alignment in a format."""
         format = checked_format(request.query_params.get("format", "json"))
-        name = request.path_params["id"]
-        tag = await self._work(self.folder.tag, name)
-        alignment, audio = await self._alignment_and_audio(name)
-        return _tagged(await self.routes.in_format(alignment, format, name, audio, self._names), tag)
+        shown = await find(request)
+        return _tagged(await self.routes.in_format(shown, format), shown.tag)
 
     async def save(self, request: Request) -> Response:
         """Replace an alignment of the folder by a person's correction."""
@@ -609,47 +640,18 @@ class PageRoutes:
         data = await self.routes.read_json(request, MOST_NAMES, paired)
         return Response(json_bytes(data), media_type="application/json")
 
-    async def view(self, request: Request) -> Response:
-        """Answer with the page of an alignment of the folder."""
-        name = request.path_params["id"]
-        tag = await self._work(self.folder.tag, name)
-        alignment, audio = await self._alignment_and_audio(name)
-        there = quote(name)
-        sound = None if audio is None else (audio, audio.name)
-        hrefs = f"/api/audio/{there}", f"/api/alignments/{there}", f"/api/realign/{there}"
-        made = await self._work(_page, alignment, name, sound, hrefs, tag, limiter=self.routes.pages)
-        return _html(made, page_policy(made))
+    async def view(self, find: Find, request: Request) -> Response:
+        """Answer with the page of an alignment."""
+        shown = await find(request)
+        html = await self._work(_page, shown, names=shown.names, limiter=self.routes.pages)
+        return _html(html, page_policy(html))
 
-    async def audio(self, request: Request) -> Response:
-        """Answer with the recording of an alignment of the folder, or a part of it (Range)."""
-        name = request.path_params["id"]
-        _, path = await self.alignment_and_recording(name)
-        return await self._work(self._sounds.response, path, path.name, limiter=self._sound_threads)
-
-    async def alignment_and_recording(self, name: str) -> tuple[Alignment, Path]:
-        """Return an alignment of the folder, and its recording.
-
-        Raises:
-            RefusedError: 404, one of them is not there.
-        """
-        alignment, path = await self._alignment_and_audio(name)
-        if path is None:
-            raise RefusedError(404, f"{name}: its recording is not in the folder; see the option --audio of serve")
-        return alignment, path
-
-    async def _alignment_and_audio(self, name: str) -> tuple[Alignment, Path | None]:
-        alignment = await self._work(self.folder.read, name)
-        return alignment, await self._work(self.folder.audio, name, alignment)
-
-    async def job_page(self, request: Request) -> Response:
-        """Answer with the page of a finished job."""
-        job = self.routes.finished_job(request)
-        there = f"/jobs/{job.id}"
-        sound = job.audio.path, job.audio.filename
-        hrefs = f"{there}/audio", f"{there}/alignment", f"{there}/realign"
-        given = job.result, job.name, sound, hrefs, job.tag
-        made = await self._work(_page, *given, names=job.names, limiter=self.routes.pages)
-        return _html(made, page_policy(made))
+    async def audio(self, find: Find, request: Request) -> Response:
+        """Answer with the recording of an alignment, or a part of it (Range)."""
+        shown = await find(request)
+        recording = _recording_of(shown)
+        given = recording.path, recording.filename, shown.form
+        return await self._work(self._sounds.response, *given, names=shown.names, limiter=self._sound_threads)
 
     async def keep_job(self, request: Request) -> Response:
         """Put the result and the recording of a finished job into the folder."""
@@ -657,29 +659,13 @@ class PageRoutes:
         name = await self._work(self.folder.keep, job.result, job.audio.path, job.audio.filename)
         return JSONResponse({"id": name}, 201, {"Location": f"/api/alignments/{quote(name)}"})
 
-    async def job_audio(self, request: Request) -> Response:
-        """Answer with the recording of a finished job, or a part of it."""
-        job = self.routes.finished_job(request)
-        given = job.audio.path, job.audio.filename, job.form
-        return await self._work(self._sounds.response, *given, names=job.names, limiter=self._sound_threads)
+    async def realign(self, find: Find, request: Request) -> Response:
+        """Answer with a correction of an alignment, aligned again; nothing is saved.
 
-    async def realign(self, request: Request) -> Response:
-        """Answer with corrections of an alignment of the folder, aligned again; nothing is saved."""
-        there, recording = await self.alignment_and_recording(request.path_params["id"])
-        return await self._realigned(request, there, Upload(recording, recording.name))
-
-    async def realign_job(self, request: Request) -> Response:
-        """Answer with corrections of a finished job, aligned again; nothing is saved."""
-        job = self.routes.finished_job(request)
-        return await self._realigned(request, job.result, job.audio)
-
-    async def _realigned(self, request: Request, there: Alignment, recording: Upload) -> Response:
-        """Wait for the job of a request's JSON, and answer with its result, times counted from the utterance's start.
-
-        Args:
-            there: the alignment that was corrected.
-            recording: of it; it stays where it is.
+        Times count from the start of the utterance.
         """
+        shown = await find(request)
+        there, recording = shown.alignment, _recording_of(shown)
         size = await anyio.to_thread.run_sync(lambda: len(rendered(there, "json")))
         job = await self.routes.read_json(request, size, lambda data: self._correction(data, there, recording))
         queue = self.routes.queue
@@ -767,28 +753,30 @@ def _tagged(response: Response, tag: str) -> Response:
     return response
 
 
-def _page(
-    alignment: Alignment, name: str, audio: tuple[Path, str] | None, hrefs: tuple[str, str, str], tag: str
-) -> str:
-    """Return the page of an alignment, with its sound, a file and its name.
+def _recording_of(shown: ShownAlignment) -> Upload:
+    if shown.recording is None:
+        raise RefusedError(404, f"{shown.name}: its recording is not in the folder; see the option --audio of serve")
+    return shown.recording
 
-    `hrefs` are the addresses for the sound, for saving, and for realignment, which needs sound; `tag` is the ETag of
-    the alignment.
-    """
+
+def _page(shown: ShownAlignment) -> str:
+    """Return the page of an alignment, with its sound; only with that it can be aligned again."""
     from ctc_align.files.pages import aligned_stretch, page_object
     from ctc_align.view.page import PageSound, page, peaks_of
 
     sound = None
-    if audio is not None:
-        peaks = peaks_of(aligned_stretch(alignment, audio[0]))
-        sound = PageSound.link(hrefs[0], mime=mime_of(audio[1]), start_s=alignment.offset_s, peaks=peaks)
+    sound_href, save_href, realign_href = shown.hrefs
+    if shown.recording is not None:
+        peaks = peaks_of(aligned_stretch(shown.alignment, shown.recording.path))
+        mime = mime_of(shown.recording.filename)
+        sound = PageSound.link(sound_href, mime=mime, start_s=shown.alignment.offset_s, peaks=peaks)
     return page(
-        page_object(alignment),
-        name=name,
+        page_object(shown.alignment),
+        name=shown.name,
         sound=sound,
-        save_href=hrefs[1],
-        save_tag=tag,
-        realign_href=None if sound is None else hrefs[2],
+        save_href=save_href,
+        save_tag=shown.tag,
+        realign_href=None if sound is None else realign_href,
         home_href="/",
     )
 

@@ -476,12 +476,13 @@ def started(folder: Path, uploads: Path) -> tuple[subprocess.Popen[str], LocalSe
 
 def listening(pid: int) -> list[str]:
     """Return the addresses (IPv4 in hexadecimal, any of IPv6) on which a process listens, from the kernel's tables."""
-    inodes = {os.readlink(f"/proc/{pid}/fd/{fd}") for fd in os.listdir(f"/proc/{pid}/fd")}
+    fds = Path(f"/proc/{pid}/fd")
+    inodes = {os.path.realpath(fds / fd) for fd in os.listdir(fds)}  # one may be closed meanwhile
     found = []
     for table in ("tcp", "tcp6", "udp", "udp6"):
         for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
             fields = line.split()
-            if f"socket:[{fields[9]}]" in inodes and fields[3] in ("0A", "07"):
+            if f"{fds}/socket:[{fields[9]}]" in inodes and fields[3] in ("0A", "07"):
                 found.append(f"{table} {fields[1].partition(':')[0]}")
     return found
 
