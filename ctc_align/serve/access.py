@@ -92,8 +92,8 @@ def refusal_of(error: Exception, names: Mapping[str, str] | None = None) -> Refu
     return RefusedError(400 if isinstance(error, UsageError) else 500, message)
 
 
-async def answer_error(request: Request, error: Exception) -> Response:
-    """Return the response to a request that raised an error: `{"error": "…"}` with its status."""
+async def answer_error(request: Request, error: Exception, names: Mapping[str, str] | None = None) -> Response:
+    """Return the response to a request that raised an error: `{"error": "…"}` with its status; `names` as above."""
     from starlette.exceptions import HTTPException
     from starlette.responses import JSONResponse
 
@@ -101,7 +101,7 @@ async def answer_error(request: Request, error: Exception) -> Response:
         said = {404: "there is nothing at this address; /docs lists what there is", 405: "not with this method"}
         refusal = RefusedError(error.status_code, said.get(error.status_code, error.detail), error.headers)
     else:
-        refusal = refusal_of(error)
+        refusal = refusal_of(error, names)
     return JSONResponse(error_body(refusal), refusal.status, refusal.headers)
 
 

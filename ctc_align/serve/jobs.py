@@ -12,8 +12,9 @@ import math
 import secrets
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -175,8 +176,9 @@ class JobQueue:
         self._taken = 0
         self._stopping = False
 
-    def enter(self) -> None:
-        """Reserve a place in the queue before the request is read; `leave` releases it.
+    @contextmanager
+    def place_for_one(self) -> Iterator[None]:
+        """Reserve a place in the queue for the job that the block submits; if the block fails, release the place.
 
         Raises:
             RefusedError: 503, the queue is full, or the server is stopping.
@@ -191,11 +193,12 @@ class JobQueue:
                     {"Retry-After": str(RETRY_S)},
                 )
             self._taken += 1
-
-    def leave(self) -> None:
-        """Release a reserved place."""
-        with self._changed:
-            self._taken -= 1
+        try:
+            yield
+        except BaseException:
+            with self._changed:
+                self._taken -= 1
+            raise
 
     def submit(self, job: ServerJob, *, keep: bool) -> None:
         """Append a job with a reserved place to the queue; kept jobs can be requested by id."""

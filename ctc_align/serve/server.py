@@ -168,16 +168,15 @@ class AlignServer:
             ("GET", "/api/audio/{id:path}", partial(pages.audio, pages.of_folder)),
             ("GET", "/view/{id:path}", partial(pages.view, pages.of_folder)),
         ]
+        answer_fault = partial(answer_error, names=pages.names)
         paths: dict[str, dict[str, Callable[..., Any]]] = {}
         for method, path, handler in table:
             paths.setdefault(path, {})[method] = handler
         application = Starlette(
             routes=[Route(path, _by_method(handlers), methods=[*handlers]) for path, handlers in paths.items()],
             exception_handlers={
-                HTTPException: answer_error,
-                RefusedError: answer_error,
-                CtcAlignError: answer_error,
-                Exception: answer_error,
+                **dict.fromkeys((HTTPException, RefusedError, CtcAlignError, Exception), answer_fault),
+                ClientDisconnect: _answer_nobody,
             },
             lifespan=self._life,
         )
@@ -263,8 +262,6 @@ AT_ONCE = 4
 BODY = "the JSON"
 MUCH_LARGER = 4
 """A correction that is so many times as large as its alignment, and a MiB, is refused before it is read."""
-GONE = Response(status_code=499)
-"""The response to a request whose client has gone; nobody receives it."""
 APP = Path(__file__).with_name("app.html")
 SOUNDS = 8
 """How many recordings are read or recoded at the same time; nothing else waits for them."""
@@ -338,19 +335,13 @@ class AlignRoutes:
 
     async def answer(self, shape: FormShape, request: Request) -> Response:
         """Align one recording, and answer in the requested format; or answer with the losses of its transcripts."""
+        job, format = await self._submitted(shape, request, keep=False)
         try:
-            job, format = await self._submitted(shape, request, keep=False)
-        except ClientDisconnect:
-            return GONE
-        try:
-            if not await ended(job, request):
-                return GONE
-            if job.refusal is not None:
-                raise job.refusal
+            result = await result_of(job, request)
             if shape is SCORE:
-                return JSONResponse({"utterance": job.name, "model": self.model_name, "scores": job.result})
+                return JSONResponse({"utterance": job.name, "model": self.model_name, "scores": result})
             if format in shape.objects:
-                data = await anyio.to_thread.run_sync(lambda: json_bytes(shape.objects[format](job.result)))
+                data = await anyio.to_thread.run_sync(lambda: json_bytes(shape.objects[format](result)))
                 return Response(data, media_type="application/json")
             return await self.in_format(_of_job(job), format)
         finally:
@@ -359,34 +350,28 @@ class AlignRoutes:
 
     async def new_job(self, request: Request) -> Response:
         """Take a recording to align, and answer at once with the job."""
-        try:
-            job, _ = await self._submitted(ALIGN, request, keep=True)
-        except ClientDisconnect:
-            return GONE
+        job, _ = await self._submitted(ALIGN, request, keep=True)
         return JSONResponse(job.to_dict(self.queue.place(job)), 202, {"Location": f"/jobs/{job.id}"})
 
     async def _submitted(self, shape: FormShape, request: Request, *, keep: bool) -> tuple[ServerJob, str]:
         """Read a request's form into a job in the queue; its place is released with the job, or here."""
         self.queue.forget_old()
-        self.queue.enter()
-        form: Form | None = None
-        try:
+        with self.queue.place_for_one():
             limits = self.queue.limits
             try:
                 with anyio.fail_after(limits.work_s):
                     form = await read_form(request, self.uploads, limits.upload_bytes, limits.text_chars, shape.files)
             except TimeoutError:
                 raise RefusedError(408, f"the recording did not arrive within {limits.work_s:g} s") from None
-            format = checked_format(form.fields.get(shape.name("format"), shape.formats)[0], shape)
-            limiter = self.parsing if "transcript" in form.files else None
-            given = shape, form, self.settings, self.model_name, limits
-            job = await anyio.to_thread.run_sync(made_job, *given, limiter=limiter)
-            self.queue.submit(job, keep=keep)
-        except BaseException:
-            self.queue.leave()
-            if form is not None:
+            try:
+                format = checked_format(form.fields.get(shape.name("format"), shape.formats)[0], shape)
+                limiter = self.parsing if "transcript" in form.files else None
+                given = shape, form, self.settings, self.model_name, limits
+                job = await anyio.to_thread.run_sync(made_job, *given, limiter=limiter)
+                self.queue.submit(job, keep=keep)
+            except BaseException:
                 form.remove()
-            raise
+                raise
         return job, format
 
     async def jobs(self, request: Request) -> Response:
@@ -458,10 +443,7 @@ class AlignRoutes:
     async def in_format(self, shown: ShownAlignment, format: str) -> Response:
         """Return an alignment as the file of a format."""
         limiter = self.pages if FORMATS[format].needs_sound else None
-        try:
-            data = await anyio.to_thread.run_sync(_rendered, shown, format, limiter=limiter)
-        except CtcAlignError as error:
-            raise refusal_of(error, shown.names) from error
+        data = await _in_thread(_rendered, shown, format, names=shown.names, limiter=limiter)
         file = output_paths("", shown.name.rpartition("/")[2], [format])[0].name
         disposition = f"attachment; filename*=UTF-8''{quote(file, safe='')}"
         return Response(data, media_type=FORMATS[format].media_type, headers={"content-disposition": disposition})
@@ -489,8 +471,13 @@ class AlignRoutes:
         return job
 
 
-async def ended(job: ServerJob, request: Request) -> bool:
-    """Wait for a job's end; return False if its client disconnected before."""
+async def result_of(job: ServerJob, request: Request) -> Any:
+    """Wait for a job's end, and return its result.
+
+    Raises:
+        RefusedError: the job's refusal.
+        ClientDisconnect: its client has gone before.
+    """
     over = asyncio.Event()
     loop = asyncio.get_running_loop()
 
@@ -505,7 +492,16 @@ async def ended(job: ServerJob, request: Request) -> bool:
     finally:
         for task in waiting:
             task.cancel()
-    return job.future.done()
+    if not job.future.done():
+        raise ClientDisconnect
+    if job.refusal is not None:
+        raise job.refusal
+    return job.result
+
+
+async def _answer_nobody(request: Request, error: Exception) -> Response:
+    """Return the response to a request whose client has gone; nobody receives it."""
+    return Response(status_code=499)
 
 
 async def _gone(request: Request) -> None:
@@ -579,7 +575,7 @@ class PageRoutes:
         """Answer with the figures of all alignments of the folder, the worst first."""
         if self._folder is None:
             return JSONResponse({"folder": False, "alignments": [], "truncated": False})
-        rows, truncated = await self._work(self._folder.rows)
+        rows, truncated = await anyio.to_thread.run_sync(self._folder.rows)
         return JSONResponse({"folder": True, "alignments": rows, "truncated": truncated})
 
     async def of_job(self, request: Request) -> ShownAlignment:
@@ -589,12 +585,12 @@ class PageRoutes:
     async def of_folder(self, request: Request) -> ShownAlignment:
         """Return the alignment of the folder that an address names; raise RefusedError (404) without one."""
         name, folder = request.path_params["id"], self.folder
-        tag = await self._work(folder.tag, name)
-        alignment = await self._work(folder.read, name)
-        path, there = await self._work(folder.audio, name, alignment), quote(name)
+        tag = await anyio.to_thread.run_sync(folder.tag, name)
+        alignment = await anyio.to_thread.run_sync(folder.read, name)
+        path, there = await anyio.to_thread.run_sync(folder.audio, name, alignment), quote(name)
         recording = None if path is None else Upload(path, path.name)
         hrefs = f"/api/audio/{there}", f"/api/alignments/{there}", f"/api/realign/{there}"
-        return ShownAlignment(name, alignment, recording, hrefs, tag, self._names)
+        return ShownAlignment(name, alignment, recording, hrefs, tag, self.names)
 
     async def alignment(self, find: Find, request: Request) -> Response:
         """Answer with an alignment in a format."""
@@ -605,21 +601,15 @@ class PageRoutes:
     async def save(self, request: Request) -> Response:
         """Replace an alignment of the folder by a person's correction."""
         name = request.path_params["id"]
-        size = await self._work(self.folder.size, name)
-        try:
-            save = partial(self.folder.save, name, request.headers.get("if-match"))
-            tag = await self.routes.read_json(request, size, save)
-        except CtcAlignError as error:
-            raise refusal_of(error, self._names) from error
+        size = await anyio.to_thread.run_sync(self.folder.size, name)
+        save = partial(self.folder.save, name, request.headers.get("if-match"))
+        tag = await self.routes.read_json(request, size, save)
         return _tagged(JSONResponse({"saved": name}), tag)
 
     async def mend(self, request: Request) -> Response:
         """Change words of an alignment of the folder, or its sign-off."""
         name = request.path_params["id"]
-        try:
-            await self.routes.read_json(request, 0, partial(self.folder.mend, name))
-        except CtcAlignError as error:
-            raise refusal_of(error, self._names) from error
+        await self.routes.read_json(request, 0, partial(self.folder.mend, name))
         return JSONResponse({"saved": name})
 
     async def words(self, request: Request) -> Response:
@@ -633,7 +623,9 @@ class PageRoutes:
             of_folder = iter(()) if self._folder is None else self._folder.words()
             return json_bytes({"words": list(islice(chain(*of_jobs, of_folder), MOST_WORDS))})
 
-        return Response(await self._work(found, limiter=self.routes.parsing), media_type="application/json")
+        return Response(
+            await anyio.to_thread.run_sync(found, limiter=self.routes.parsing), media_type="application/json"
+        )
 
     async def pairs(self, request: Request) -> Response:
         """Answer with the pairs of recording and transcript among the names of files."""
@@ -643,7 +635,7 @@ class PageRoutes:
     async def view(self, find: Find, request: Request) -> Response:
         """Answer with the page of an alignment."""
         shown = await find(request)
-        html = await self._work(_page, shown, names=shown.names, limiter=self.routes.pages)
+        html = await _in_thread(_page, shown, names=shown.names, limiter=self.routes.pages)
         return _html(html, page_policy(html))
 
     async def audio(self, find: Find, request: Request) -> Response:
@@ -651,12 +643,12 @@ class PageRoutes:
         shown = await find(request)
         recording = _recording_of(shown)
         given = recording.path, recording.filename, shown.form
-        return await self._work(self._sounds.response, *given, names=shown.names, limiter=self._sound_threads)
+        return await _in_thread(self._sounds.response, *given, names=shown.names, limiter=self._sound_threads)
 
     async def keep_job(self, request: Request) -> Response:
         """Put the result and the recording of a finished job into the folder."""
         job = self.routes.finished_job(request)
-        name = await self._work(self.folder.keep, job.result, job.audio.path, job.audio.filename)
+        name = await anyio.to_thread.run_sync(self.folder.keep, job.result, job.audio.path, job.audio.filename)
         return JSONResponse({"id": name}, 201, {"Location": f"/api/alignments/{quote(name)}"})
 
     async def realign(self, find: Find, request: Request) -> Response:
@@ -669,18 +661,11 @@ class PageRoutes:
         size = await anyio.to_thread.run_sync(lambda: len(rendered(there, "json")))
         job = await self.routes.read_json(request, size, lambda data: self._correction(data, there, recording))
         queue = self.routes.queue
-        queue.enter()
-        try:
+        with queue.place_for_one():
             queue.submit(job, keep=False)
-        except BaseException:
-            queue.leave()
-            raise
         try:
-            if not await ended(job, request):
-                return GONE
-            if job.refusal is not None:
-                raise job.refusal
-            made = await anyio.to_thread.run_sync(_as_page_has_it, job.result)
+            result = await result_of(job, request)
+            made = await anyio.to_thread.run_sync(_as_page_has_it, result)
             return Response(made, media_type="application/json")
         finally:
             queue.cancel(job)
@@ -721,7 +706,7 @@ class PageRoutes:
         return self._folder
 
     @property
-    def _names(self) -> dict[str, str]:
+    def names(self) -> dict[str, str]:
         """The names by which errors call the files of the folder: their paths in it."""
         roots = [] if self._folder is None else self._folder.audio_roots
         return {f"{root}{os.sep}": "" for root in roots}
@@ -730,18 +715,15 @@ class PageRoutes:
     def _sound_threads(self) -> CapacityLimiter:
         return CapacityLimiter(SOUNDS)
 
-    async def _work(
-        self,
-        call: Callable[..., Any],
-        *arguments: Any,
-        names: Mapping[str, str] | None = None,
-        limiter: CapacityLimiter | None = None,
-    ) -> Any:
-        """Call a function in another thread; its errors name nothing outside the folder, and use `names` for files."""
-        try:
-            return await anyio.to_thread.run_sync(call, *arguments, limiter=limiter)
-        except CtcAlignError as error:
-            raise refusal_of(error, {**(names or {}), **self._names}) from error
+
+async def _in_thread(
+    call: Callable[..., Result], *arguments: Any, names: Mapping[str, str], limiter: CapacityLimiter | None
+) -> Result:
+    """Call a function in another thread; `names` are what its errors call the files of the server: path → name."""
+    try:
+        return await anyio.to_thread.run_sync(call, *arguments, limiter=limiter)
+    except CtcAlignError as error:
+        raise refusal_of(error, names) from error
 
 
 def _html(html: str, policy: str) -> Response:
