@@ -372,26 +372,23 @@ class ModelWorker(threading.Thread):
 
         while batch := self._queue.take():
             try:
-                self._work(batch)
-            except Exception as error:
-                if len(batch) > 1:
-                    self._one_by_one(batch)
-                else:
-                    self._fail(batch[0], error)
+                self._try(batch)
             finally:
                 for job in batch:
                     if job.state == RUNNING:
                         self._fail(job, RuntimeError("a job was left without a result"))
             compile_in_background()
 
-    def _one_by_one(self, batch: Sequence[ServerJob]) -> None:
-        """Process each job alone, because one of them stopped the whole batch."""
-        for job in batch:
-            if not job.future.done():
-                try:
-                    self._work([job])
-                except Exception as error:
-                    self._fail(job, error)
+    def _try(self, batch: Sequence[ServerJob]) -> None:
+        """Process jobs together; if an error stops them all, process each alone."""
+        try:
+            self._work(batch)
+        except Exception as error:
+            if len(batch) == 1:
+                self._fail(batch[0], error)
+            for job in batch:
+                if not job.future.done():
+                    self._try([job])
 
     def _work(self, batch: Sequence[ServerJob]) -> None:
         aligner = self._aligner_for(batch[0].settings)

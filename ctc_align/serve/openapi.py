@@ -51,8 +51,6 @@ _FORMAT = {
     "schema": {"type": "string", "enum": list(ALIGN.formats)},
 }
 _ALIGNED = _media_types(ALIGN.formats)
-_RECORDING = "The recording, with byte ranges", "the file", "audio/*"
-_KEEPING = "Put the result and the recording into the folder", "the id there"
 _CORRECTION = {"$ref": "#/components/schemas/Alignment"}
 
 _WORD = {"type": "object", "properties": {"index": {"type": "integer"}, "was": {}, "is": {}}}
@@ -108,6 +106,7 @@ def api_description() -> dict[str, Any]:
 def _job_paths() -> dict[str, Any]:
     made = _form("Start a job that aligns a recording", ALIGN, "the job, at once: id, state and place", "202")
     one = [_path_parameter("id", "of the job")]
+    kept = "Put the result and the recording into the folder", "the id there", _JSON, ("403", "404", "409")
     return {
         "/jobs": {"post": made, "get": _operation("All stored jobs", "the jobs")},
         "/jobs/{id}": {
@@ -115,56 +114,60 @@ def _job_paths() -> dict[str, Any]:
             "get": _operation("State, step, progress and position in the queue (from 1)", "the job", refusals=("404",)),
             "delete": _operation("Cancel, and remove recording and result", "the job's state", refusals=("404",)),
         },
-        "/jobs/{id}/alignment": {
-            "parameters": one,
-            "get": _operation(
-                "The result", _ALIGNMENT, _ALIGNED, refusals=("400", "404", "409", "422"), more=[_FORMAT]
-            ),
-            "put": _saving("Replace the result by a corrected one"),
-            "patch": _mending(),
-        },
-        "/jobs/{id}/keep": {
-            "parameters": one,
-            "post": _operation(*_KEEPING, _JSON, ("403", "404", "409"), statuses=("201",)),
-        },
-        "/jobs/{id}/realign": {"parameters": one, "post": _realigning()},
-        "/jobs/{id}/page": {
-            "parameters": one,
-            "get": _operation("View, listen and correct", "a page", "text/html", ("404", "409", "422")),
-        },
-        "/jobs/{id}/audio": {
-            "parameters": one,
-            "get": _operation(*_RECORDING, ("404", "409", "422"), statuses=("200", "206")),
-        },
+        **_alignment_paths(
+            [f"/jobs/{{id}}/{part}" for part in ("alignment", "realign", "page", "audio")],
+            one,
+            ("The result", "Replace the result by a corrected one"),
+            ("409",),
+        ),
+        "/jobs/{id}/keep": {"parameters": one, "post": _operation(*kept, statuses=("201",))},
     }
 
 
 def _folder_paths() -> dict[str, Any]:
-    one = [_path_parameter("id", "path below the folder without .json; may contain /")]
+    summaries = (
+        "An alignment of the folder",
+        "Save a corrected alignment; the first version is kept as NAME.before.json",
+    )
     return {
         "/api/alignments": {"get": _operation("Figures of all alignments of the folder, worst first", "the rows")},
-        "/api/alignments/{id}": {
-            "parameters": one,
-            "get": _operation(
-                "An alignment of the folder", _ALIGNMENT, _ALIGNED, refusals=("400", "404", "422"), more=[_FORMAT]
-            ),
-            "put": _saving("Save a corrected alignment; the first version is kept as NAME.before.json"),
-            "patch": _mending(),
-        },
+        **_alignment_paths(
+            [f"/{part}/{{id}}" for part in ("api/alignments", "api/realign", "view", "api/audio")],
+            [_path_parameter("id", "path below the folder without .json; may contain /")],
+            summaries,
+        ),
         "/api/words": {"get": _operation("Words to check of recordings that nobody has checked", "the words")},
         "/api/pairs": {
             "post": _taking("Pair the names of files, recordings with transcripts", _NAMES, "the pairs, and the rest")
         },
-        "/api/realign/{id}": {"parameters": one, "post": _realigning()},
-        "/api/audio/{id}": {
-            "parameters": one,
-            "get": _operation(*_RECORDING, ("404", "422"), statuses=("200", "206")),
-        },
-        "/view/{id}": {
-            "parameters": one,
-            "get": _operation("View, listen and correct", "a page", "text/html", ("404", "422")),
-        },
     }
+
+
+def _alignment_paths(
+    paths: list[str], one: list[dict[str, Any]], summaries: tuple[str, str], more: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Return what the addresses of an alignment take: itself, aligning again, its page, and its recording.
+
+    `summaries` are of reading and of replacing it; `more` are refusals that its source adds.
+    """
+    alignment, realign, page, audio = paths
+    again = "Align a corrected alignment again between the hand-corrected words, without saving it"
+    made = "the new alignment, its times from the start of the utterance"
+    heard = "The recording, with byte ranges", "the file", "audio/*"
+    refusals = ("404", "422", *more)
+    operations = {
+        alignment: {
+            "get": _operation(summaries[0], _ALIGNMENT, _ALIGNED, refusals=("400", *refusals), more=[_FORMAT]),
+            "put": _taking(summaries[1], _CORRECTION),
+            "patch": _taking(
+                "Sign off as checked, or mend words: each with its index, as it was and as it is", _CHANGES
+            ),
+        },
+        realign: {"post": _taking(again, _CORRECTION, made, ("503",))},
+        page: {"get": _operation("View, listen and correct", "a page", "text/html", refusals)},
+        audio: {"get": _operation(*heard, refusals, statuses=("200", "206"))},
+    }
+    return {path: {"parameters": one, **described} for path, described in operations.items()}
 
 
 def _path_parameter(name: str, description: str) -> dict[str, Any]:
@@ -186,19 +189,6 @@ def _operation(
     for status in sorted({"401", "421", *refusals}):
         responses[status] = {"description": _REFUSALS[status], "content": error}
     return {"summary": summary, "responses": responses, **({"parameters": more} if more else {})}
-
-
-def _realigning() -> dict[str, Any]:
-    summary = "Align a corrected alignment again between the hand-corrected words, without saving it"
-    return _saving(summary, "the new alignment, its times from the start of the utterance", ("503",))
-
-
-def _saving(summary: str, answer: str = "what was saved", more: tuple[str, ...] = ()) -> dict[str, Any]:
-    return _taking(summary, _CORRECTION, answer, more)
-
-
-def _mending() -> dict[str, Any]:
-    return _taking("Sign off as checked, or mend words: each with its index, as it was and as it is", _CHANGES)
 
 
 def _taking(

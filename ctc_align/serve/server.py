@@ -656,6 +656,8 @@ class PageRoutes:
 
         Times count from the start of the utterance.
         """
+        from ctc_align.files.pages import page_object
+
         shown = await find(request)
         there, recording = shown.alignment, _recording_of(shown)
         size = await anyio.to_thread.run_sync(lambda: len(rendered(there, "json")))
@@ -665,7 +667,7 @@ class PageRoutes:
             queue.submit(job, keep=False)
         try:
             result = await result_of(job, request)
-            made = await anyio.to_thread.run_sync(_as_page_has_it, result)
+            made = await anyio.to_thread.run_sync(lambda: json_bytes(page_object(result)))
             return Response(made, media_type="application/json")
         finally:
             queue.cancel(job)
@@ -761,9 +763,3 @@ def _page(shown: ShownAlignment) -> str:
         realign_href=None if sound is None else realign_href,
         home_href="/",
     )
-
-
-def _as_page_has_it(alignment: Alignment) -> bytes:
-    from ctc_align.files.pages import page_object
-
-    return json_bytes(page_object(alignment))

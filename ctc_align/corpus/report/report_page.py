@@ -23,7 +23,6 @@ from urllib.parse import quote
 import numpy as np
 
 from ctc_align._version import __version__
-from ctc_align.audio.loading import load_audio
 from ctc_align.corpus.report.run_changes import MOVED_S, RunChanges, UtteranceChange
 from ctc_align.corpus.report.run_figures import (
     MOST_SPEAKERS,
@@ -40,7 +39,7 @@ from ctc_align.corpus.sources.utterance_ids import output_of
 from ctc_align.corpus.state.shared_texts import gap_place, gap_words
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.files import Alignment, read_alignment
-from ctc_align.files.pages import EMBED, NO_SOUND, SAMPLE_RATE, choice_of
+from ctc_align.files.pages import EMBED, NO_SOUND, SAMPLE_RATE, aligned_stretch
 from ctc_align.text.characters import printable
 from ctc_align.units import clock
 from ctc_align.view.page import encoded_opus
@@ -87,9 +86,9 @@ class _Sounds:
         try:
             recording = find_recording(alignment, path, "" if self._audio == EMBED else self._audio)
             for name, (start_s, end_s) in spans.items():
-                at_s, choice = alignment.offset_s + start_s, choice_of(alignment)
                 length_s = min(end_s, start_s + _CLIP_S, alignment.duration_s) - start_s
-                sound = load_audio(recording, SAMPLE_RATE, offset_s=at_s, duration_s=length_s, choice=choice)
+                clip = replace(alignment, offset_s=alignment.offset_s + start_s, duration_s=length_s)
+                sound = aligned_stretch(clip, recording, SAMPLE_RATE)
                 encoded = encoded_opus(replace(sound, samples=np.concatenate((_QUIET, sound.samples))))
                 self._left -= len(encoded)
                 clips.append((name, base64.b64encode(encoded).decode()))
