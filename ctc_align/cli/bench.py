@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -58,7 +58,9 @@ def bench(
     Talk().listen()
     machine = benchmark.machine(devices)
     if format == "table":
-        put("\n".join(_heading(machine)))
+        gpu = f", {machine['gpu']}" if machine["gpu"] else ""
+        put("{processor}, {cores} cores, {threads} threads{0}, {system}".format(gpu, **machine))
+        put(", ".join(f"{name} {version}" for name, version in machine["versions"].items()))
     rows: list[Measurement] = []
     cases, rounds = (benchmark.QUICK, _QUICK_ROUNDS) if quick else (benchmark.CASES, _ROUNDS)
     for measured in benchmark.run(cases, devices, rounds):
@@ -122,14 +124,6 @@ def _edge_errors(hypothesis: str, reference: str, tier: str) -> Evaluation | Non
         if tier == "words":
             raise
         return None
-
-
-def _heading(machine: dict[str, Any]) -> list[str]:
-    gpu = f", {machine['gpu']}" if machine["gpu"] else ""
-    return [
-        f"{machine['processor']}, {machine['cores']} cores, {machine['threads']} threads{gpu}, {machine['system']}",
-        ", ".join(f"{name} {version}" for name, version in machine["versions"].items()),
-    ]
 
 
 def _print_table(rows: list[Measurement]) -> None:

@@ -155,7 +155,9 @@ def evaluate(
     _check_paths(hypothesis, reference, against, wanted.plot, wanted.force)
     results = [_measured(kind, hypothesis, reference, against, options) for kind, options in by_kind.items()]
     if wanted.format == "json":
-        _print_json([result.to_dict(wanted.worst) for result in results])
+        objects = [result.to_dict(wanted.worst) for result in results]
+        whole = objects[0] if len(objects) == 1 else {"tiers": objects}
+        put(json_escaped(json.dumps(whole, indent=1, allow_nan=False)))
     else:
         _print_tables(results, wanted.worst, (hypothesis, against or ""))
     sys.stdout.flush()
@@ -214,11 +216,6 @@ def _measured(tier: str, hypothesis: str, reference: str, against: str | None, o
     other = measured(against, reference, tier, options)
     # without anything paired there is nothing to compare, which is said in the end
     return _TierResult(evaluation, other, compare(evaluation, other) if evaluation.paired else None)
-
-
-def _print_json(objects: list[dict[str, Any]]) -> None:
-    whole = objects[0] if len(objects) == 1 else {"tiers": objects}
-    put(json_escaped(json.dumps(whole, indent=1, allow_nan=False)))
 
 
 def _print_tables(results: list[_TierResult], worst: int, names: tuple[str, str]) -> None:

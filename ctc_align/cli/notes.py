@@ -70,7 +70,7 @@ def alignment_notes(alignment: Alignment) -> list[str]:
     reasons = {UNKNOWN: "the model has none of its letters", UNSPOKEN: "nothing to pronounce"}
     for status, reason in reasons.items():
         words = [word.text for word in alignment.words if word.status == status and not word.kind]
-        words = [printable(word) for word in words if not _is_punctuation(word)]
+        words = [printable(word) for word in words if any(unicodedata.category(char)[0] not in "PZ" for char in word)]
         if words:
             found.append(f"without times ({reason}): {several(words)}")
     labels = "".join(token.token for word in alignment.words for token in word.tokens)
@@ -85,10 +85,6 @@ def alignment_notes(alignment: Alignment) -> list[str]:
     found += region_notes(alignment)
     found += lone_word_notes(alignment)
     return found
-
-
-def _is_punctuation(text: str) -> bool:
-    return all(unicodedata.category(char)[0] in "PZ" for char in text)
 
 
 def recording_notes(alignment: Alignment, path: str | Path) -> list[str]:

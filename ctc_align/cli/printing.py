@@ -203,7 +203,10 @@ class ProgressBar:
         with self._lock:
             if not self.shown or self.bar is not None:
                 return
-            self.bar = _new_bar()
+            from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
+
+            text = TextColumn("{task.description}", markup=False)
+            self.bar = bar_on_stderr(SpinnerColumn(), text, BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
             self.bar.add_task(self.what, total=1.0)
             self._update()
             self.bar.start()
@@ -223,13 +226,6 @@ class ProgressBar:
             self.shown = False
             if self.bar is not None:
                 self.bar.stop()
-
-
-def _new_bar() -> Any:
-    from rich.progress import BarColumn, SpinnerColumn, TaskProgressColumn, TextColumn, TimeElapsedColumn
-
-    text = TextColumn("{task.description}", markup=False)
-    return bar_on_stderr(SpinnerColumn(), text, BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
 
 
 def bar_on_stderr(*columns: Any) -> Any:

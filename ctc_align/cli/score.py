@@ -195,14 +195,14 @@ def score(
     """
     from ctc_align.cli.arguments import check_audio, check_files, check_roles, is_book
 
-    talk = messages.talk()
-    shown = format or ("table" if _is_terminal() else "tsv")
+    talk, shown = messages.talk(), format or ("table" if _is_terminal() else "tsv")
     check_files({"--lexicon": model.lexicon, "--vocab": log_probs.vocab})
     settings = config.settings()
     talk.listen()
     if transcripts or text:
         files = [*(transcripts or []), *filter(is_book, text or [])]
-        _refuse_corpus_options(audio, {"--source": source, "--workers": workers})
+        if unfit := [name for name, value in (("--source", source), ("--workers", workers)) if value is not None]:
+            raise UsageError(f"{' and '.join(unfit)}: only for a SOURCE, got {audio} with transcripts")
         check_audio(audio)
         check_roles("ctc-align score", audio, files)
         reader = log_probs.reader_of_file(audio, model.model)
@@ -284,13 +284,6 @@ def _scoring(model: ModelOptions, settings: Settings, reader: LogProbsReader | N
     return WorkerOptions(
         ScoreTask(), model.name_for(reader), model.lexicon, model.device, model.backend, settings, log_probs=reader
     )
-
-
-def _refuse_corpus_options(audio: str, given: dict[str, object]) -> None:
-    """Raise UsageError if an option that only a corpus can use is given."""
-    names = [option for option, value in given.items() if value is not None]
-    if names:
-        raise UsageError(f"{' and '.join(names)}: only for a SOURCE, got {audio} with transcripts")
 
 
 def _scored_source(
@@ -467,7 +460,8 @@ class JsonlPrinter(LinePrinter):
 
     def add(self, row: ScoreRow) -> None:
         names = (*self.columns[:-1], "tokens", "frames", "mark", "error")
-        fields = {name: _jsonable(getattr(row, name)) for name in names} | {"mark": row.mark or None}
+        fields = {name: getattr(row, name) for name in names} | {"mark": row.mark or None}
+        fields = {k: None if isinstance(v, float) and not math.isfinite(v) else v for k, v in fields.items()}
         if row.text is not None:
             fields["text"] = row.text
         # In ASCII: characters that end a line for some readers, and bytes of names that are no UTF-8, pass unharmed.
@@ -568,10 +562,6 @@ def _cell(name: str, value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.9g}" if name == "posterior" else f"{value:.6f}"
     return _one_line(value) if isinstance(value, str) else str(value)
-
-
-def _jsonable(value: Any) -> Any:
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _one_line(text: str) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from ctc_align.corpus.state.journal import FAILED, Shard
+from ctc_align.corpus.state.journal import Shard
 from ctc_align.corpus.utterance import Checksum, Refused, Utterance, UtteranceResult
 from ctc_align.errors import CtcAlignError
 
@@ -53,11 +53,6 @@ class Job:
     def todo(self) -> bool:
         """True unless the utterance is done; a done one is computed again only to keep its batch as it was."""
         return self.status is None
-
-    @property
-    def is_absent(self) -> bool:
-        """True if the utterance failed: it is in the plan, but not read again."""
-        return self.status == FAILED
 
 
 @dataclass(frozen=True)

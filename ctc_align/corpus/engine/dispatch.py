@@ -266,7 +266,8 @@ class Engine:
         self._refuse([job.entry for job in window if isinstance(job.entry, Refused)])
         for indices in batches_by_length([job.length_s for job in jobs], self.batch_seconds):
             if any(jobs[i].todo for i in indices):
-                jobs_of_batch = tuple(jobs[i] for i in indices if not jobs[i].is_absent)
+                # those that failed are in the plan, but not read again
+                jobs_of_batch = tuple(jobs[i] for i in indices if jobs[i].status != FAILED)
                 self._waiting.append(UtteranceBatch(next(self._numbers), jobs_of_batch))
 
     def _with_outcome(self, job: Job) -> Job:

@@ -34,6 +34,7 @@ from ctc_align.corpus.sources.source import (
 )
 from ctc_align.corpus.sources.transcribed_folders import SOUND
 from ctc_align.errors import InputError, UsageError
+from ctc_align.files.json_files import no_number
 from ctc_align.reading import parse_json
 
 KEYS = {
@@ -125,7 +126,7 @@ def parsed_object(line: TextLine) -> dict[str, Any]:
     if line.fault:
         raise InputError(line.fault)
     try:
-        value = parse_json(line.text, parse_constant=_no_number)
+        value = parse_json(line.text, parse_constant=no_number)
     except json.JSONDecodeError as error:
         got = f"{error.msg} at column {error.colno}: {shown(line.text)}"
         raise InputError(f"expected a JSON object, got something else ({got})") from None
@@ -144,10 +145,6 @@ def _first_object(path: str) -> dict[str, Any] | None:
         except InputError:
             continue
     return None
-
-
-def _no_number(name: str) -> float:
-    raise ValueError(f"{name}, which is not JSON")
 
 
 def _first(fields: dict[str, Any], which: str, what: str) -> Any:
