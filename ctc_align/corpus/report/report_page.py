@@ -31,14 +31,13 @@ from ctc_align.corpus.report.run_figures import (
     Histogram,
     NamedUtterance,
     RunFigures,
-    failed_reasons,
-    page_beside,
 )
 from ctc_align.corpus.sources.named_recordings import find_recording
 from ctc_align.corpus.sources.utterance_ids import output_of
 from ctc_align.corpus.state.shared_texts import gap_place, gap_words
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.files import Alignment, read_alignment
+from ctc_align.files.corrections import original_of
 from ctc_align.files.pages import EMBED, NO_SOUND, SAMPLE_RATE, aligned_stretch
 from ctc_align.text.characters import printable
 from ctc_align.units import clock
@@ -158,7 +157,7 @@ def report_page(
         notes=_notes(figures),
         tiles=_tiles(figures),
         fit=_shares(summary.fit),
-        reasons=failed_reasons(figures),
+        reasons=sorted(figures.reasons.values(), key=lambda reason: (-reason.count, reason.example)),
         gaps=[(gap_words(gap), gap_place(gap), gap["words"], gap["text"]) for gap in summary.text_gaps],
         overlaps=[
             (gap_words(one), ", ".join(one["utterances"]), one["words"], one["text"]) for one in summary.text_overlaps
@@ -206,8 +205,10 @@ def _tiles(figures: RunFigures) -> dict[str, str]:
 
 def _link(one: NamedUtterance, out_dir: Path, folder: Path) -> str:
     """Return the address of an utterance's page, or of its JSON, "" if there is neither."""
-    name = page_beside(out_dir, one) or one.json
-    if name is None or not os.path.isfile(out_dir / name):
+    json = Path(one.json or "")
+    names = [json.with_suffix(".html"), original_of(json).with_suffix(".html"), json] if one.json else []
+    name = next((name for name in names if os.path.isfile(out_dir / name)), None)
+    if name is None:
         return ""
     path = Path(os.path.relpath(out_dir.resolve() / name, folder.resolve())).as_posix()
     return f"./{quote(os.fsencode(path))}"

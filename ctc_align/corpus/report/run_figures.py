@@ -23,7 +23,7 @@ from ctc_align.corpus.state.summary import Summary, joined, lines_left
 from ctc_align.corpus.utterance import UtteranceResult
 from ctc_align.errors import CtcAlignError, InputError, UsageError
 from ctc_align.files import Alignment, from_dict, read_alignment
-from ctc_align.files.corrections import LatestBeside, LatestWork, latest_beside, original_of
+from ctc_align.files.corrections import LatestBeside, LatestWork, latest_beside
 from ctc_align.files.json_files import check_format, read_object
 from ctc_align.reading import parse_json
 
@@ -415,17 +415,3 @@ def alignment_in(out_dir: Path, id: str) -> tuple[LatestWork, Alignment]:
             return LatestWork(path), from_dict(data, path)
     why = figures.faults[0] if figures.faults else f"{out_dir}: has no JSON of it"
     raise InputError(f"--utterance {id}: {why}; run its corpus command again, with --verify")
-
-
-def failed_reasons(figures: RunFigures) -> list[Reason]:
-    """Return the reasons of failures, the most frequent first."""
-    return sorted(figures.reasons.values(), key=lambda reason: (-reason.count, reason.example))
-
-
-def page_beside(out_dir: Path, one: NamedUtterance) -> str | None:
-    """Return the path of an utterance's page, relative to the output folder; None if it has no page."""
-    if one.json is None:
-        return None
-    path = Path(one.json)
-    names = [each.with_suffix(".html").as_posix() for each in (path, original_of(path))]
-    return next((name for name in names if os.path.isfile(out_dir / name)), None)

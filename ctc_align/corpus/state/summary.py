@@ -265,18 +265,6 @@ def _doubt_rank(result: UtteranceResult) -> float | None:
     return -1.0 if least is None else -least
 
 
-def _misfit_rank(result: UtteranceResult) -> float | None:
-    return (result.fit == NONE) + _skipped_share(result) if result.fit in (POOR, NONE) else None
-
-
-def _skipped_row(result: UtteranceResult) -> dict[str, Any]:
-    return {
-        "skipped": result.skipped,
-        "words": result.words,
-        "skipped_percent": round(100 * _skipped_share(result), 3),
-    }
-
-
 _Rank = Callable[[UtteranceResult], float | None]
 _Row = Callable[[UtteranceResult], Mapping[str, Any]]
 _RANKINGS: dict[str, tuple[_Rank, _Row]] = {
@@ -284,8 +272,14 @@ _RANKINGS: dict[str, tuple[_Rank, _Row]] = {
     "worst_local": (lambda r: r.local_loss, lambda r: {"local_loss": r.local_loss}),
     "slowest": (lambda r: r.seconds, lambda r: {"seconds": r.seconds, "duration_s": r.duration_s}),
     "doubtful": (_doubt_rank, lambda r: r.doubt or {}),
-    "misfits": (_misfit_rank, lambda r: {"fit": r.fit, "skipped": r.skipped, "words": r.words}),
-    "most_skipped": (lambda r: _skipped_share(r) if r.skipped else None, _skipped_row),
+    "misfits": (
+        lambda r: (r.fit == NONE) + _skipped_share(r) if r.fit in (POOR, NONE) else None,
+        lambda r: {"fit": r.fit, "skipped": r.skipped, "words": r.words},
+    ),
+    "most_skipped": (
+        lambda r: _skipped_share(r) if r.skipped else None,
+        lambda r: {"skipped": r.skipped, "words": r.words, "skipped_percent": round(100 * _skipped_share(r), 3)},
+    ),
 }
 """Rankings of a summary: the value to sort by, greatest first (None: not ranked), and the fields of a row."""
 
