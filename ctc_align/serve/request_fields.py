@@ -34,7 +34,6 @@ PARTS = {
     "audio": "the recording or video, a file in any format that `ctc-align` reads",
     "transcript": "the transcript as a file, instead of `text`: plain text, SRT, VTT, TextGrid, ELAN, JSON or EPUB",
 }
-ELAN = ".eaf"
 MOST_PAIRED = 20_000
 """Names of files that are paired at once."""
 MODEL_SETTINGS = ("language",)
@@ -256,12 +255,7 @@ def paired(data: Mapping[str, Any]) -> dict[str, Any]:
     pairs, alone = [], []
     for below, files in sorted(folders.items()):
         folder = folder_of(below, below, sorted(file for file in files if not file.startswith(".")))
-        elan: dict[str, list[str]] = {}
-        for file in sorted(files):
-            stem, extension = posixpath.splitext(file)
-            if extension.lower() == ELAN:
-                elan.setdefault(stem, []).append(file)
-        kinds = (folder.texts, folder.grids, folder.subtitles, elan, folder.books)
+        kinds = (folder.texts, folder.grids, folder.subtitles, folder.elan, folder.books)
         for stem in sorted({*folder.sounds}.union(*kinds)):
             sounds = folder.sounds.get(stem, [])
             texts = [file for kind in kinds for file in kind.get(stem, [])]

@@ -345,8 +345,8 @@ class _Chapter(_FolderItems):
 class Folder:
     """A folder: its `path`, its path `below` the top folder ("" or "a/b/"), and its files by stem.
 
-    The files are sounds, transcripts (`.lab` and `.txt`), TextGrids, subtitles and books (EPUB); `trans` are its
-    `*.trans.txt`. `fault`: why it could not be read.
+    The files are sounds, transcripts (`.lab` and `.txt`), TextGrids, subtitles and books (EPUB); `elan` are files of
+    ELAN, which a corpus does not read; `trans` are its `*.trans.txt`. `fault`: why it could not be read.
     """
 
     path: str
@@ -357,6 +357,7 @@ class Folder:
     grids: dict[str, list[str]] = field(default_factory=dict)
     subtitles: dict[str, list[str]] = field(default_factory=dict)
     books: dict[str, list[str]] = field(default_factory=dict)
+    elan: dict[str, list[str]] = field(default_factory=dict)
     trans: list[str] = field(default_factory=list)
 
     def join(self, name: str) -> str:
@@ -389,6 +390,7 @@ def folder_of(path: str, below: str, names: Sequence[str]) -> Folder:
         (found.grids, (TEXTGRID,)),
         (found.books, (BOOK,)),
         (found.subtitles, SUBTITLES),
+        (found.elan, (".eaf",)),
         (media, MEDIA),
         (log_probs, LOG_PROBS),
     )
