@@ -5,7 +5,8 @@
 Clips of ../shared/data/languages, without the speakers kept for checks from outside: each with its own text and with
 that of another clip of its language, of whose phones a share is wrong (replaced, left out or added), as if the model
 had not met the language. Then the words spoken alone of ../shared/data/gold-languages, each with its own phones and
-with those of another word of its language. In percent: words without times, and texts whose fit is `none`.
+with those of another word of its language. Then texts of the model `english` in noise without speech. In percent: words
+without times, texts whose fit is `none`, and texts with a word whose confidence is above 0.5.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 from gold_languages import FOLDER, phones_of
-from measuring import DATA, manifest_rows, parser_of
+from measuring import DATA, ENGLISH, manifest_rows, parser_of
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
@@ -79,7 +80,20 @@ def show(name: str, found: Sequence[Alignment]) -> None:
     words = [word for each in found for word in each.words]
     lost = 100 * np.mean([word.start_s is None for word in words])
     absent = 100 * np.mean([each.fit == NONE for each in found])
-    print(f"{name:36s} {len(words):5d} words, {lost:5.1f} without times; {len(found):4d} texts, {absent:5.1f} none")
+    sure = 100 * np.mean([any((word.confidence or 0.0) > 0.5 for word in each.words) for each in found])
+    counts = (
+        f"{len(words):5d} words, {lost:5.1f} without times; {len(found):4d} texts, {absent:5.1f} none, {sure:5.1f} sure"
+    )
+    print(f"{name:36s} {counts}")
+
+
+def in_noise(count: int) -> list[Alignment]:
+    """Return the alignments of texts of `count` words and 4 s of white noise; a filter of the noise changes little."""
+    rng, aligner = np.random.default_rng(1), Aligner("english", device="cpu")
+    words = " ".join(row["text"] for row in manifest_rows(ENGLISH / "manifest.jsonl") if row["split"] == "dev").split()
+    noises = rng.normal(0.0, 0.05, (200, 64000)).astype(np.float32)
+    pairs = [((noise, 16000), " ".join(rng.choice(words, count))) for noise in noises]
+    return list(aligner.align_batch(pairs, "raise"))
 
 
 def main() -> int:
@@ -103,6 +117,8 @@ def main() -> int:
                     part = [each for each, row in zip(found, rows) if (row[0] in CHOSEN_ON) == chosen]
                     seen = ", chosen on" if chosen else ""
                     show(f"{kind}, {whose}, {share} % wrong{seen}", part)
+    for count in (10, 20):
+        show(f"noise, {count} words", in_noise(count))
     return 0
 
 
