@@ -177,7 +177,7 @@ class JobQueue:
         self._stopping = False
 
     @contextmanager
-    def place_for_one(self) -> Iterator[None]:
+    def reserved_place(self) -> Iterator[None]:
         """Reserve a place in the queue for the job that the block submits; if the block fails, release the place.
 
         Raises:

@@ -176,7 +176,7 @@ class AlignServer:
             routes=[Route(path, _by_method(handlers), methods=[*handlers]) for path, handlers in paths.items()],
             exception_handlers={
                 **dict.fromkeys((HTTPException, RefusedError, CtcAlignError, Exception), answer_fault),
-                ClientDisconnect: _answer_nobody,
+                ClientDisconnect: _answer_gone,
             },
             lifespan=self._life,
         )
@@ -343,7 +343,7 @@ class AlignRoutes:
             if format in shape.objects:
                 data = await anyio.to_thread.run_sync(lambda: json_bytes(shape.objects[format](result)))
                 return Response(data, media_type="application/json")
-            return await self.in_format(_of_job(job), format)
+            return await self.in_format(_shown_job(job), format)
         finally:
             self.queue.cancel(job)
             job.form.remove()
@@ -356,7 +356,7 @@ class AlignRoutes:
     async def _submitted(self, shape: FormShape, request: Request, *, keep: bool) -> tuple[ServerJob, str]:
         """Read a request's form into a job in the queue; its place is released with the job, or here."""
         self.queue.forget_old()
-        with self.queue.place_for_one():
+        with self.queue.reserved_place():
             limits = self.queue.limits
             try:
                 with anyio.fail_after(limits.work_s):
@@ -499,7 +499,7 @@ async def result_of(job: ServerJob, request: Request) -> Any:
     return job.result
 
 
-async def _answer_nobody(request: Request, error: Exception) -> Response:
+async def _answer_gone(request: Request, error: Exception) -> Response:
     """Return the response to a request whose client has gone; nobody receives it."""
     return Response(status_code=499)
 
@@ -519,7 +519,7 @@ def _parsed(upload: Upload) -> dict[str, Any]:
     return value
 
 
-def _of_job(job: ServerJob) -> ShownAlignment:
+def _shown_job(job: ServerJob) -> ShownAlignment:
     there, tag = f"/jobs/{job.id}", job.tag  # the tag before the result: another one may come meanwhile
     hrefs = f"{there}/audio", f"{there}/alignment", f"{there}/realign"
     return ShownAlignment(job.name, job.result, job.audio, hrefs, tag, job.names, job.form)
@@ -580,7 +580,7 @@ class PageRoutes:
 
     async def of_job(self, request: Request) -> ShownAlignment:
         """Return the result of the job that an address names; raise RefusedError as `finished_job`."""
-        return _of_job(self.routes.finished_job(request))
+        return _shown_job(self.routes.finished_job(request))
 
     async def of_folder(self, request: Request) -> ShownAlignment:
         """Return the alignment of the folder that an address names; raise RefusedError (404) without one."""
@@ -663,7 +663,7 @@ class PageRoutes:
         size = await anyio.to_thread.run_sync(lambda: len(rendered(there, "json")))
         job = await self.routes.read_json(request, size, lambda data: self._correction(data, there, recording))
         queue = self.routes.queue
-        with queue.place_for_one():
+        with queue.reserved_place():
             queue.submit(job, keep=False)
         try:
             result = await result_of(job, request)

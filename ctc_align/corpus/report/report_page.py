@@ -59,14 +59,14 @@ bar."""
 MOST_SOUND_BYTES = 3_000_000
 """The most encoded sound in a report: 12 minutes, 4 MB of the page."""
 _CLIP_S, _AROUND_S = 6.0, 0.3
-"""The longest clip; what is heard before and after a passage."""
+"""The longest clip; the time around a passage that its clip has, too."""
 _QUIET = np.zeros(SAMPLE_RATE // 10, np.float32)
 """Silence before a clip, while loudspeakers wake up."""
 _Clip = tuple[str, str]
 
 
-class _Sounds:
-    """The clips of a report, each coded as Opus, until it holds as much as it may.
+class _Clips:
+    """The clips of a report, encoded as Opus, up to `MOST_SOUND_BYTES`.
 
     Args:
         audio: EMBED, NO_SOUND, or the recording or the folder of recordings.
@@ -108,7 +108,7 @@ class _Sounds:
             runs = [read_alignment(path) for path in change.files]
         except CtcAlignError:
             return []
-        words = (run.words[change.place] for run in runs)
+        words = (run.words[change.index] for run in runs)
         times = ((name, word.start_s, word.end_s) for name, word in zip(("before", "now"), words))
         spans = {name: (start_s, end_s) for name, start_s, end_s in times if start_s is not None and end_s is not None}
         return self.clips(runs[1], change.files[1], spans)
@@ -144,8 +144,8 @@ def report_page(
     )
     environment.filters["sha256"] = lambda text: base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
     summary = figures.summary
-    sounds = _Sounds(audio)
-    heard = [] if changes is None else [sounds.of_word(one) for one in changes.largest]  # before the budget is used up
+    clips = _Clips(audio)
+    heard = [] if changes is None else [clips.of_word(one) for one in changes.largest]  # before the budget is used up
     speakers = sorted(figures.speakers.items(), key=lambda named: (-named[1].seconds, named[0]))
     page = environment.get_template("report.html.j2").render(
         mark=Markup(_COMMENT),
@@ -162,7 +162,7 @@ def report_page(
         overlaps=[
             (gap_words(one), ", ".join(one["utterances"]), one["words"], one["text"]) for one in summary.text_overlaps
         ],
-        worst=[(one, _link(one, out_dir, folder), sounds.of_passage(one, out_dir)) for one in figures.worst],
+        worst=[(one, _link(one, out_dir, folder), clips.of_passage(one, out_dir)) for one in figures.worst],
         most_worst=MOST_WORST,
         changes=changes,
         largest=list(zip(changes.largest, heard)) if changes is not None else [],

@@ -31,8 +31,8 @@ class UtteranceChange:
         moved: of them, those that moved more than `MOVED_S`.
         found, lost: words that have times only in this run; only in the other one.
         greatest_ms: how far the edge that moved most has moved.
-        word, place, start_s: the first word that was found or lost, else the one that moved most; its number, and where
-            it begins, in the other run if it is there.
+        word, index, start_s: the first word that was found or lost, else the one that moved most; its index, and its
+            start in the other run, or in this one if it has none there.
         files: the JSON of the other run, and of this one.
     """
 
@@ -45,7 +45,7 @@ class UtteranceChange:
     lost: int = 0
     greatest_ms: float = 0.0
     word: str = ""
-    place: int = -1
+    index: int = -1
     start_s: float = 0.0
     files: tuple[Path, Path] = (Path(), Path())
 
@@ -82,7 +82,7 @@ def changed(id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Utt
     if [word["text"] for word in before["words"]] != [word["text"] for word in after["words"]]:
         return None
     words = moved = found = lost = 0
-    greatest, place, gone = 0.0, -1, -1
+    greatest, index, gone = 0.0, -1, -1
     for at, (old, new) in enumerate(zip(before["words"], after["words"])):
         if old["start_s"] is None or new["start_s"] is None:
             found += new["start_s"] is not None
@@ -93,13 +93,13 @@ def changed(id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Utt
         words += 1
         moved += distance_s > MOVED_S + 1e-9
         if distance_s > greatest:
-            greatest, place = distance_s, at
-    place = place if gone < 0 else gone
-    named = [run["words"][place] for run in (before, after)] if place >= 0 else []
+            greatest, index = distance_s, at
+    index = index if gone < 0 else gone
+    named = [run["words"][index] for run in (before, after)] if index >= 0 else []
     text, start_s = next(((word["text"], word["start_s"]) for word in named if word["start_s"] is not None), ("", 0.0))
     fit = (before.get("fit") or "–", after.get("fit") or "–")
     losses = (before.get("loss_per_token"), after.get("loss_per_token"))
-    return UtteranceChange(id, fit, losses, words, moved, found, lost, round(1000 * greatest, 3), text, place, start_s)
+    return UtteranceChange(id, fit, losses, words, moved, found, lost, round(1000 * greatest, 3), text, index, start_s)
 
 
 def run_changes(out_dir: Path, against: Path, progress: Callable[[float], None] | None = None) -> RunChanges:
