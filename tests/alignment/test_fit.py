@@ -32,6 +32,7 @@ from ctc_align.alignment.fit import (
 from ctc_align.audio.loading import load_audio
 from ctc_align.config import Settings
 from ctc_align.files import Alignment, from_dict, read_alignment, to_dict
+from ctc_align.kernels import batching
 from ctc_align.models.confidence_network import FitLimits
 from ctc_align.types import AlignedToken, AlignedWord, BookPlace, Emissions, Region, SourceCue, Subtitles
 
@@ -340,6 +341,12 @@ def test_words_with_half_of_their_sounds_wrong_are_doubted_and_not_lost(demo, tm
     assert (doubted.fit, doubted.skipped, absent.fit, absent.skipped) == ("poor", 0, "none", len(names))
 
 
+@pytest.mark.parametrize(("ids", "heard"), [([1, 2] * 8, None), ([1, 2, 1] * 6, None), ([1, 2, 3] * 6, False)])
+def test_a_text_that_is_the_same_backwards_is_not_absent_for_that(ids: list[int], heard: bool | None) -> None:
+    emissions = Emissions(np.log(np.full((200, 4), 0.25, np.float32)), ("-", "a", "b", "c"), 0.01)
+    assert batching.run([module.is_heard(emissions, ids, 1000.0, 0.91, "auto")]) == [heard]
+
+
 IN_NOISE = "The birch canoe slid on the smooth planks and glue the sheet to the dark blue background"
 
 
@@ -447,6 +454,8 @@ def test_the_fit_is_that_of_the_part():
     poor = replace(whole_text(), fit="poor", loss_per_token=1.0)
     assert (part_of_text(poor, limits).fit, part_of_text(poor).fit) == ("good", "poor")
     unsure = tuple(replace(w, confidence=w.confidence and 0.01, tokens=(TOKEN,) * 6) for w in poor.words)
-    nothing = part_of_text(replace(poor, words=unsure, loss_per_token=5.0), limits)
+    heard = replace(poor, words=unsure, loss_per_token=5.0)
+    assert part_of_text(heard, limits).fit == "poor"
+    nothing = part_of_text(replace(heard, fit="none"), limits)
     assert (nothing.fit, nothing.text_offset, nothing.spoken, nothing.skipped) == ("none", None, 6, 6)
     assert [region.kind for region in nothing.regions] == ["misfit"]
