@@ -48,9 +48,10 @@ SPEECH_SOFTNESS = 1.0
 QUIET_TIERS = ((3.0, 2.0, 0.5), (5.0, 1.1, 0.15), (7.0, 0.45, 0.03))
 SCALE = 0.4
 LOWEST_BAND, HIGHEST_BAND = 40, 58
-BAND_EDGE_NATS = 2.8
-"""A recording has no sound above the first channel, of these, where the spectrum of its speech falls so far at once:
-it does by telephone, and in hardly one recording of a hundred with all frequencies."""
+BAND_EDGE_NATS, BELOW_EDGE = 2.8, 5
+"""A recording has no sound above the first channel, of these, where the spectrum of its speech falls so far at once,
+from each of that many channels: it does by telephone, and in hardly one recording of a hundred with all frequencies. A
+steady tone fills up to three."""
 
 
 def frame_count(samples: int) -> int:
@@ -210,7 +211,7 @@ def gather_statistics(pieces: Callable[[], Iterator[np.ndarray]]) -> Statistics:
 def _band(mean: np.ndarray) -> int:
     """Return the number of channels below the first edge of a band in the means (MELS,) of speech; MELS without one."""
     edges = range(LOWEST_BAND, HIGHEST_BAND)
-    return next((k for k in edges if mean[k - 2 : k].min() - mean[k + 1 :].max() >= BAND_EDGE_NATS), MELS)
+    return next((k for k in edges if mean[k - BELOW_EDGE : k].min() - mean[k + 1 :].max() >= BAND_EDGE_NATS), MELS)
 
 
 _SLANEY_STEP_HZ, _SLANEY_BREAK_HZ, _SLANEY_LOG_STEP = 200.0 / 3.0, 1000.0, math.log(6.4) / 27.0
