@@ -76,7 +76,7 @@ class _Clips:
         self._audio, self._left = audio, MOST_SOUND_BYTES
 
     def clips(self, alignment: Alignment | None, path: Path, spans: Mapping[str, tuple[float, float]]) -> list[_Clip]:
-        """Return a clip (name, base64) of each span, in seconds of the utterance, or why there is none (reason, "")."""
+        """Return a clip (name, base64) of each span (seconds of the utterance), or (reason, "") without sound."""
         if self._audio == NO_SOUND or alignment is None:
             return []
         if self._left < 0:

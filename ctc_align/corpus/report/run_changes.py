@@ -27,9 +27,8 @@ class UtteranceChange:
     """One utterance of both runs: `before` in the other run, `after` in this one.
 
     Attributes:
-        words: those with times in both runs.
-        moved: of them, those that moved more than `MOVED_S`.
-        found, lost: words that have times only in this run; only in the other one.
+        counts: `words` with times in both runs; those of them that `moved` more than `MOVED_S`; words that have times
+            only in this run (`found`), and only in the other one (`lost`).
         greatest_ms: how far the edge that moved most has moved.
         word, index, start_s: the first word that was found or lost, else the one that moved most; its index, and its
             start in the other run, or in this one if it has none there.
@@ -39,10 +38,7 @@ class UtteranceChange:
     id: str
     fit: tuple[str, str]
     loss_per_token: tuple[float | None, float | None]
-    words: int = 0
-    moved: int = 0
-    found: int = 0
-    lost: int = 0
+    counts: Mapping[str, int]
     greatest_ms: float = 0.0
     word: str = ""
     index: int = -1
@@ -55,6 +51,7 @@ class RunChanges:
     """All utterances of two runs.
 
     Attributes:
+        counts: of words, the sums of the utterances'.
         fits: counts of (fit before, fit after), of utterances whose fit differs.
         missing: utterances of this run without a comparison: not done, without JSON, or of other words in one of them.
         largest: `MOST_WORST` utterances: those that found or lost words, then those whose edges moved most.
@@ -62,10 +59,7 @@ class RunChanges:
 
     against: str
     utterances: int = 0
-    words: int = 0
-    moved: int = 0
-    found: int = 0
-    lost: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     missing: int = 0
     fits: Counter[tuple[str, str]] = field(default_factory=Counter)
     largest: list[UtteranceChange] = field(default_factory=list)
@@ -76,7 +70,7 @@ def changed(id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Utt
 
     >>> word = {"text": "One", "start_s": 0.5, "end_s": 1.0}
     >>> change = changed("a", {"words": [word]}, {"words": [word | {"end_s": 1.25}]})
-    >>> change.moved, change.greatest_ms, change.word
+    >>> change.counts["moved"], change.greatest_ms, change.word
     (1, 250.0, 'One')
     """
     if [word["text"] for word in before["words"]] != [word["text"] for word in after["words"]]:
@@ -99,7 +93,8 @@ def changed(id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Utt
     text, start_s = next(((word["text"], word["start_s"]) for word in named if word["start_s"] is not None), ("", 0.0))
     fit = (before.get("fit") or "–", after.get("fit") or "–")
     losses = (before.get("loss_per_token"), after.get("loss_per_token"))
-    return UtteranceChange(id, fit, losses, words, moved, found, lost, round(1000 * greatest, 3), text, index, start_s)
+    counts = {"words": words, "moved": moved, "found": found, "lost": lost}
+    return UtteranceChange(id, fit, losses, counts, round(1000 * greatest, 3), text, index, start_s)
 
 
 def run_changes(out_dir: Path, against: Path, progress: Callable[[float], None] | None = None) -> RunChanges:
@@ -126,12 +121,12 @@ def run_changes(out_dir: Path, against: Path, progress: Callable[[float], None] 
                 changes.missing += 1
                 continue
             changes.utterances += 1
-            for name in ("words", "moved", "found", "lost"):
-                setattr(changes, name, getattr(changes, name) + getattr(change, name))
+            changes.counts.update(change.counts)
             if change.fit[0] != change.fit[1]:
                 changes.fits[change.fit] += 1
-            if change.moved or change.found or change.lost:
-                rank = (change.found + change.lost, change.greatest_ms, change.id, change)
+            moved, found, lost = (change.counts[name] for name in ("moved", "found", "lost"))
+            if moved or found or lost:
+                rank = (found + lost, change.greatest_ms, change.id, change)
                 (heapq.heappush if len(ranked) < MOST_WORST else heapq.heappushpop)(ranked, rank)
     if not changes.utterances:
         raise UsageError(
