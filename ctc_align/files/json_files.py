@@ -369,7 +369,7 @@ class Fields:
         return value
 
     def yes_or_no(self, key: str) -> bool:
-        """Return a truth value, False if there is none."""
+        """Return a boolean, False if the key is missing."""
         return self.data.get(key) is not None and self.take(key, "true or false", bool, (bool,))
 
     def from_zero(self, key: str) -> float | None:

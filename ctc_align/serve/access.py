@@ -93,7 +93,7 @@ def refusal_of(error: Exception, names: Mapping[str, str] | None = None) -> Refu
 
 
 async def answer_error(request: Request, error: Exception, names: Mapping[str, str] | None = None) -> Response:
-    """Return the response to a request that raised an error: `{"error": "…"}` with its status; `names` as above."""
+    """Return the response to a request that raised an error: `{"error": "…"}` and its status; see `refusal_of`."""
     from starlette.exceptions import HTTPException
     from starlette.responses import JSONResponse
 

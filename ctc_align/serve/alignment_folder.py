@@ -150,7 +150,7 @@ class AlignmentFolder:
         """
         with self._saving:
             check_tag(was, self.tag(name))
-            self._write(name, data)
+            self._write(name, data, self.read(name))
             return self.tag(name)
 
     def mend(self, name: str, changes: Mapping[str, Any]) -> None:
@@ -158,9 +158,10 @@ class AlignmentFolder:
         with self._saving:
             data = read_object(self._path(name))
             if (after := mended(data, changes)) != data:
-                self._write(name, after)
+                self._write(name, after, from_dict(data, f"{name}.json"))
 
-    def _write(self, name: str, data: Mapping[str, Any]) -> None:
+    def _write(self, name: str, data: Mapping[str, Any], current: Alignment) -> None:
+        """Write a correction (its JSON) of the current alignment; raises as `save`."""
         corrected = from_dict(dict(data), "the corrected alignment")
         try:
             new = json_bytes(data)
@@ -169,7 +170,6 @@ class AlignmentFolder:
         path = self._path(name)
         if is_link(self.root / f"{name}.json"):
             raise RefusedError(409, f"{name}: is a link, and is not written; save the file that it leads to")
-        current = self.read(name)
         check_same_part(corrected, current)
         before = _path_before(path, corrected.utterance)
         is_only_signed_off = replace(corrected, checked=current.checked) == current
@@ -344,7 +344,7 @@ AROUND, AROUND_CHARS = 6, 200
 def words_to_check(
     data: Mapping[str, Any], alignment: Alignment, source: Mapping[str, Any]
 ) -> Iterator[dict[str, Any]]:
-    """Yield the words to check of an alignment, of which `data` is the JSON, in the order of the text.
+    """Yield the words to check of an alignment, whose JSON is `data`, in the order of the text.
 
     Each is `source` with the word as it is in the JSON and its `index`, the text `before` and `after` it, the seconds
     between its neighbours (`room_s`), the seconds from its times to those of the recording (`shift_s`), and `why`.
