@@ -207,7 +207,7 @@ def made_case(kind: str, speech: Speech, rng: np.random.Generator, shares: Share
     if rng.random() < shares.shortened:
         material = replace(material, clips=[shortened(material.clips[0], rng)])
     case = make(kind, material, severity, rng)
-    return degraded(case, rng) if rng.random() < shares.degraded else case
+    return degraded(case, material, rng) if rng.random() < shares.degraded else case
 
 
 def off_by(words: Sequence[TimedWord], start_s: Sequence[float], end_s: Sequence[float]) -> np.ndarray:

@@ -33,14 +33,14 @@ from ctc_align.training.calibration_fitting import spoken_utterance
 from ctc_align.training.edge_learning import EdgeExamples, EdgeTraining, train_edge_network, utterance_examples
 from ctc_align.training.labelled_speech import LabelledUtterance, SpokenUtterance
 from ctc_align.types import Interval
-from synthetic_sounds import RATE, made_worse
+from spoiled_sound import RATE, spoil
 
 TABLE = Path(__file__).with_name("drawn-edges.tsv")
 COLUMNS = ("recording", "speaker", "word", "start_ms", "end_ms", "start_doubt_ms", "end_doubt_ms")
 USUAL_DOUBT_MS = 10.0
 """An edge of so much doubt counts half."""
-COPIES = ("clean", "clean", "noise", "room", "mixed")
-"""The ways in which each recording is learnt from."""
+COPIES = ("clean", "clean", "spoiled", "spoiled", "spoiled")
+"""How each recording is heard each time that it is learnt from."""
 SPREAD = 1.156
 """With it 68 of 100 edges of hand-labelled speech lie within their standard deviation."""
 TRAINING = EdgeTraining(epochs=6, hidden_kinds=0.15)
@@ -91,7 +91,7 @@ def examples(
     shape: EdgeNetworkShape,
     seed: int,
 ) -> list[EdgeExamples]:
-    """Return the examples of each utterance in recordings of a kind (`synthetic_sounds.WORSE`)."""
+    """Return the examples of each utterance in recordings of a kind, "clean" or "spoiled"."""
     rng = np.random.default_rng(seed)
     return [
         utterance_examples(utterance, edges, shape, 1 / (1 + (one.doubts_ms / USUAL_DOUBT_MS) ** 2))
@@ -104,7 +104,9 @@ def _aligned(
     aligner: Aligner, drawn: DrawnUtterance, recording: Utterance, kind: str, rng: np.random.Generator
 ) -> tuple[SpokenUtterance, Spans]:
     """Return an utterance with its edges as the model draws them, before a network looks at them."""
-    samples = made_worse(np.asarray(load_audio(recording.audio, RATE).samples), kind, rng)
+    samples = np.asarray(load_audio(recording.audio, RATE).samples)
+    if kind == "spoiled":
+        samples = spoil(samples, rng)
     sound = samples.astype(np.float32), RATE
     labelled = LabelledUtterance(drawn.recording, drawn.speaker, sound, recording.text, drawn.words)
     utterance = spoken_utterance(aligner, labelled, keep_sound=True)

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from synthetic_sounds import RATE, mixed, noise, room_tone, synthetic_music, within_band
+from spoiled_sound import spoil
+from synthetic_sounds import RATE, mixed, noise, room_tone, synthetic_music
 
 Places = tuple[tuple[float, float], ...]
 """The times (start_s, end_s) at which a word is spoken: none, one, or several where it may be any of them."""
@@ -362,13 +363,13 @@ def shortened(clip: Clip, rng: np.random.Generator) -> Clip:
     return Clip(samples, tuple(word.moved(-begin_s) for word in words), clip.speaker)
 
 
-def degraded(case: Mismatch, rng: np.random.Generator) -> Mismatch:
-    """Return the case recorded worse: some noise, a narrower band, another level."""
-    samples = case.samples * 10 ** rng.uniform(-1.5, 0.3)
-    if rng.random() < 0.6:
-        samples = mixed(samples, noise(len(samples), int(rng.integers(5)), rng), rng.uniform(8, 35))
-    if rng.random() < 0.3:
-        samples = within_band(samples, rng.uniform(3000, 7500), rng.uniform(0, 300))
+def degraded(case: Mismatch, material: MismatchMaterial, rng: np.random.Generator) -> Mismatch:
+    """Return the case recorded worse, at another level."""
+
+    def read_voice(count: int, rng: np.random.Generator) -> np.ndarray:
+        return _stretched(_some(material.others, rng).samples, count)
+
+    samples = spoil(case.samples, rng, read_voice) * 10 ** rng.uniform(-1.5, 0.3)
     return replace(case, samples=np.clip(samples, -1.0, 1.0).astype(np.float32))
 
 

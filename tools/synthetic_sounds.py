@@ -1,7 +1,4 @@
-"""Sounds that are no speech, made by rules: noise of several colours, the quiet of a room, music.
-
-Speech is made worse with them, its edges where they were: noise, rooms, bands of frequencies.
-"""
+"""Sounds that are no speech, made by rules: noise of several colours, the quiet of a room, music."""
 
 from __future__ import annotations
 
@@ -9,8 +6,6 @@ import numpy as np
 
 RATE = 16000
 """Samples per second of all sound here."""
-WORSE = ("clean", "noise", "room", "mixed")
-"""Ways in which speech is made worse; "clean" is none."""
 
 
 def mixed(speech: np.ndarray, sound: np.ndarray, below_db: float) -> np.ndarray:
@@ -77,45 +72,3 @@ def _tone(hertz: float, length: int, harmonics: int, roughness: float, rng: np.r
         np.sin(k * phase + rng.uniform(0, 6)) / k**roughness for k in range(1, harmonics + 1) if k * hertz < RATE / 2
     )
     return np.asarray(tone) * np.minimum(at / 0.02, 1.0) * np.exp(-at * rng.uniform(0.5, 6.0))
-
-
-def made_worse(samples: np.ndarray, kind: str, rng: np.random.Generator) -> np.ndarray:
-    """Return samples (N,) float32 at `RATE`, recorded worse.
-
-    Args:
-        samples: (N,) of speech.
-        kind: one of `WORSE`: as it is, with noise 5 to 25 dB below the loud frames, in a room, or some of all.
-        rng: the source of chance.
-    """
-    if kind == "noise":
-        # White noise is what hides weak sounds most.
-        colour = int(rng.choice((0, 0, 1, 2, 4)))
-        return mixed(samples, noise(len(samples), colour, rng), rng.uniform(5.0, 25.0))
-    if kind == "room":
-        return _in_room(samples, rng)
-    if kind == "mixed":
-        sound = _in_room(samples, rng) if rng.random() < 0.5 else samples
-        if rng.random() < 0.5:
-            sound = within_band(sound, rng.uniform(3200.0, 7500.0), rng.uniform(0.0, 300.0))
-        return mixed(sound, noise(len(sound), int(rng.integers(5)), rng), rng.uniform(12.0, 35.0))
-    return samples
-
-
-def _in_room(samples: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Return speech with reverberation that falls by 60 dB in 0.15 to 0.8 s, as loud as before."""
-    seconds, strength = rng.uniform(0.15, 0.8), rng.uniform(0.1, 0.8)
-    at_s = np.arange(1, int(RATE * seconds)) / RATE
-    tail = rng.standard_normal(len(at_s)) * 10 ** (-3.0 * at_s / seconds)
-    response = np.concatenate(([1.0], tail * np.sqrt(strength / (tail**2).sum())))
-    size = len(samples) + len(response)
-    heard = np.fft.irfft(np.fft.rfft(samples, size) * np.fft.rfft(response, size), size)[: len(samples)]
-    power = max(float((heard**2).mean()), 1e-12)
-    return (heard * np.sqrt(float((samples**2).mean()) / power)).astype(np.float32)
-
-
-def within_band(samples: np.ndarray, high_hz: float, low_hz: float) -> np.ndarray:
-    """Return (N,) float32: samples as by a telephone or a bad microphone, 60 dB weaker above and below a band."""
-    spectrum = np.fft.rfft(samples)
-    frequencies = np.fft.rfftfreq(len(samples), 1 / RATE)
-    spectrum[(frequencies > high_hz) | (frequencies < low_hz)] *= 0.001
-    return np.fft.irfft(spectrum, len(samples)).astype(np.float32)

@@ -16,7 +16,6 @@ import soundfile
 import torch
 from rows import first_row_of
 from safetensors.torch import load_file
-from spoiled import CONDITIONS
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.evaluate import Evaluation, evaluate_intervals, read_intervals
@@ -28,6 +27,7 @@ from ctc_align.models.convnet.network import AcousticNetwork
 from ctc_align.training.calibration_fitting import Constants, PlacedUtterances, calibrate
 from ctc_align.training.labelled_speech import read_labelled
 from ctc_align.types import Interval
+from spoiled_sound import spoil_by
 
 pytestmark = pytest.mark.data
 EVERY = {"clean": 1, "noise": 2, "room": 2}
@@ -39,7 +39,7 @@ def alignments(english: Aligner, folder: Path, condition: str) -> dict[str, Alig
     rng, aligned = np.random.default_rng(11), {}
     for audio in sorted((folder / "corpus").rglob("*.wav"))[:: EVERY[condition]]:
         samples, rate = soundfile.read(audio)
-        worse = CONDITIONS[condition](samples, rate, rng).astype(np.float32)
+        worse = spoil_by(condition, samples, rng)
         name = str(audio.relative_to(folder / "corpus").with_suffix(""))
         aligned[name] = english.align((worse, rate), audio.with_suffix(".txt").read_text("utf-8"))
     return aligned

@@ -25,7 +25,6 @@ from pathlib import Path
 import numpy as np
 import soundfile
 from measuring import GOLD, parser_of
-from spoiled import CONDITIONS
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.alignment.ctc_path import Spans
@@ -42,6 +41,7 @@ from ctc_align.models.edge_network import edge_network_bytes
 from ctc_align.training.calibration_fitting import Constants, PlacedUtterances, calibrate
 from ctc_align.training.labelled_speech import LabelledUtterance, PairedEdges, read_labelled
 from ctc_align.types import Interval
+from spoiled_sound import CONDITIONS, spoil_by
 
 BY_SPEAKER = Options(interval_by="folder")
 GAP_S = 0.02
@@ -59,7 +59,7 @@ def aligned(aligner: Aligner, folder: Path, condition: str) -> Iterator[tuple[st
             sound: object = audio
             if condition != "clean":
                 samples, rate = soundfile.read(audio)
-                sound = CONDITIONS[condition](samples, rate, rng).astype(np.float32), rate
+                sound = spoil_by(condition, samples, rng), rate
             yield name, folder / "reference" / f"{name}.TextGrid", aligner.align(sound, text, utterance=name)
         except CtcAlignError as error:
             yield name, folder / "reference" / f"{name}.TextGrid", error

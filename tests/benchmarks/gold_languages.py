@@ -20,12 +20,12 @@ from typing import Any
 import numpy as np
 import soundfile
 from measuring import DATA, parser_of
-from spoiled import CONDITIONS
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
 from ctc_align.files import Alignment
 from ctc_align.text.phone_sets import broad_phones, ipa_class
+from spoiled_sound import CONDITIONS, spoil_by
 
 FOLDER = DATA / "gold-languages"
 DRAWS = 2000
@@ -57,7 +57,7 @@ def alignments(rows: Sequence[Row], model: str, settings: Settings, condition: s
         aligner = Aligner(model, lexicon=lexicon, settings=settings)
         for name, row in zip(names, rows):
             samples, rate = soundfile.read(FOLDER / row["audio"])
-            yield aligner.align((CONDITIONS[condition](samples, rate, rng).astype(np.float32), rate), name)
+            yield aligner.align((spoil_by(condition, samples, rng), rate), name)
 
 
 def errors(row: Row, alignment: Alignment) -> Iterator[Error]:

@@ -7,7 +7,6 @@ import pytest
 
 from ctc_align.errors import InputError
 from drawn_edges import COLUMNS, read_drawn
-from synthetic_sounds import RATE, WORSE, made_worse
 
 
 def test_the_package_has_drawn_edges_of_many_speakers_in_order() -> None:
@@ -28,16 +27,3 @@ def test_a_wrong_line_of_drawn_edges_is_named(tmp_path: Path, row: str) -> None:
     table.write_text("# about\n" + "\t".join(COLUMNS) + "\n" + row + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=rf"{table}:3: expected the columns recording, speaker, word"):
         read_drawn(table)
-
-
-@pytest.mark.parametrize("kind", WORSE)
-def test_worse_recordings_have_their_edges_where_they_were(kind: str) -> None:
-    rng = np.random.default_rng(0)
-    samples = np.zeros(RATE, np.float32)
-    samples[RATE // 2 :] = np.sin(np.arange(RATE - RATE // 2) * 2 * np.pi * 500 / RATE)
-    for _ in range(5):
-        heard = made_worse(samples, kind, rng)
-        assert heard.shape == samples.shape
-        assert heard.dtype == np.float32
-        levels = np.sqrt((heard.reshape(-1, 80) ** 2).mean(1))
-        assert abs(int((np.diff(levels)).argmax()) + 1 - RATE // 2 // 80) <= 1

@@ -1,0 +1,139 @@
+"""Word edges, and how well true and other texts part, in hand-labelled speech that was spoiled on purpose:
+
+    python tests/benchmarks/hard_sound.py [FOLDER] [--model NAME|FOLDER] [--conditions steady,radio,…] [--seed N]
+
+FOLDER (by default ../shared/data/gold-dev beside the checkout) holds `corpus/` and `reference/`. Each condition is one
+of `CONDITIONS` of `tools/spoiled_sound.py`; other voices are those of the development speakers of the English data. The
+columns: the mean absolute error of word edges with `--match exact`, in ms and relative to the clean sound of the same
+speakers; F1 at 20 ms; words lost with `--match auto`, %; words of another recording's text that have more than 0.5, %;
+how often the true text has the least loss per token of 13, %; and the area under the curve (AUC) of true against
+other texts by their loss per token.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import soundfile
+from measuring import ENGLISH, GOLD, manifest_rows, parser_of
+
+from ctc_align.alignment.aligner import Aligner
+from ctc_align.config import Settings
+from ctc_align.evaluate import evaluate_intervals, read_intervals
+from ctc_align.files import Alignment
+from ctc_align.types import Emissions, Interval
+from spoiled_sound import CONDITIONS, RATE, spoil_by
+
+TEXTS = 13
+"""Texts that are compared: the true one and those of other recordings."""
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A hand-labelled recording: its name, samples (N,) at `RATE`, text and words."""
+
+    name: str
+    samples: np.ndarray
+    text: str
+    words: list[Interval]
+
+
+def read_labelled(folder: Path) -> list[Labelled]:
+    """Return the recordings of a folder, in order of their names."""
+    labelled = []
+    for audio in sorted((folder / "corpus").rglob("*.wav")):
+        name = audio.relative_to(folder / "corpus").with_suffix("").as_posix()
+        samples, rate = soundfile.read(audio)
+        assert rate == RATE, audio
+        words = read_intervals(folder / "reference" / f"{name}.TextGrid", "words")
+        labelled.append(Labelled(name, samples, audio.with_suffix(".txt").read_text("utf-8"), words))
+    return labelled
+
+
+@functools.cache
+def development_speech() -> np.ndarray:
+    """Return the clips of the development speakers of the English data, one after another."""
+    rows = manifest_rows(split="dev")[::7]
+    return np.concatenate([soundfile.read(ENGLISH / row["audio"])[0] for row in rows])
+
+
+def other_voice(count: int, rng: np.random.Generator) -> np.ndarray:
+    """Return (count,) samples of a development speaker."""
+    speech = development_speech()
+    start = int(rng.integers(len(speech) - count))
+    return speech[start : start + count]
+
+
+def spoil_all(labelled: Sequence[Labelled], condition: str, seed: int) -> list[np.ndarray]:
+    """Return the samples of each recording under a condition."""
+    sources = [np.random.default_rng((seed, k)) for k in range(len(labelled))]
+    return [spoil_by(condition, each.samples, rng, other_voice) for each, rng in zip(labelled, sources)]
+
+
+def intervals_of(alignment: Alignment) -> list[Interval]:
+    """Return the words that have times."""
+    words = [word for word in alignment.words if word.start_s is not None and word.end_s is not None]
+    return [Interval(word.start_s or 0.0, word.end_s or 0.0, word.text) for word in words]
+
+
+def lost_share(alignments: Sequence[Alignment]) -> float:
+    """Return the share of words that are not aligned, %."""
+    words = [word for alignment in alignments for word in alignment.words]
+    return 100.0 * float(np.mean([word.status != "aligned" for word in words]))
+
+
+def sure_share(alignments: Sequence[Alignment]) -> float:
+    """Return the share of words with a confidence above 0.5, %."""
+    words = [word for alignment in alignments for word in alignment.words]
+    return 100.0 * float(np.mean([(word.confidence or 0.0) > 0.5 for word in words]))
+
+
+def rank_texts(aligner: Aligner, heard: Sequence[Emissions], texts: Sequence[str]) -> tuple[float, float]:
+    """Return how often the true text has the least loss per token of `TEXTS`, %, and the AUC over all pairs."""
+    pairs = [(each, texts[(k + j * 6) % len(texts)]) for k, each in enumerate(heard) for j in range(TEXTS)]
+    losses = np.array([alignment.loss_per_token for alignment in aligner.align_batch(pairs)])
+    by_recording = losses.reshape(len(heard), TEXTS)
+    true, others = by_recording[:, 0], by_recording[:, 1:]
+    first = 100.0 * float(np.mean(true < others.min(1)))
+    return first, float(np.mean(true[:, None] < others.ravel()[None]))
+
+
+def main() -> int:
+    parser = parser_of(__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=GOLD)
+    parser.add_argument("--model", default="english")
+    parser.add_argument("--conditions", default=",".join(CONDITIONS))
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--edges-only", action="store_true", help="only the first three columns")
+    arguments = parser.parse_args()
+    labelled = read_labelled(arguments.folder)
+    texts = [each.text for each in labelled]
+    exact = Aligner(arguments.model, device="cpu", settings=Settings(match="exact"))
+    found = Aligner(arguments.model, device="cpu", settings=Settings(match="auto"))
+    clean_ms = None
+    print(f"{'condition':12} {'MAE':>6} {'ratio':>6} {'F1':>5} {'lost':>5} {'wrong':>5} {'first':>5} {'AUC':>6}")
+    for condition in arguments.conditions.split(","):
+        sounds = [(samples, RATE) for samples in spoil_all(labelled, condition, arguments.seed)]
+        heard = [exact.inputs(sound, text, keep_sound=True).emissions for sound, text in zip(sounds, texts)]
+        aligned = exact.align_batch(list(zip(heard, texts)))
+        rows = [(each.name, intervals_of(alignment), each.words) for each, alignment in zip(labelled, aligned)]
+        errors = evaluate_intervals(rows)
+        mae_ms = errors.both.mae_ms or np.nan
+        clean_ms = clean_ms or mae_ms
+        line = f"{condition:12} {mae_ms:6.2f} {mae_ms / clean_ms:6.2f} {errors.boundaries['both'].f1 or 0.0:5.3f}"
+        if not arguments.edges_only:
+            lost = lost_share(found.align_batch(list(zip(heard, texts))))
+            wrong = sure_share(found.align_batch(list(zip(heard, texts[5:] + texts[:5]))))
+            first, area = rank_texts(exact, heard, texts)
+            line += f" {lost:5.1f} {wrong:5.1f} {first:5.1f} {area:6.3f}"
+        print(line, flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
