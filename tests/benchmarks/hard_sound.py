@@ -1,13 +1,15 @@
 """Word edges, and how well true and other texts part, in hand-labelled speech that was spoiled on purpose:
 
     python tests/benchmarks/hard_sound.py [FOLDER] [--model NAME|FOLDER] [--conditions steady,radio,…] [--seed N]
+    python tests/benchmarks/hard_sound.py --languages de,el,fa,pt --model universal
 
 FOLDER (by default ../shared/data/gold-dev beside the checkout) holds `corpus/` and `reference/`. Each condition is one
 of `CONDITIONS` of `tools/spoiled_sound.py`; other voices are those of the development speakers of the English data. The
 columns: the mean absolute error of word edges with `--match exact`, in ms and relative to the clean sound of the same
 speakers; F1 at 20 ms; words lost with `--match auto`, %; words of another recording's text that have more than 0.5, %;
 how often the true text has the least loss per token of 13, %; and the area under the curve (AUC) of true against
-other texts by their loss per token.
+other texts by their loss per token. With `--languages`, the recordings are clips of Common Voice in those languages,
+and the labels are where the shipped model puts the words in the clean clip.
 """
 
 from __future__ import annotations
@@ -20,15 +22,16 @@ from pathlib import Path
 
 import numpy as np
 import soundfile
-from measuring import ENGLISH, GOLD, manifest_rows, parser_of
+from measuring import DATA, ENGLISH, GOLD, manifest_rows, parser_of
 
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
 from ctc_align.evaluate import evaluate_intervals, read_intervals
 from ctc_align.files import Alignment
-from ctc_align.types import Emissions, Interval
+from ctc_align.types import Emissions, Interval, Transcript
 from spoiled_sound import CONDITIONS, RATE, spoil_by
 
+LANGUAGES = DATA / "languages"
 TEXTS = 13
 """Texts that are compared: the true one and those of other recordings."""
 
@@ -39,7 +42,7 @@ class Labelled:
 
     name: str
     samples: np.ndarray
-    text: str
+    text: Transcript
     words: list[Interval]
 
 
@@ -51,7 +54,19 @@ def read_labelled(folder: Path) -> list[Labelled]:
         samples, rate = soundfile.read(audio)
         assert rate == RATE, audio
         words = read_intervals(folder / "reference" / f"{name}.TextGrid", "words")
-        labelled.append(Labelled(name, samples, audio.with_suffix(".txt").read_text("utf-8"), words))
+        labelled.append(Labelled(name, samples, Transcript(audio.with_suffix(".txt").read_text("utf-8")), words))
+    return labelled
+
+
+def read_clips(languages: Sequence[str], aligner: Aligner) -> list[Labelled]:
+    """Return the clips in some languages, with the words where the aligner puts them in the clean clip."""
+    labelled = []
+    for row in manifest_rows(LANGUAGES / "manifest.jsonl", "test"):
+        if row["language"] in languages:
+            samples, _ = soundfile.read(LANGUAGES / row["audio"])
+            text = Transcript(row["text"], language=row["language"])
+            words = intervals_of(aligner.align((samples.astype(np.float32), RATE), text))
+            labelled.append(Labelled(row["audio"], samples, text, words))
     return labelled
 
 
@@ -93,7 +108,7 @@ def sure_share(alignments: Sequence[Alignment]) -> float:
     return 100.0 * float(np.mean([(word.confidence or 0.0) > 0.5 for word in words]))
 
 
-def rank_texts(aligner: Aligner, heard: Sequence[Emissions], texts: Sequence[str]) -> tuple[float, float]:
+def rank_texts(aligner: Aligner, heard: Sequence[Emissions], texts: Sequence[Transcript]) -> tuple[float, float]:
     """Return how often the true text has the least loss per token of `TEXTS`, %, and the AUC over all pairs."""
     pairs = [(each, texts[(k + j * 6) % len(texts)]) for k, each in enumerate(heard) for j in range(TEXTS)]
     losses = np.array([alignment.loss_per_token for alignment in aligner.align_batch(pairs)])
@@ -110,11 +125,16 @@ def main() -> int:
     parser.add_argument("--conditions", default=",".join(CONDITIONS))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--edges-only", action="store_true", help="only the first three columns")
+    parser.add_argument("--languages", default="", help="of clips, instead of hand-labelled speech")
     arguments = parser.parse_args()
-    labelled = read_labelled(arguments.folder)
-    texts = [each.text for each in labelled]
     exact = Aligner(arguments.model, device="cpu", settings=Settings(match="exact"))
     found = Aligner(arguments.model, device="cpu", settings=Settings(match="auto"))
+    if arguments.languages:
+        shipped = Aligner("universal", device="cpu", settings=Settings(match="exact"))
+        labelled = read_clips(arguments.languages.split(","), shipped)
+    else:
+        labelled = read_labelled(arguments.folder)
+    texts = [each.text for each in labelled]
     clean_ms = None
     print(f"{'condition':12} {'MAE':>6} {'ratio':>6} {'F1':>5} {'lost':>5} {'wrong':>5} {'first':>5} {'AUC':>6}")
     for condition in arguments.conditions.split(","):
