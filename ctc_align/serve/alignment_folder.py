@@ -20,7 +20,7 @@ from ctc_align.corpus.sources.named_recordings import fitting_recording, named_e
 from ctc_align.errors import CtcAlignError, InputError, UsageError
 from ctc_align.files import Alignment, from_dict, rendered
 from ctc_align.files.corrections import BEFORE
-from ctc_align.files.json_files import json_bytes, read_object
+from ctc_align.files.json_files import check_format, json_bytes, parse_object, read_object
 from ctc_align.files.whole_files import is_link, placing
 from ctc_align.files.writer import RECORDING
 from ctc_align.reading import MOST_S, as_number, open_input
@@ -143,9 +143,7 @@ class AlignmentFolder:
 
         Raises:
             RefusedError: 412, the file has another tag.
-            RefusedError: 404, no alignment has this name; 409, it belongs to a different utterance or part; 400, it is
-                not JSON.
-            InputError: it is not an alignment.
+            RefusedError: 404, no alignment has this name; others, and InputError, as `read_correction`.
             OutputError: it cannot be written; then nothing has changed.
         """
         with self._saving:
@@ -153,24 +151,25 @@ class AlignmentFolder:
             self._write(name, data, self.read(name))
             return self.tag(name)
 
-    def mend(self, name: str, changes: Mapping[str, Any]) -> None:
-        """Change words of an alignment, or its sign-off, as `mended` does; raises as `save`, and as `mended`."""
+    def mend(self, name: str, was: str | None, changes: Mapping[str, Any]) -> str:
+        """Change words of an alignment, or its sign-off, as `mended` does, and return its new tag.
+
+        Arguments and errors as for `save`, and as for `mended`.
+        """
         with self._saving:
+            check_tag(was, self.tag(name))
             data = read_object(self._path(name))
             if (after := mended(data, changes)) != data:
                 self._write(name, after, from_dict(data, f"{name}.json"))
+            return self.tag(name)
 
     def _write(self, name: str, data: Mapping[str, Any], current: Alignment) -> None:
         """Write a correction (its JSON) of the current alignment; raises as `save`."""
-        corrected = from_dict(dict(data), "the corrected alignment")
-        try:
-            new = json_bytes(data)
-        except ValueError:
-            raise RefusedError(400, f"{name}: expected finite numbers in all fields of the alignment") from None
+        corrected = read_correction(data, current)
+        new = correction_bytes(data)
         path = self._path(name)
         if is_link(self.root / f"{name}.json"):
             raise RefusedError(409, f"{name}: is a link, and is not written; save the file that it leads to")
-        check_same_part(corrected, current)
         before = _path_before(path, corrected.utterance)
         is_only_signed_off = replace(corrected, checked=current.checked) == current
         targets = [path] if is_only_signed_off or os.path.lexists(before) else [before, path]
@@ -265,9 +264,54 @@ def _path_before(path: Path, utterance: str) -> Path:
     return before
 
 
+CORRECTED = "the corrected alignment"
+"""What errors call a correction."""
+
+
+def read_correction(data: Mapping[str, Any], current: Alignment) -> Alignment:
+    """Return the corrected alignment in a JSON object, checked as a whole before anything is saved.
+
+    Raises:
+        InputError: it is not an alignment of this format, or parts of its text are in no word.
+        RefusedError: 409, it belongs to a different utterance or part from the current alignment.
+    """
+    check_format(data, CORRECTED)
+    corrected = from_dict(dict(data), CORRECTED)
+    check_same_part(corrected, current)
+    outside = _text_outside_words(corrected)
+    if len(outside) > len(_text_outside_words(current)):
+        raise InputError(f"{CORRECTED}: expected each word of `text` in `words`, got none for {outside[:40]!r}")
+    return corrected
+
+
+def _text_outside_words(alignment: Alignment) -> str:
+    """Return the characters of the text, without spaces, that belong to no word."""
+    ends = [0, *(word.char_end for word in alignment.words)]
+    starts = [*(word.char_start for word in alignment.words), len(alignment.text)]
+    return "".join("".join(alignment.text[end:start].split()) for end, start in zip(ends, starts, strict=True))
+
+
+def correction_bytes(data: Mapping[str, Any]) -> bytes:
+    """Return the file of a correction, read back as the folder will read it.
+
+    Raises:
+        RefusedError: 400, it contains a number that is not finite; 413, it is larger than the folder reads.
+        InputError: it cannot be read back.
+    """
+    try:
+        written = json_bytes({"format": FORMAT, **data})  # the format first: files are recognised by their beginning
+    except ValueError:
+        raise RefusedError(400, f"{CORRECTED}: expected finite numbers in all fields") from None
+    if len(written) > MOST_BYTES:
+        raise RefusedError(413, f"{CORRECTED}: expected at most {MOST_BYTES >> 20} MiB of JSON")
+    from_dict(parse_object(written, CORRECTED), CORRECTED)
+    return written
+
+
 def check_tag(was: str | None, tag: str) -> None:
-    """Raise RefusedError (412) unless a correction began with what is there."""
-    if was not in (None, "*", tag, f"W/{tag}"):  # a proxy that compresses makes tags weak
+    """Raise RefusedError (412) unless a correction began with what is there; `was` is the header If-Match."""
+    seen = {"*"} if was is None else {one.strip().removeprefix("W/") for one in was.split(",")}
+    if not seen & {"*", tag}:  # "W/": a proxy that compresses makes tags weak
         raise RefusedError(412, "it was changed elsewhere since it was opened here: save it as JSON, and load it again")
 
 

@@ -27,7 +27,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ctc_align._version import __version__
 from ctc_align.errors import CtcAlignError, UsageError
-from ctc_align.files import FORMATS, Alignment, from_dict, output_paths, rendered, to_dict
+from ctc_align.files import FORMATS, Alignment, output_paths, rendered, to_dict
 from ctc_align.files.json_files import json_bytes, no_number
 from ctc_align.reading import parse_json
 from ctc_align.serve.access import (
@@ -40,7 +40,7 @@ from ctc_align.serve.access import (
     page_policy,
     refusal_of,
 )
-from ctc_align.serve.alignment_folder import AlignmentFolder, check_same_part, check_tag, mended, words_to_check
+from ctc_align.serve.alignment_folder import AlignmentFolder, check_tag, mended, read_correction, words_to_check
 from ctc_align.serve.jobs import DONE, JobQueue, ModelWorker, ServerJob, ServerLimits, open_settings
 from ctc_align.serve.openapi import api_description, docs_page
 from ctc_align.serve.request_fields import (
@@ -398,10 +398,8 @@ class AlignRoutes:
         size = await anyio.to_thread.run_sync(lambda: len(rendered(job.result, "json")), limiter=self.parsing)
 
         def save(data: dict[str, Any]) -> str:
-            corrected = from_dict(data, "the corrected alignment")
             check_tag(request.headers.get("if-match"), job.tag)
-            check_same_part(corrected, job.result)
-            job.set_result(corrected)
+            job.set_result(read_correction(data, job.result))
             return job.tag  # that of this correction: the next one may have come before the answer
 
         return _tagged(JSONResponse({"saved": job.id}), await self.read_json(request, size, save))
@@ -410,12 +408,14 @@ class AlignRoutes:
         """Change words of a job's result, or its sign-off."""
         job = self.finished_job(request)
 
-        def mend(changes: dict[str, Any]) -> None:
+        def mend(changes: dict[str, Any]) -> str:
             # parsing lets one thread in at a time: nothing else is changed meanwhile
-            job.set_result(from_dict(mended(to_dict(job.result), changes), "the corrected alignment"))
+            check_tag(request.headers.get("if-match"), job.tag)
+            job.set_result(read_correction(mended(to_dict(job.result), changes), job.result))
+            return job.tag
 
-        await self.read_json(request, 0, mend)
-        return JSONResponse(job.to_dict())
+        tag = await self.read_json(request, 0, mend)
+        return _tagged(JSONResponse(job.to_dict()), tag)
 
     async def read_json(self, request: Request, size: int, use: Callable[[dict[str, Any]], Result]) -> Result:
         """Return the result of `use` for the JSON object that is a request's body.
@@ -609,8 +609,9 @@ class PageRoutes:
     async def mend(self, request: Request) -> Response:
         """Change words of an alignment of the folder, or its sign-off."""
         name = request.path_params["id"]
-        await self.routes.read_json(request, 0, partial(self.folder.mend, name))
-        return JSONResponse({"saved": name})
+        mend = partial(self.folder.mend, name, request.headers.get("if-match"))
+        tag = await self.routes.read_json(request, 0, mend)
+        return _tagged(JSONResponse({"saved": name}), tag)
 
     async def words(self, request: Request) -> Response:
         """Answer with the first words to check of recordings that nobody has checked: of jobs, then the folder."""
@@ -681,8 +682,7 @@ class PageRoutes:
             InputError: they are not an alignment, or its hand corrections are impossible.
         """
         routes = self.routes
-        corrected, limits = from_dict(data, "the corrected alignment"), routes.queue.limits
-        check_same_part(corrected, there)
+        corrected, limits = read_correction(data, there), routes.queue.limits
         if corrected.model != routes.model_name:
             raise RefusedError(
                 409,
