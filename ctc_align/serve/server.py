@@ -10,7 +10,6 @@ import asyncio
 import errno
 import os
 import socket
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -355,7 +354,10 @@ class AlignRoutes:
 
     async def _submitted(self, shape: FormShape, request: Request, *, keep: bool) -> tuple[ServerJob, str]:
         """Read a request's form into a job in the queue; its place is released with the job, or here."""
-        self.queue.forget_old()
+        if keep:
+            self.queue.require_room()
+        else:
+            self.queue.forget_old()
         with self.queue.reserved_place():
             limits = self.queue.limits
             try:
@@ -376,10 +378,14 @@ class AlignRoutes:
 
     async def jobs(self, request: Request) -> Response:
         """Answer with all kept jobs."""
-        self.queue.forget_old()
-        for job in self.queue.kept():
-            job.used_s = time.monotonic()
-        return JSONResponse({"jobs": [job.to_dict(self.queue.place(job)) for job in self.queue.kept()]})
+        jobs = self.queue.show()
+        room = {
+            "jobs": len(jobs),
+            "most_jobs": self.queue.limits.kept_jobs,
+            "bytes": self.uploads.bytes,
+            "most_bytes": self.uploads.most_bytes,
+        }
+        return JSONResponse({"jobs": [job.to_dict(self.queue.place(job)) for job in jobs], "room": room})
 
     async def job(self, request: Request) -> Response:
         """Answer with the progress of a job."""
@@ -400,6 +406,7 @@ class AlignRoutes:
         def save(data: dict[str, Any]) -> str:
             check_tag(request.headers.get("if-match"), job.tag)
             job.set_result(read_correction(data, job.result))
+            job.is_corrected = True
             return job.tag  # that of this correction: the next one may have come before the answer
 
         return _tagged(JSONResponse({"saved": job.id}), await self.read_json(request, size, save))

@@ -1,4 +1,4 @@
-"""The folder of a server: what is saved can be read again, nobody overwrites what he has not seen, nothing is left out."""
+"""The folder of a server: what is saved can be read again, no version is overwritten unseen, nothing is left out."""
 
 from __future__ import annotations
 
