@@ -121,8 +121,8 @@ class ServerJob:
         """Set the result, and the figures of an alignment."""
         from ctc_align.serve.alignment_folder import alignment_row
 
-        figures = alignment_row(self.name, to_dict(result)) if isinstance(result, Alignment) else {}
-        self.result, self.figures = result, {key: figures[key] for key in figures.keys() - {"id", "duration_s"}}
+        figures = alignment_row(to_dict(result)) if isinstance(result, Alignment) else {}
+        self.result, self.figures = result, {key: figures[key] for key in figures.keys() - {"error", "duration_s"}}
         self.changes += 1
 
     @property
@@ -168,6 +168,7 @@ class ServerJob:
             "progress": round(self.share, 3),
             "place": place,
             "has_work": self.has_work,
+            "tag": self.tag,
         }
         facts |= self.figures
         return facts if self.refusal is None else {**facts, **error_body(self.refusal)}

@@ -39,7 +39,14 @@ from ctc_align.serve.access import (
     page_policy,
     refusal_of,
 )
-from ctc_align.serve.alignment_folder import AlignmentFolder, check_tag, mended, read_correction, words_to_check
+from ctc_align.serve.alignment_folder import (
+    AlignmentFolder,
+    check_tag,
+    mended,
+    read_correction,
+    shown_name,
+    words_to_check,
+)
 from ctc_align.serve.jobs import DONE, JobQueue, ModelWorker, ServerJob, ServerLimits, open_settings
 from ctc_align.serve.openapi import api_description, docs_page
 from ctc_align.serve.request_fields import (
@@ -581,9 +588,9 @@ class PageRoutes:
     async def alignments(self, request: Request) -> Response:
         """Answer with the figures of all alignments of the folder, the worst first."""
         if self._folder is None:
-            return JSONResponse({"folder": False, "alignments": [], "truncated": False})
-        rows, truncated = await anyio.to_thread.run_sync(self._folder.rows)
-        return JSONResponse({"folder": True, "alignments": rows, "truncated": truncated})
+            return JSONResponse({"folder": False, "alignments": [], "truncated": False, "left_out": {}})
+        listing = await anyio.to_thread.run_sync(self._folder.listing)
+        return JSONResponse({"folder": True, "truncated": listing["left_out"]["beyond"] > 0, **listing})
 
     async def of_job(self, request: Request) -> ShownAlignment:
         """Return the result of the job that an address names; raise RefusedError as `finished_job`."""
@@ -597,7 +604,7 @@ class PageRoutes:
         path, there = await anyio.to_thread.run_sync(folder.audio, name, alignment), quote(name)
         recording = None if path is None else Upload(path, path.name)
         hrefs = f"/api/audio/{there}", f"/api/alignments/{there}", f"/api/realign/{there}"
-        return ShownAlignment(name, alignment, recording, hrefs, tag, self.names)
+        return ShownAlignment(shown_name(name), alignment, recording, hrefs, tag, self.names)
 
     async def alignment(self, find: Find, request: Request) -> Response:
         """Answer with an alignment in a format."""
@@ -622,11 +629,13 @@ class PageRoutes:
 
     async def words(self, request: Request) -> Response:
         """Answer with the first words to check of recordings that nobody has checked: of jobs, then the folder."""
-        jobs = [job for job in self.routes.queue.kept() if job.figures.get("to_check") and not job.figures["checked"]]
+        queue = self.routes.queue
+        jobs = [(job, job.tag) for job in queue.kept() if job.figures.get("to_check") and not job.figures["checked"]]
 
         def found() -> bytes:
             of_jobs = (
-                words_to_check(to_dict(job.result), job.result, {"job": job.id, "name": job.name}) for job in jobs
+                words_to_check(to_dict(job.result), job.result, {"job": job.id, "name": job.name, "tag": tag})
+                for job, tag in jobs
             )
             of_folder = iter(()) if self._folder is None else self._folder.words()
             return json_bytes({"words": list(islice(chain(*of_jobs, of_folder), MOST_WORDS))})
