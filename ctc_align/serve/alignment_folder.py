@@ -66,9 +66,9 @@ class AlignmentFolder:
         """Return all alignments of the folder, and how much of it is not listed, as JSON values.
 
         `alignments` has a row for each, the worst first: those that cannot be opened, with the reason as `error`, then
-        by `fit`, then by loss per token. The words of a file are only checked when it is opened. At most `MOST_ALIGNMENTS` are listed. `left_out` has the numbers of other JSON
-        files, of versions before a correction, of hidden folders and links to folders, and of JSON files beyond the
-        limit. Files that did not change are not read again.
+        by `fit`, then by loss per token. At most `MOST_ALIGNMENTS` are listed. The words of a file are only checked
+        when it is opened. `left_out` has the numbers of other JSON files, of versions before a correction, of hidden
+        folders and links to folders, and of JSON files beyond the limit. Files that did not change are not read again.
 
         Raises:
             RefusedError: 503, the folder is gone.
@@ -335,7 +335,7 @@ def _path_before(path: Path, utterance: str) -> Path:
 
 
 CORRECTED = "the corrected alignment"
-"""What errors call a correction."""
+"""The name of a correction in error messages."""
 
 
 def read_correction(data: Mapping[str, Any], current: Alignment) -> Alignment:

@@ -127,7 +127,7 @@ class ServerJob:
 
     @property
     def has_work(self) -> bool:
-        """Whether a person has corrected the result, or signed it off."""
+        """True if a person has corrected the result, or signed it off."""
         return self.is_corrected or bool(self.figures.get("by_hand") or self.figures.get("checked"))
 
     @property
