@@ -18,6 +18,8 @@ from ctc_align.errors import CtcAlignError, InputError, OutputError, UsageError
 from ctc_align.reading import open_input
 
 if TYPE_CHECKING:
+    from ctc_align.corpus.report.run_changes import RunChanges
+    from ctc_align.corpus.report.run_figures import RunFigures
     from ctc_align.files.alignment_files import Alignment
     from ctc_align.view.page import PageSound
 
@@ -215,7 +217,8 @@ def report(
     """Make a page about a corpus run: failures, quality, worst cases.
 
     Reads the journals and the outputs of all shards, even if the run has not ended, and writes OUT_DIR/report.html.
-    Exits with 1 if outputs could not be read; failures in the run itself are listed in the page.
+    Exits with 1 if outputs of this run, or of the one that it is compared with, could not be read; failures in the run
+    itself are listed in the page.
     """
     from ctc_align.corpus.report.report_page import report_page
     from ctc_align.corpus.report.run_changes import run_changes
@@ -241,13 +244,21 @@ def report(
             changes = run_changes(Path(run), Path(against), progress)
     write_whole({target: report_page(figures, Path(run), folder, changes, audio).encode()})
     talk.notes(figures.notes)
-    for fault in figures.faults:
-        say(f"ctc-align: {fault}")
-    if figures.unread > len(figures.faults):
-        say(f"ctc-align: and {figures.unread - len(figures.faults)} more outputs that could not be read")
+    unread = _name_unread(figures, changes)
     talk.say(f"wrote {target}")
-    if figures.unread:
+    if unread:
         raise typer.Exit(SOME_FAILED)
+
+
+def _name_unread(figures: RunFigures, changes: RunChanges | None) -> bool:
+    """Name on stderr the outputs that could not be read, each once; return whether there are any."""
+    reports: list[RunFigures | RunChanges] = [figures] if changes is None else [figures, changes]
+    for fault in dict.fromkeys(fault for report in reports for fault in report.faults):
+        say(f"ctc-align: {fault}")
+    more = sum(report.unread - len(report.faults) for report in reports)
+    if more:
+        say(f"ctc-align: and {more} more outputs that could not be read")
+    return any(report.unread for report in reports)
 
 
 def _check_target(run: Path, target: Path, force: bool) -> None:

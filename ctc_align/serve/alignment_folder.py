@@ -10,6 +10,7 @@ import os
 import re
 import shutil
 import threading
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
@@ -20,13 +21,13 @@ from ctc_align.corpus.sources.named_recordings import fitting_recording, named_e
 from ctc_align.errors import CtcAlignError, InputError, UsageError
 from ctc_align.files import Alignment, from_dict, rendered
 from ctc_align.files.corrections import BEFORE
-from ctc_align.files.json_files import json_bytes, read_object
+from ctc_align.files.json_files import check_format, json_bytes, parse_object, read_object
 from ctc_align.files.whole_files import is_link, placing
 from ctc_align.files.writer import RECORDING
-from ctc_align.reading import MOST_S, as_number, open_input
+from ctc_align.reading import MOST_S, as_number, open_input, parse_json
 from ctc_align.serve.access import RefusedError
 from ctc_align.serve.uploads import MOST_BYTES
-from ctc_align.text.characters import printable
+from ctc_align.text.characters import DIRECTION_MARKS, printable
 from ctc_align.types import FORMAT, Region, is_to_check
 
 MOST_ALIGNMENTS = 20_000
@@ -39,6 +40,8 @@ FITS = ("none", "poor", "doubtful", "good")
 MOST_NAME_BYTES = 200
 """Longest name of a saved alignment: with `.before.json` and a number it fits into the 255 bytes of a file name."""
 _DRIVE = re.compile(r"[A-Za-z]:")
+_UNASKED = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+"""Characters that the address of a file cannot have: control characters, and bytes that are not UTF-8."""
 
 
 class AlignmentFolder:
@@ -55,56 +58,114 @@ class AlignmentFolder:
     def __init__(self, root: str | Path, audio_root: str | Path | None = None) -> None:
         self.root = _folder(root, "FOLDER")
         self.audio_roots = [self.root] if audio_root is None else [self.root, _folder(audio_root, "--audio")]
-        self._rows: dict[str, tuple[tuple[int, int], dict[str, Any] | None]] = {}
+        self._rows: dict[str, tuple[str, dict[str, Any] | None]] = {}
         self._listing = threading.Lock()
         self._saving = threading.Lock()
 
-    def rows(self) -> tuple[list[dict[str, Any]], bool]:
-        """Return a row of figures for each alignment, the worst first: by `fit`, then by loss per token.
+    def listing(self) -> dict[str, Any]:
+        """Return all alignments of the folder, and how much of it is not listed, as JSON values.
 
-        Files that did not change are not read again; at most `MOST_ALIGNMENTS` are listed. The second value says
-        whether there are more.
+        `alignments` has a row for each, the worst first: those that cannot be opened, with the reason as `error`, then
+        by `fit`, then by loss per token. At most `MOST_ALIGNMENTS` are listed. The words of a file are only checked
+        when it is opened. `left_out` has the numbers of other JSON files, of versions before a correction, of hidden
+        folders and links to folders, and of JSON files beyond the limit. Files that did not change are not read again.
+
+        Raises:
+            RefusedError: 503, the folder is gone.
         """
-        count, truncated = 0, False
+        left_out = Counter(dict.fromkeys(("other", "before", "folders", "beyond"), 0))
         with self._listing:
-            found = {}
-            for name in self._names():
-                path = self.root / f"{name}.json"
-                try:
-                    status = path.stat()
-                    stamp = (status.st_mtime_ns, status.st_size)
-                    row = self._rows[name][1] if self._rows.get(name, (None,))[0] == stamp else self._row(name)
-                except (OSError, RefusedError):
+            found: dict[str, tuple[str, dict[str, Any] | None]] = {}
+            rows: dict[str, dict[str, Any]] = {}
+            for name in self._names(left_out):
+                if left_out["beyond"]:
+                    left_out["beyond"] += 1
                     continue
-                if row is not None and count == MOST_ALIGNMENTS:
-                    truncated = True
-                    break
-                found[name] = (stamp, row)
-                count += row is not None
+                found[name] = self._stamped_row(name)
+                row = found[name][1]
+                if row is None:
+                    left_out["other"] += not _is_hidden(name)
+                elif len(rows) == MOST_ALIGNMENTS:
+                    left_out["beyond"] += 1
+                else:
+                    rows[name] = row
             self._rows = found
-        rows = {name: row for name, (_, row) in found.items() if row is not None}
-        return sorted((row for row in rows.values() if not _is_before(row, rows)), key=_badness), truncated
+        shown = [row for row in rows.values() if not _is_before(row, rows)]
+        left_out["before"] = len(rows) - len(shown)
+        return {"alignments": sorted(shown, key=_badness), "left_out": dict(left_out)}
 
-    def _names(self) -> Iterator[str]:
-        for folder, folders, files in os.walk(self.root):
-            folders[:] = sorted(name for name in folders if not name.startswith("."))
+    def _names(self, left_out: Counter[str]) -> Iterator[str]:
+        """Yield the names of all JSON files; count the folders that are not looked into.
+
+        Raises:
+            RefusedError: 503, the folder is gone, or cannot be read.
+        """
+        self.require_root()
+
+        def count_folder(error: OSError) -> None:
+            if error.filename == os.fspath(self.root):
+                raise self._lost(error.strerror or str(error))
+            left_out["folders"] += 1
+
+        for folder, folders, files in os.walk(self.root, onerror=count_folder):
+            inside = [name for name in folders if not name.startswith(".") and not is_link(Path(folder, name))]
+            left_out["folders"] += len(folders) - len(inside)
+            folders[:] = sorted(inside)
             for file in sorted(files):
-                if file.endswith(".json") and not file.startswith("."):
-                    name = Path(folder, file.removesuffix(".json")).relative_to(self.root).as_posix()
-                    if name == printable(name):
-                        yield name
+                if file.endswith(".json") and file != ".json":
+                    yield Path(folder, file.removesuffix(".json")).relative_to(self.root).as_posix()
 
-    def _row(self, name: str) -> dict[str, Any] | None:
-        """Return the figures of an alignment; None for other JSON."""
+    def _stamped_row(self, name: str) -> tuple[str, dict[str, Any] | None]:
+        """Return the row of a file, None for other JSON; before it the file's tag, "" for what is read again."""
+        known = self._rows.get(name, ("", None))
+        try:
+            tag = _tag_of((self.root / f"{name}.json").stat())
+            return known if known[0] == tag else (tag, self._row(name, tag))
+        except (OSError, RefusedError) as error:
+            return "", _faulty_row(name, self._reason_not_opened(name, error))
+
+    def _row(self, name: str, tag: str) -> dict[str, Any] | None:
+        """Return the figures of an alignment, with the `error` of one that cannot be opened; None for other JSON.
+
+        Raises:
+            OSError: it cannot be read.
+            RefusedError: its name, or a link, leads out of the folder.
+        """
         path = self._path(name)
+        size = path.stat().st_size
         with open_input(path) as file:
             head = file.read(HEAD_BYTES)
-        if FORMAT.encode() not in head or path.stat().st_size > MOST_BYTES:
+        if FORMAT.encode() not in head and (_is_hidden(name) or _is_other_json(head, size)):
             return None
+        if size > MOST_BYTES:
+            return _faulty_row(name, f"expected at most {MOST_BYTES >> 20} MiB, got {size >> 20} MiB")
+        row = _faulty_row(name, "")
         try:
-            return alignment_row(name, read_object(path))
-        except CtcAlignError:
-            return None
+            data = read_object(path)
+            row |= {**alignment_row(data), "tag": tag}
+            has_words = isinstance(data.get("words"), list)
+            from_dict({**data, "words": []} if has_words else data, f"{name}.json")
+        except CtcAlignError as error:
+            reason = str(error).replace(f"{self.root}{os.sep}", "")
+            row["error"] = printable(" ".join(reason.split()))
+        return row
+
+    def _reason_not_opened(self, name: str, error: OSError | RefusedError) -> str:
+        """Return why a file in the folder cannot be opened by its name."""
+        if not is_plain_name(name):
+            return "its name has characters that no address can have, such as a line break or a backslash: rename it"
+        if is_link(self.root / f"{name}.json"):
+            return "is a link that leads out of the folder, or nowhere"
+        return f"cannot be read: {error.strerror or error}" if isinstance(error, OSError) else "is no file"
+
+    def require_root(self) -> None:
+        """Raise RefusedError (503) if the folder is gone."""
+        if not self.root.is_dir():
+            raise self._lost("is gone")
+
+    def _lost(self, why: str) -> RefusedError:
+        said = f"{printable(self.root.name)}: the folder of this server cannot be read: {why}; put it back, or start"
+        return RefusedError(503, f"{said} the server with the place where it is now")
 
     def read(self, name: str) -> Alignment:
         """Return an alignment.
@@ -113,18 +174,19 @@ class AlignmentFolder:
             RefusedError: 404, no file has this name.
             InputError: the file exists, but is damaged, or no alignment.
         """
-        return from_dict(read_object(self._path(name)), f"{name}.json")
+        return from_dict(read_object(self._path(name)), f"{shown_name(name)}.json")
 
     def words(self) -> Iterator[dict[str, Any]]:
         """Yield the words to check of the folder's alignments that nobody has checked, those of the worst first."""
-        for row in self.rows()[0]:
-            if row["to_check"] and not row["checked"]:
+        for row in self.listing()["alignments"]:
+            if row["to_check"] and not row["checked"] and not row["error"]:
                 try:
+                    tag = self.tag(row["id"])
                     data = read_object(self._path(row["id"]))
                     alignment = from_dict(data, row["id"])
                 except (CtcAlignError, RefusedError, OSError):
                     continue
-                yield from words_to_check(data, alignment, {"folder": row["id"], "name": row["id"]})
+                yield from words_to_check(data, alignment, {"folder": row["id"], "name": row["name"], "tag": tag})
 
     def size(self, name: str) -> int:
         """Return the bytes of an alignment's file; raise RefusedError (404) without one."""
@@ -132,8 +194,7 @@ class AlignmentFolder:
 
     def tag(self, name: str) -> str:
         """Return the tag (ETag) of an alignment's file as it is now; raise RefusedError (404) without one."""
-        status = self._path(name).stat()
-        return f'"{status.st_mtime_ns:x}-{status.st_size:x}"'
+        return _tag_of(self._path(name).stat())
 
     def save(self, name: str, was: str | None, data: Mapping[str, Any]) -> str:
         """Replace an alignment by its correction, and return its new tag.
@@ -143,9 +204,7 @@ class AlignmentFolder:
 
         Raises:
             RefusedError: 412, the file has another tag.
-            RefusedError: 404, no alignment has this name; 409, it belongs to a different utterance or part; 400, it is
-                not JSON.
-            InputError: it is not an alignment.
+            RefusedError: 404, no alignment has this name; others, and InputError, as `read_correction`.
             OutputError: it cannot be written; then nothing has changed.
         """
         with self._saving:
@@ -153,24 +212,27 @@ class AlignmentFolder:
             self._write(name, data, self.read(name))
             return self.tag(name)
 
-    def mend(self, name: str, changes: Mapping[str, Any]) -> None:
-        """Change words of an alignment, or its sign-off, as `mended` does; raises as `save`, and as `mended`."""
+    def mend(self, name: str, was: str | None, changes: Mapping[str, Any]) -> str:
+        """Change words of an alignment, or its sign-off, as `mended` does, and return its new tag.
+
+        Arguments and errors as for `save`, and as for `mended`.
+        """
         with self._saving:
+            check_tag(was, self.tag(name))
             data = read_object(self._path(name))
             if (after := mended(data, changes)) != data:
-                self._write(name, after, from_dict(data, f"{name}.json"))
+                self._write(name, after, from_dict(data, f"{shown_name(name)}.json"))
+            return self.tag(name)
 
     def _write(self, name: str, data: Mapping[str, Any], current: Alignment) -> None:
         """Write a correction (its JSON) of the current alignment; raises as `save`."""
-        corrected = from_dict(dict(data), "the corrected alignment")
-        try:
-            new = json_bytes(data)
-        except ValueError:
-            raise RefusedError(400, f"{name}: expected finite numbers in all fields of the alignment") from None
+        corrected = read_correction(data, current)
+        new = correction_bytes(data)
         path = self._path(name)
         if is_link(self.root / f"{name}.json"):
-            raise RefusedError(409, f"{name}: is a link, and is not written; save the file that it leads to")
-        check_same_part(corrected, current)
+            raise RefusedError(
+                409, f"{shown_name(name)}: is a link, and is not written; save the file that it leads to"
+            )
         before = _path_before(path, corrected.utterance)
         is_only_signed_off = replace(corrected, checked=current.checked) == current
         targets = [path] if is_only_signed_off or os.path.lexists(before) else [before, path]
@@ -186,9 +248,11 @@ class AlignmentFolder:
 
         Raises:
             OutputError: they cannot be written; then neither exists.
+            RefusedError: 503, the folder is gone.
         """
         from ctc_align.corpus.sources.transcribed_folders import MEDIA, SOUND
 
+        self.require_root()
         wanted = re.sub(r"[/\\:]", "_", alignment.utterance).lstrip(".") or "recording"
         wanted = wanted.encode("utf-8", "replace")[:MOST_NAME_BYTES].decode("utf-8", "ignore")
         suffix = Path(filename).suffix
@@ -233,8 +297,9 @@ class AlignmentFolder:
         """Return the file of an alignment, checked to be inside the folder.
 
         Raises:
-            RefusedError: 404, whatever is wrong with the name.
+            RefusedError: 404, whatever is wrong with the name; 503, the folder is gone.
         """
+        self.require_root()
         refusal = RefusedError(404, "no such alignment in the folder")
         if not is_plain_name(name):
             raise refusal
@@ -245,6 +310,10 @@ class AlignmentFolder:
         if not found.is_relative_to(self.root) or not found.is_file():
             raise refusal
         return found
+
+
+def _tag_of(status: os.stat_result) -> str:
+    return f'"{status.st_mtime_ns:x}-{status.st_size:x}"'
 
 
 def _is_before(row: Mapping[str, Any], rows: Mapping[str, Mapping[str, Any]]) -> bool:
@@ -265,9 +334,54 @@ def _path_before(path: Path, utterance: str) -> Path:
     return before
 
 
+CORRECTED = "the corrected alignment"
+"""The name of a correction in error messages."""
+
+
+def read_correction(data: Mapping[str, Any], current: Alignment) -> Alignment:
+    """Return the corrected alignment in a JSON object, checked as a whole before anything is saved.
+
+    Raises:
+        InputError: it is not an alignment of this format, or parts of its text are in no word.
+        RefusedError: 409, it belongs to a different utterance or part from the current alignment.
+    """
+    check_format(data, CORRECTED)
+    corrected = from_dict(dict(data), CORRECTED)
+    check_same_part(corrected, current)
+    outside = _text_outside_words(corrected)
+    if len(outside) > len(_text_outside_words(current)):
+        raise InputError(f"{CORRECTED}: expected each word of `text` in `words`, got none for {outside[:40]!r}")
+    return corrected
+
+
+def _text_outside_words(alignment: Alignment) -> str:
+    """Return the characters of the text, without spaces, that belong to no word."""
+    ends = [0, *(word.char_end for word in alignment.words)]
+    starts = [*(word.char_start for word in alignment.words), len(alignment.text)]
+    return "".join("".join(alignment.text[end:start].split()) for end, start in zip(ends, starts, strict=True))
+
+
+def correction_bytes(data: Mapping[str, Any]) -> bytes:
+    """Return the file of a correction, read back as the folder will read it.
+
+    Raises:
+        RefusedError: 400, it contains a number that is not finite; 413, it is larger than the folder reads.
+        InputError: it cannot be read back.
+    """
+    try:
+        written = json_bytes({"format": FORMAT, **data})  # the format first: files are recognised by their beginning
+    except ValueError:
+        raise RefusedError(400, f"{CORRECTED}: expected finite numbers in all fields") from None
+    if len(written) > MOST_BYTES:
+        raise RefusedError(413, f"{CORRECTED}: expected at most {MOST_BYTES >> 20} MiB of JSON")
+    from_dict(parse_object(written, CORRECTED), CORRECTED)
+    return written
+
+
 def check_tag(was: str | None, tag: str) -> None:
-    """Raise RefusedError (412) unless a correction began with what is there."""
-    if was not in (None, "*", tag, f"W/{tag}"):  # a proxy that compresses makes tags weak
+    """Raise RefusedError (412) unless a correction began with what is there; `was` is the header If-Match."""
+    seen = {"*"} if was is None else {one.strip().removeprefix("W/") for one in was.split(",")}
+    if not seen & {"*", tag}:  # "W/": a proxy that compresses makes tags weak
         raise RefusedError(412, "it was changed elsewhere since it was opened here: save it as JSON, and load it again")
 
 
@@ -293,17 +407,47 @@ def _folder(path: str | Path, what: str) -> Path:
 
 
 def is_plain_name(name: str) -> bool:
-    r"""Return whether a name can only mean a file below a folder, and not a hidden one.
+    r"""Return whether a name can only mean a file below a folder, and not one in a hidden folder.
 
-    >>> is_plain_name("book/chapter 1"), is_plain_name("../x"), is_plain_name("/etc/x"), is_plain_name("C:\\x")
+    >>> is_plain_name("book/.chapter 1"), is_plain_name(".book/x"), is_plain_name("../x"), is_plain_name("C:\\x")
     (True, False, False, False)
     """
-    parts = name.split("/")
-    wrong = "\\" in name or _DRIVE.match(name) or name != printable(name) or (os.name == "nt" and ":" in name)
-    return not wrong and all(part and not part.startswith(".") for part in parts)
+    *folders, file = name.split("/")
+    wrong = "\\" in name or _DRIVE.match(name) or _UNASKED.search(name) or (os.name == "nt" and ":" in name)
+    return not wrong and file.strip(".") != "" and all(part and not part.startswith(".") for part in folders)
 
 
-def alignment_row(name: str, data: Mapping[str, Any]) -> dict[str, Any]:
+def shown_name(name: str) -> str:
+    r"""Return a name as it is shown: with the marks of right-to-left scripts; what else changes its order is escaped.
+
+    >>> shown_name("a\u200f"), shown_name("a\u202eb")
+    ('a\u200f', 'a\\u202eb')
+    """
+    return printable(name, keep=DIRECTION_MARKS)
+
+
+def _is_hidden(name: str) -> bool:
+    return name.rpartition("/")[2].startswith(".")
+
+
+def _is_other_json(head: bytes, size: int) -> bool:
+    """Return whether a file, of which this is the beginning, without the format of alignments, may be other JSON."""
+    if size > HEAD_BYTES:
+        return head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] in (b"{", b"[")
+    try:
+        parse_json(head.decode("utf-8-sig"))
+    except ValueError:
+        return False
+    return True
+
+
+def _faulty_row(name: str, reason: str) -> dict[str, Any]:
+    """Return the row of a file that cannot be opened."""
+    id = name if is_plain_name(name) else printable(name)
+    return {**alignment_row({}), "id": id, "name": shown_name(name), "tag": "", "error": reason}
+
+
+def alignment_row(data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the figures of an alignment (its JSON) that say where to look first; None for one that it lacks.
 
     `confidence` is the mean of the words', `least` the lowest, `unexplained_s` the seconds of speech without words,
@@ -320,8 +464,7 @@ def alignment_row(name: str, data: Mapping[str, Any]) -> dict[str, Any]:
     config = data.get("config")
     least = (_number(config.get("min_confidence")) if isinstance(config, dict) else None) or 0.0
     return {
-        "id": name,
-        "utterance": printable(str(data.get("utterance", ""))),
+        "utterance": shown_name(str(data.get("utterance", ""))),
         "duration_s": _number(data.get("duration_s")),
         "loss_per_token": _number(data.get("loss_per_token")),
         "confidence": round(sum(confidences) / len(confidences), 4) if confidences else None,
@@ -333,7 +476,8 @@ def alignment_row(name: str, data: Mapping[str, Any]) -> dict[str, Any]:
         "by_hand": sum(word.get("by") == "hand" for word in words),
         "to_check": sum(is_to_check(_number(word.get("confidence")), word.get("by") or "", least) for word in words),
         "checked": data.get("checked") is True,
-        "text": printable(" ".join(str(data.get("text", ""))[:160].split())),
+        "text": shown_name(" ".join(str(data.get("text", ""))[:160].split())),
+        "error": "",
     }
 
 
@@ -365,8 +509,8 @@ def words_to_check(
             **source,
             "index": index,
             "word": word,
-            "before": printable(text[max(first, begin - AROUND_CHARS) : begin]),
-            "after": printable(text[end : min(last, end + AROUND_CHARS)]),
+            "before": shown_name(text[max(first, begin - AROUND_CHARS) : begin]),
+            "after": shown_name(text[end : min(last, end + AROUND_CHARS)]),
             "room_s": [max(ends, default=first_s), min(starts, default=first_s + alignment.duration_s)],
             "shift_s": shift_s,
             "why": next((part.reason for part in alignment.regions if _holds(part, begin, end)), ""),
@@ -406,10 +550,10 @@ def mended(data: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     return {**result, "checked": True} if checked else result
 
 
-def _badness(row: Mapping[str, Any]) -> tuple[float, float, str]:
+def _badness(row: Mapping[str, Any]) -> tuple[bool, float, float, str]:
     fit = FITS.index(row["fit"]) if row["fit"] in FITS else len(FITS)
     loss = row["loss_per_token"]
-    return fit, -loss if loss is not None else float("-inf"), row["id"]
+    return not row["error"], fit, -loss if loss is not None else float("-inf"), row["id"]
 
 
 def _listed(value: Any) -> Sequence[Any]:

@@ -24,7 +24,7 @@ from ctc_align.errors import CtcAlignError
 from ctc_align.files import Alignment, to_dict
 from ctc_align.files.writer import finite
 from ctc_align.serve.access import RefusedError, error_body, refusal_of
-from ctc_align.serve.uploads import Form, Upload
+from ctc_align.serve.uploads import IN_USE, Form, Upload
 from ctc_align.types import Audio, Transcript
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ ALONE_S = 120.0
 BATCH_S, BATCH_JOBS = 300.0, 32
 """Seconds of audio, and recordings, that go through the model together at most."""
 RETRY_S = 5
+FULL_RETRY_S = 60
 LOOK_S = 30.0
 """Time after which an idle worker checks again for expired jobs."""
 VARIANTS = 16
@@ -56,7 +57,8 @@ class ServerLimits:
         text_chars: characters of one transcript.
         places: requests that may wait or be processed at a time.
         work_s: seconds of work on one recording, and for the body of a request to arrive.
-        kept_jobs, keep_s: how many finished jobs are kept, and for how many seconds after they were last asked for.
+        kept_jobs: finished jobs that are kept.
+        keep_s: how long a finished job is kept after it was last asked for, in seconds; one with a person's work stays.
     """
 
     upload_bytes: int = 200 * 2**20
@@ -88,6 +90,7 @@ class ServerJob:
         recording: the recording of the corrections, which is not removed with the job; None: it is among the uploads.
         result: an `Alignment`, or the list of scores; None until it is done. `set_result` sets it, and the `figures`.
         used_s: when a client last asked for it.
+        is_corrected: whether a person has saved a whole correction of the result.
         future: is done when the job has ended, in whatever way.
     """
 
@@ -109,7 +112,8 @@ class ServerJob:
     future: Future[None] = field(default_factory=Future)
     started_s: float = 0.0
     ended_s: float = 0.0
-    used_s: float = 0.0
+    used_s: float = -math.inf
+    is_corrected: bool = False
     figures: dict[str, Any] = field(default_factory=dict)
     changes: int = 0
 
@@ -117,9 +121,14 @@ class ServerJob:
         """Set the result, and the figures of an alignment."""
         from ctc_align.serve.alignment_folder import alignment_row
 
-        figures = alignment_row(self.name, to_dict(result)) if isinstance(result, Alignment) else {}
-        self.result, self.figures = result, {key: figures[key] for key in figures.keys() - {"id", "duration_s"}}
+        figures = alignment_row(to_dict(result)) if isinstance(result, Alignment) else {}
+        self.result, self.figures = result, {key: figures[key] for key in figures.keys() - {"error", "duration_s"}}
         self.changes += 1
+
+    @property
+    def has_work(self) -> bool:
+        """True if a person has corrected the result, or signed it off."""
+        return self.is_corrected or bool(self.figures.get("by_hand") or self.figures.get("checked"))
 
     @property
     def tag(self) -> str:
@@ -158,6 +167,8 @@ class ServerJob:
             "step": self.step,
             "progress": round(self.share, 3),
             "place": place,
+            "has_work": self.has_work,
+            "tag": self.tag,
         }
         facts |= self.figures
         return facts if self.refusal is None else {**facts, **error_body(self.refusal)}
@@ -199,6 +210,22 @@ class JobQueue:
             with self._changed:
                 self._taken -= 1
             raise
+
+    def require_room(self) -> None:
+        """Make room for one more kept job.
+
+        Raises:
+            RefusedError: 503, too many are kept, and none may be forgotten.
+        """
+        self.forget_old()
+        while len(self._ended()) >= self.limits.kept_jobs:
+            if not self.forget_oldest():
+                raise RefusedError(
+                    503,
+                    f"the server keeps {self.limits.kept_jobs} finished recordings, the most that it may, and all of "
+                    f"them {IN_USE}",
+                    {"Retry-After": str(FULL_RETRY_S)},
+                )
 
     def submit(self, job: ServerJob, *, keep: bool) -> None:
         """Append a job with a reserved place to the queue; kept jobs can be requested by id."""
@@ -302,6 +329,14 @@ class JobQueue:
         with self._changed:
             return list(self._kept.values())
 
+    def show(self) -> list[ServerJob]:
+        """Return all kept jobs, as `kept`, for a client that asks for them."""
+        self.forget_old()
+        with self._changed:
+            for job in self._kept.values():
+                job.used_s = time.monotonic()
+            return self.kept()
+
     def forget(self, job: ServerJob) -> None:
         """Cancel a job, and remove its result and its uploads."""
         self.cancel(job)
@@ -310,20 +345,30 @@ class JobQueue:
         job.form.remove()
 
     def forget_old(self) -> None:
-        """Remove the jobs that ended, and were last asked for, too long ago, and the oldest if there are too many."""
-        ended = [job for job in self.kept() if job.future.done()]
+        """Remove the jobs that may be forgotten and were last asked for too long ago, or are too many."""
         late = time.monotonic() - self.limits.keep_s
-        asked = {job: max(job.ended_s, job.used_s) for job in ended}
-        for number, job in enumerate(sorted(ended, key=lambda job: -asked[job])):
-            if number >= self.limits.kept_jobs or asked[job] < late:
-                self.forget(job)
+        with self._changed:
+            ended = self._ended()
+            surplus = len(ended) - self.limits.kept_jobs
+            for number, job in enumerate(filter(self._may_forget, ended)):
+                if number < surplus or _asked_s(job) < late:
+                    self.forget(job)
 
     def forget_oldest(self) -> bool:
-        """Remove the finished job that ended first; return False if there is none."""
-        ended = [job for job in self.kept() if job.future.done()]
-        if ended:
-            self.forget(min(ended, key=lambda job: job.ended_s))
-        return bool(ended)
+        """Remove the finished job that nobody has asked for longest; return False if none may be forgotten."""
+        with self._changed:
+            job = next(filter(self._may_forget, self._ended()), None)
+            if job is not None:
+                self.forget(job)
+        return job is not None
+
+    def _ended(self) -> list[ServerJob]:
+        """Return the kept jobs that have ended, first those that nobody has asked for longest."""
+        return sorted((job for job in self.kept() if job.future.done()), key=_asked_s)
+
+    def _may_forget(self, job: ServerJob) -> bool:
+        """Return whether a job has no work of a person, and nobody has asked for it lately."""
+        return not job.has_work and job.used_s < time.monotonic() - self.limits.keep_s
 
     def stop(self) -> None:
         """End the queue: accept nothing new, and end every job now; running jobs end when their work does."""
@@ -351,6 +396,11 @@ class JobQueue:
     @staticmethod
     def _ending() -> RefusedError:
         return RefusedError(503, "the server is stopping", {"Retry-After": str(RETRY_S)})
+
+
+def _asked_s(job: ServerJob) -> float:
+    """Return when a finished job was last asked for; when it ended, if nobody has asked since."""
+    return max(job.ended_s, job.used_s)
 
 
 class ModelWorker(threading.Thread):

@@ -26,7 +26,7 @@ _REFUSALS = {
     "415": "not a form",
     "421": "a Host header that is not this server's",
     "422": "the recording, the transcript, its language, the model or the alignment cannot be used",
-    "503": "the queue is full (Retry-After says when to try again), or the server is stopping",
+    "503": "the queue or the server is full (Retry-After: when to try again), it is stopping, or its folder is gone",
 }
 _FORM_REFUSALS = ("400", "401", "403", "408", "413", "415", "422", "503")
 _JSON = "application/json"
@@ -106,7 +106,7 @@ def api_description() -> dict[str, Any]:
 def _job_paths() -> dict[str, Any]:
     made = _form("Start a job that aligns a recording", ALIGN, "the job, at once: id, state and place", "202")
     one = [_path_parameter("id", "of the job")]
-    kept = "Put the result and the recording into the folder", "the id there", _JSON, ("403", "404", "409")
+    kept = "Put the result and the recording into the folder", "the id there", _JSON, ("403", "404", "409", "503")
     return {
         "/jobs": {"post": made, "get": _operation("All stored jobs", "the jobs")},
         "/jobs/{id}": {
@@ -129,14 +129,18 @@ def _folder_paths() -> dict[str, Any]:
         "An alignment of the folder",
         "Save a corrected alignment; the first version is kept as NAME.before.json",
     )
+    listed = "Figures of all alignments of the folder, worst first", "the rows, and the number of files left out"
     return {
-        "/api/alignments": {"get": _operation("Figures of all alignments of the folder, worst first", "the rows")},
+        "/api/alignments": {"get": _operation(*listed, refusals=("503",))},
         **_alignment_paths(
             [f"/{part}/{{id}}" for part in ("api/alignments", "api/realign", "view", "api/audio")],
             [_path_parameter("id", "path below the folder without .json; may contain /")],
             summaries,
+            ("503",),
         ),
-        "/api/words": {"get": _operation("Words to check of recordings that nobody has checked", "the words")},
+        "/api/words": {
+            "get": _operation("Words to check of recordings that nobody has checked", "the words", refusals=("503",))
+        },
         "/api/pairs": {
             "post": _taking("Pair the names of files, recordings with transcripts", _NAMES, "the pairs, and the rest")
         },
@@ -163,7 +167,7 @@ def _alignment_paths(
                 "Sign off as checked, or mend words: each with its index, as it was and as it is", _CHANGES
             ),
         },
-        realign: {"post": _taking(again, _CORRECTION, made, ("503",))},
+        realign: {"post": _taking(again, _CORRECTION, made)},
         page: {"get": _operation("View, listen and correct", "a page", "text/html", refusals)},
         audio: {"get": _operation(*heard, refusals, statuses=("200", "206"))},
     }
@@ -191,10 +195,8 @@ def _operation(
     return {"summary": summary, "responses": responses, **({"parameters": more} if more else {})}
 
 
-def _taking(
-    summary: str, schema: dict[str, Any], answer: str = "what was saved", more: tuple[str, ...] = ()
-) -> dict[str, Any]:
-    refusals = ("400", "403", "404", "408", "409", "412", "413", "422", *more)
+def _taking(summary: str, schema: dict[str, Any], answer: str = "what was saved") -> dict[str, Any]:
+    refusals = ("400", "403", "404", "408", "409", "412", "413", "422", "503")
     body = {"required": True, "content": {_JSON: {"schema": schema}}}
     return {**_operation(summary, answer, refusals=refusals), "requestBody": body}
 

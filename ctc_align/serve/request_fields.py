@@ -19,7 +19,7 @@ from ctc_align.models.acoustic_model import family_of
 from ctc_align.serve.access import RefusedError, refusal_of
 from ctc_align.serve.jobs import ServerJob, ServerLimits, too_long
 from ctc_align.serve.uploads import MOST_NAME, Form, checked_content
-from ctc_align.text.characters import printable
+from ctc_align.text.characters import DIRECTION_MARKS, printable
 from ctc_align.types import Transcript
 
 SETTINGS = {field.name: field for field in dataclasses.fields(Settings) if field.metadata["api"]}
@@ -212,7 +212,9 @@ def made_job(shape: FormShape, form: Form, base: Settings, model: str, limits: S
     if duration_s is not None and duration_s > limits.audio_s:
         raise too_long(audio, limits.audio_s, duration_s)
     name = form.fields.get("utterance", [""])[0].strip() or PurePath(audio).stem
-    return ServerJob(shape.kind, printable(name)[:MOST_NAME] or "audio", form, duration_s, texts, settings)
+    return ServerJob(
+        shape.kind, printable(name, keep=DIRECTION_MARKS)[:MOST_NAME] or "audio", form, duration_s, texts, settings
+    )
 
 
 def _transcripts(kind: str, form: Form, limits: ServerLimits) -> Sequence[Transcript]:
@@ -261,7 +263,7 @@ def paired(data: Mapping[str, Any]) -> dict[str, Any]:
             texts = [file for kind in kinds for file in kind.get(stem, [])]
             if sounds and texts:
                 audio, transcript = (posixpath.join(below, of[0]) for of in (sounds, texts))
-                pairs.append({"name": printable(stem), "audio": audio, "transcript": transcript})
+                pairs.append({"name": printable(stem, keep=DIRECTION_MARKS), "audio": audio, "transcript": transcript})
             reasons = dict.fromkeys(sounds[1:], f"{sounds[0] if sounds else ''} has the same name: rename one of them")
             if sounds and not texts:
                 reasons[sounds[0]] = (

@@ -10,7 +10,6 @@ import asyncio
 import errno
 import os
 import socket
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ctc_align._version import __version__
 from ctc_align.errors import CtcAlignError, UsageError
-from ctc_align.files import FORMATS, Alignment, from_dict, output_paths, rendered, to_dict
+from ctc_align.files import FORMATS, Alignment, output_paths, rendered, to_dict
 from ctc_align.files.json_files import json_bytes, no_number
 from ctc_align.reading import parse_json
 from ctc_align.serve.access import (
@@ -40,7 +39,14 @@ from ctc_align.serve.access import (
     page_policy,
     refusal_of,
 )
-from ctc_align.serve.alignment_folder import AlignmentFolder, check_same_part, check_tag, mended, words_to_check
+from ctc_align.serve.alignment_folder import (
+    AlignmentFolder,
+    check_tag,
+    mended,
+    read_correction,
+    shown_name,
+    words_to_check,
+)
 from ctc_align.serve.jobs import DONE, JobQueue, ModelWorker, ServerJob, ServerLimits, open_settings
 from ctc_align.serve.openapi import api_description, docs_page
 from ctc_align.serve.request_fields import (
@@ -355,7 +361,10 @@ class AlignRoutes:
 
     async def _submitted(self, shape: FormShape, request: Request, *, keep: bool) -> tuple[ServerJob, str]:
         """Read a request's form into a job in the queue; its place is released with the job, or here."""
-        self.queue.forget_old()
+        if keep:
+            self.queue.require_room()
+        else:
+            self.queue.forget_old()
         with self.queue.reserved_place():
             limits = self.queue.limits
             try:
@@ -376,10 +385,14 @@ class AlignRoutes:
 
     async def jobs(self, request: Request) -> Response:
         """Answer with all kept jobs."""
-        self.queue.forget_old()
-        for job in self.queue.kept():
-            job.used_s = time.monotonic()
-        return JSONResponse({"jobs": [job.to_dict(self.queue.place(job)) for job in self.queue.kept()]})
+        jobs = self.queue.show()
+        room = {
+            "jobs": len(jobs),
+            "most_jobs": self.queue.limits.kept_jobs,
+            "bytes": self.uploads.bytes,
+            "most_bytes": self.uploads.most_bytes,
+        }
+        return JSONResponse({"jobs": [job.to_dict(self.queue.place(job)) for job in jobs], "room": room})
 
     async def job(self, request: Request) -> Response:
         """Answer with the progress of a job."""
@@ -398,10 +411,9 @@ class AlignRoutes:
         size = await anyio.to_thread.run_sync(lambda: len(rendered(job.result, "json")), limiter=self.parsing)
 
         def save(data: dict[str, Any]) -> str:
-            corrected = from_dict(data, "the corrected alignment")
             check_tag(request.headers.get("if-match"), job.tag)
-            check_same_part(corrected, job.result)
-            job.set_result(corrected)
+            job.set_result(read_correction(data, job.result))
+            job.is_corrected = True
             return job.tag  # that of this correction: the next one may have come before the answer
 
         return _tagged(JSONResponse({"saved": job.id}), await self.read_json(request, size, save))
@@ -410,12 +422,14 @@ class AlignRoutes:
         """Change words of a job's result, or its sign-off."""
         job = self.finished_job(request)
 
-        def mend(changes: dict[str, Any]) -> None:
+        def mend(changes: dict[str, Any]) -> str:
             # parsing lets one thread in at a time: nothing else is changed meanwhile
-            job.set_result(from_dict(mended(to_dict(job.result), changes), "the corrected alignment"))
+            check_tag(request.headers.get("if-match"), job.tag)
+            job.set_result(read_correction(mended(to_dict(job.result), changes), job.result))
+            return job.tag
 
-        await self.read_json(request, 0, mend)
-        return JSONResponse(job.to_dict())
+        tag = await self.read_json(request, 0, mend)
+        return _tagged(JSONResponse(job.to_dict()), tag)
 
     async def read_json(self, request: Request, size: int, use: Callable[[dict[str, Any]], Result]) -> Result:
         """Return the result of `use` for the JSON object that is a request's body.
@@ -574,9 +588,9 @@ class PageRoutes:
     async def alignments(self, request: Request) -> Response:
         """Answer with the figures of all alignments of the folder, the worst first."""
         if self._folder is None:
-            return JSONResponse({"folder": False, "alignments": [], "truncated": False})
-        rows, truncated = await anyio.to_thread.run_sync(self._folder.rows)
-        return JSONResponse({"folder": True, "alignments": rows, "truncated": truncated})
+            return JSONResponse({"folder": False, "alignments": [], "truncated": False, "left_out": {}})
+        listing = await anyio.to_thread.run_sync(self._folder.listing)
+        return JSONResponse({"folder": True, "truncated": listing["left_out"]["beyond"] > 0, **listing})
 
     async def of_job(self, request: Request) -> ShownAlignment:
         """Return the result of the job that an address names; raise RefusedError as `finished_job`."""
@@ -590,7 +604,7 @@ class PageRoutes:
         path, there = await anyio.to_thread.run_sync(folder.audio, name, alignment), quote(name)
         recording = None if path is None else Upload(path, path.name)
         hrefs = f"/api/audio/{there}", f"/api/alignments/{there}", f"/api/realign/{there}"
-        return ShownAlignment(name, alignment, recording, hrefs, tag, self.names)
+        return ShownAlignment(shown_name(name), alignment, recording, hrefs, tag, self.names)
 
     async def alignment(self, find: Find, request: Request) -> Response:
         """Answer with an alignment in a format."""
@@ -609,16 +623,19 @@ class PageRoutes:
     async def mend(self, request: Request) -> Response:
         """Change words of an alignment of the folder, or its sign-off."""
         name = request.path_params["id"]
-        await self.routes.read_json(request, 0, partial(self.folder.mend, name))
-        return JSONResponse({"saved": name})
+        mend = partial(self.folder.mend, name, request.headers.get("if-match"))
+        tag = await self.routes.read_json(request, 0, mend)
+        return _tagged(JSONResponse({"saved": name}), tag)
 
     async def words(self, request: Request) -> Response:
         """Answer with the first words to check of recordings that nobody has checked: of jobs, then the folder."""
-        jobs = [job for job in self.routes.queue.kept() if job.figures.get("to_check") and not job.figures["checked"]]
+        queue = self.routes.queue
+        jobs = [(job, job.tag) for job in queue.kept() if job.figures.get("to_check") and not job.figures["checked"]]
 
         def found() -> bytes:
             of_jobs = (
-                words_to_check(to_dict(job.result), job.result, {"job": job.id, "name": job.name}) for job in jobs
+                words_to_check(to_dict(job.result), job.result, {"job": job.id, "name": job.name, "tag": tag})
+                for job, tag in jobs
             )
             of_folder = iter(()) if self._folder is None else self._folder.words()
             return json_bytes({"words": list(islice(chain(*of_jobs, of_folder), MOST_WORDS))})
@@ -681,8 +698,7 @@ class PageRoutes:
             InputError: they are not an alignment, or its hand corrections are impossible.
         """
         routes = self.routes
-        corrected, limits = from_dict(data, "the corrected alignment"), routes.queue.limits
-        check_same_part(corrected, there)
+        corrected, limits = read_correction(data, there), routes.queue.limits
         if corrected.model != routes.model_name:
             raise RefusedError(
                 409,

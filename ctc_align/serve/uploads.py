@@ -37,14 +37,21 @@ MOST_FIELDS = 2**20
 """Bytes of all fields of a form that are not texts."""
 MOST_BYTES = 2**26
 """Bytes of a transcript other than a book, and of an alignment that is saved, or listed."""
+RESERVE_BYTES = 2**28
+"""Bytes above the limit of all uploads, for what work on the recordings needs: corrections, and recoded recordings."""
 MOST_PARSED = 2**29
 """Bytes of memory that a transcript other than a book, or a JSON text, may take once it is parsed."""
 TEXTS = ("text",)
+IN_USE = (
+    "have corrections, are checked, or were used in the last hour: keep them in FOLDER or download them, then remove "
+    "what you no longer need (DELETE /jobs/ID)"
+)
+"""Why nothing is removed for a new recording, and what a person can do."""
 _OWN_NAME = re.compile(re.escape(PREFIX) + "[0-9a-f]{32}")
 
 
 class UploadFolder:
-    """A folder for uploads that only this user can read, and the number of bytes in it.
+    """A folder for uploads that only this user can read, and the number of `bytes` in it.
 
     Args:
         most_bytes: of all files in it together.
@@ -55,7 +62,7 @@ class UploadFolder:
         from filelock import FileLock
 
         self.most_bytes, self.make_room = most_bytes, make_room
-        self._bytes = 0
+        self.bytes = 0
         self._changed = threading.Lock()
         base = Path(tempfile.gettempdir())
         remove_dead_folders(base)
@@ -68,28 +75,29 @@ class UploadFolder:
         """Return an unused path."""
         return self.path / secrets.token_hex(16)
 
-    def charge(self, count: int) -> None:
-        """Count bytes that are about to be written.
+    def charge(self, count: int, reserve: int = 0) -> None:
+        """Count bytes that are about to be written; `reserve` is what they may exceed the limit by.
 
         Raises:
-            RefusedError: 503, there are too many, together with those of other requests.
+            RefusedError: 503, there are too many, together with those of other requests, and none may be removed.
         """
         while True:
             with self._changed:
-                if self._bytes + count <= self.most_bytes:
-                    self._bytes += count
+                if self.bytes + count <= self.most_bytes + reserve:
+                    self.bytes += count
                     return
             if not self.make_room():
                 raise RefusedError(
                     503,
-                    "the uploads of all requests together are too large now; try again later",
+                    f"the recordings on the server have {self.most_bytes / 1e9:.1f} GB together, the most that it may "
+                    f"store, and all of them wait, {IN_USE}",
                     {"Retry-After": "30"},
                 )
 
     def release(self, count: int) -> None:
         """Count bytes that were removed."""
         with self._changed:
-            self._bytes -= count
+            self.bytes -= count
 
     def close(self) -> None:
         """Remove the folder with its contents."""
@@ -163,7 +171,7 @@ class Form:
         upload = self.files[name] = Upload(self.folder.new_file(), name)
         with open(upload.path, "xb") as file:
             async for chunk in _body(request, most_bytes, refusal):
-                self.folder.charge(len(chunk))
+                self.folder.charge(len(chunk), RESERVE_BYTES)
                 upload.size += len(chunk)
                 file.write(chunk)
 
@@ -173,7 +181,7 @@ class Form:
         Raises:
             RefusedError: 503, there is no room for it; 404, they were removed.
         """
-        self.folder.charge(len(data))
+        self.folder.charge(len(data), RESERVE_BYTES)
         upload = self.files[name] = Upload(self.folder.new_file(), filename, len(data))
         upload.path.write_bytes(data)
         if self.is_removed:

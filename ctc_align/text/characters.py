@@ -172,6 +172,8 @@ def divided(letters: Letters, count: int) -> list[Letters]:
     return [letters[start:end] for start, end in pairwise(cuts)]
 
 
+DIRECTION_MARKS = "\u061c\u200e\u200f"
+"""Marks in names and texts of right-to-left scripts; in a page, an element with `dir` keeps their effect to itself."""
 _OBEYED = re.compile(
     "[\x00-\x1f\x7f-\x9f"  # C0, DEL and C1: ESC, BEL, BS, CR, CSI, OSC …
     "\u2028\u2029"  # line and paragraph separators

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ HOSTILE = "<img src=x onerror=document.title='owned'> </script><script>document.
 
 
 def _is_fault(line: Any) -> bool:
-    return line.type == "error" and "the server responded with a status of 4" not in line.text
+    is_refusal = re.search("the server responded with a status of (4|503)", line.text)
+    return line.type == "error" and not is_refusal
 
 
 @pytest.fixture
@@ -134,6 +136,10 @@ def test_a_folder_that_is_dropped_becomes_one_table(page: Any, corpus: Path, tmp
         assert b'"words"' in Path(download.value.path()).read_bytes()
         page.locator("[data-id=one]").get_by_test_id("checked").check()
         page.get_by_text("1 checked").wait_for()
+        with page.expect_download() as download:
+            page.get_by_test_id("save-risk").click()
+        assert json.loads(Path(download.value.path()).read_bytes())["checked"] is True
+        page.get_by_test_id("at-risk").wait_for(state="hidden")
         page.locator("[data-id=one]").get_by_test_id("remove").click()
         page.locator("[data-id=one]").wait_for(state="detached")
         here = f"http://127.0.0.1:{server.port}/"
@@ -227,7 +233,7 @@ def test_words_of_all_recordings_are_checked_in_one_list(page: Any, server: Loca
     doubts.nth(1).wait_for()
     page.locator("[data-testid=doubt]", has_text="good").click()
     page.keyboard.press("c")
-    page.get_by_text("good is signed off as checked.").wait_for()
+    page.get_by_text("\u2068good\u2069 is signed off as checked.").wait_for()
     assert json.loads((folder / "good.json").read_text("utf-8"))["checked"] is True
     assert count.inner_text() in ("1 of 1 in 1 recording · 1 done", "1 of 1 in 1 recording")
     page.get_by_test_id("to-table").click()
@@ -305,3 +311,71 @@ def test_corrections_are_aligned_again_undone_and_saved(page: Any, server: Local
     page.keyboard.press("Control+s")
     until(lambda: json.loads((folder / "good.json").read_text("utf-8"))["loss"] == 2.0)
     assert [(word["by"], word["confidence"]) for word in saved_words(folder, "good")] == [("hand", 0.2), ("hand", 0.5)]
+
+
+def test_work_that_is_nowhere_else_is_told_and_kept(page: Any, server: LocalServer, folder: Path) -> None:
+    server.server.queue.limits = replace(server.server.queue.limits, kept_jobs=2)
+    for name in ("first", "second"):
+        server.done_job(pair("one two", name=f"{name}.wav"))
+    opened(page, server)
+    page.locator("[data-id=first]").get_by_test_id("checked").check()
+    told = page.get_by_test_id("at-risk")
+    told.get_by_text("1 recording that you corrected or checked is only in the memory of this server").wait_for()
+    told.get_by_text("The server is full: 2 of 2 recordings").wait_for()
+    sound, text = folder.parent / "third.wav", folder.parent / "third.txt"
+    sound.write_bytes(wav())
+    text.write_text("three")
+    page.get_by_test_id("files").set_input_files([sound, text])
+    page.get_by_text("waits: the server keeps 2 finished recordings").wait_for()
+    page.once("dialog", lambda dialog: dialog.dismiss())
+    page.locator("[data-id=first]").get_by_test_id("remove").click()
+    assert "first" in ids(page), "what is nowhere else is not removed unasked"
+    told.get_by_test_id("save-risk").click()
+    page.wait_for_selector("[data-id=third][data-state=done]")
+    until(lambda: not told.is_visible() or "corrected" not in told.inner_text())
+    assert json.loads((folder / "first.json").read_text("utf-8"))["checked"] is True
+
+
+def test_a_sign_off_of_a_version_never_seen_is_refused(page: Any, server: LocalServer, folder: Path) -> None:
+    opened(page, server)
+    data = json.loads((folder / "good.json").read_text("utf-8"))
+    (folder / "good.json").write_text(json.dumps({**data, "fit": "poor"}), "utf-8")
+    page.locator("[data-id=good]").get_by_test_id("checked").click()
+    page.get_by_text("It was changed elsewhere since it was listed here").wait_for()
+    page.locator("[data-id=good] .fit-poor").wait_for()
+    assert "checked" not in json.loads((folder / "good.json").read_text("utf-8"))
+    page.locator("[data-id=good]").get_by_test_id("checked").check()
+    until(lambda: "checked" in json.loads((folder / "good.json").read_text("utf-8")))
+    page.goto(f"http://127.0.0.1:{server.port}/#words")
+    page.get_by_test_id("doubt").first.wait_for()
+    page.get_by_test_id("right").click()
+    page.get_by_test_id("sign-off-last").click()
+    page.get_by_text("is signed off as checked").wait_for()
+
+
+def test_what_cannot_be_opened_is_a_row_and_names_stay_to_themselves(
+    page: Any, server: LocalServer, folder: Path
+) -> None:
+    data = (folder / "good.json").read_bytes()
+    for name in ("\u05ea\u05dc\u200f", "a\u202egpj"):
+        (folder / f"{name}.json").write_bytes(data)
+    (folder / "cut.json").write_bytes(data[:300])
+    (folder / "other.json").write_text("{}")
+    opened(page, server)
+    assert states(page)["cut"] == "damaged"
+    page.get_by_text("cannot be opened: cut.json: not JSON that can be read").wait_for()
+    assert page.get_by_test_id("left-out").inner_text() == "Not listed: 1 other JSON file."
+    page.get_by_text("1 cannot be opened").wait_for()
+    titles = page.get_by_test_id("look")
+    assert {*titles.all_inner_texts()} == {"good", "doubtful", "worst", "\u05ea\u05dc\u200f", r"a\u202egpj"}
+    isolates = "rows => rows.every(row => getComputedStyle(row).unicodeBidi === 'isolate')"
+    assert titles.evaluate_all(isolates)
+    page.get_by_role("link", name="\u05ea\u05dc\u200f", exact=True).click()
+    frame = inside_page(page)
+    assert frame.get_by_test_id("name").inner_text() == "\u05ea\u05dc\u200f"
+    title = frame.locator("body").evaluate("() => document.title")
+    assert title == "\u2068\u05ea\u05dc\u200f\u2069"
+    away = folder.rename(folder.parent / "away")
+    opened(page, server)
+    page.get_by_test_id("folder-fault").get_by_text("cannot be read: is gone").wait_for()
+    away.rename(folder)

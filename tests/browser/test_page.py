@@ -163,7 +163,7 @@ def test_no_text_of_the_alignment_is_obeyed(open_page: Callable[..., Any], tmp_p
         page.keyboard.press("n")
         page.keyboard.press("?")
         assert page.evaluate("typeof window.hit") == "undefined"
-        assert page.evaluate("document.title").startswith(name)
+        assert page.evaluate("document.title").startswith(f"\u2068{name}")
         assert page.evaluate("ctcAlignPage.words.map((word) => word.text)") == [word["text"] for word in data["words"]]
         assert page.locator("a[href^='javascript:' i]").count() == 0
         counts.append([page.locator(kind).count() for kind in ("script", "img", "iframe", "a", "b", "object", "svg")])

@@ -147,7 +147,8 @@ def test_what_changed_between_two_runs_is_told(tmp_path, cli):
     data["words"][0] |= {"status": "skipped", "start_s": None, "end_s": None, "confidence": None, "tokens": []}
     data["words"][2]["char_end"] = 99  # a file with faults is compared, but not heard
     (other / "u2.json").write_text(json.dumps(data | {"fit": "poor"}), "utf-8")
-    (other / "u3.json").unlink()
+    with Journal(journal_path(other, Shard())) as journal:
+        journal.append([journal_line("u3", FAILED, "u3: no such audio file")])
     assert cli("report", str(run), "--against", str(other)).code == 0
     text = " ".join(page_text(run).replace("|", " ").split())
     told = text[text.index("Changes since") : text.index("Where to look first")]
@@ -166,6 +167,26 @@ def test_what_changed_between_two_runs_is_told(tmp_path, cli):
     result = cli("report", str(run), "--against", str(tmp_path), "--force")
     assert result.code == 2
     assert "expected the --out-dir of a corpus run" in result.stderr
+
+
+def test_outputs_of_either_run_that_cannot_be_compared_are_told(tmp_path, cli):
+    run, other = run_folder(tmp_path / "run"), run_folder(tmp_path / "other")
+    whole = (other / "u0.json").read_bytes()
+    (other / "u0.json").unlink()
+    (other / "u1.json").write_bytes(whole[:500])
+    (other / "u2.json").write_text('{"format": "ctc-align/1", "words": [{}], "fit": ["good"]}')
+    (run / "u3.json").write_bytes(whole.replace(b'"text": "a"', b'"label": "a"'))
+    faults = [str(other / f"u{i}.json") for i in range(3)] + [str(run / "u3.json")]
+    result = cli("report", run, "--against", other, code=1)
+    for told in (result.stderr, page_text(run)):
+        assert [fault for fault in faults if fault not in told] == []
+    assert "4 outputs of both runs could not be read, and are not compared:" in page_text(run)
+    assert cli("report", run, "--force").code == 0, "the figures need less"
+    journal = journal_path(other, Shard())
+    journal.write_bytes(journal.read_bytes().replace(b'"u0"', b'"u0', 1))
+    assert f"{journal}, line 1: " in cli("report", run, "--against", other, "--force", code=1).stderr
+    for path in (other / "u1.json", other / "u2.json", run / "u3.json"):
+        path.unlink()
 
 
 def test_nothing_of_the_corpus_is_markup_or_script(tmp_path, cli):

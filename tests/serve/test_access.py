@@ -48,7 +48,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / f"{name}.json").write_text(json.dumps({**data, **changes}))
     (folder / "talk.wav").write_bytes(wav())
     (folder / "other.json").write_text("{}")
-    (folder / ".hidden.json").write_text(json.dumps(data))
+    (folder / ".ctc-align-parts").mkdir()
+    for name in (".hidden.json", ".ctc-align-parts/hidden.json"):
+        (folder / name).write_text(json.dumps(data))
     (around / "outside.json").write_text(json.dumps({**data, "text": SECRET}))
     (around / "outside.wav").write_bytes(wav())
     (folder / "link.json").symlink_to(around / "outside.json")
@@ -66,8 +68,10 @@ def server(place: Path) -> Iterator[LocalServer]:
 
 def test_a_folder_is_listed_worst_first(server: LocalServer) -> None:
     rows = server.ask("GET", "/api/alignments").json["alignments"]
-    assert [row["id"] for row in rows] == ["book/chapter ü", "book/chapter 1", "good", "leak", "stolen"]
-    assert (rows[0]["fit"], rows[0]["confidence"], rows[0]["words"]) == ("poor", 0.9, 2)
+    ids = ["book/chapter ü", "book/chapter 1", "good", ".hidden", "leak", "stolen"]
+    assert [row["id"] for row in rows if not row["error"]] == ids
+    assert (rows[1]["fit"], rows[1]["confidence"], rows[1]["words"]) == ("poor", 0.9, 2)
+    assert (rows[0]["id"], rows[0]["error"]) == ("link", "is a link that leads out of the folder, or nowhere")
     assert server.ask("GET", "/api/alignments/book/chapter%20%C3%BC?format=ctm").body.count(b"\n") >= 2
 
 
@@ -76,7 +80,7 @@ def test_a_folder_is_listed_worst_first(server: LocalServer) -> None:
     [
         *("../outside", "%2e%2e/outside", "..%2foutside", "book/../../outside", "away/outside", "link", "C:outside"),
         *("%2Fetc%2Fpasswd", "/etc/passwd", "..%5coutside", "C:%5coutside", "%252e%252e/outside", "good%00"),
-        *(".hidden", "other", "good.json", "a" * 5000, "%ff%fe"),
+        *(".ctc-align-parts/hidden", "other", "good.json", "a" * 5000, "%ff%fe"),
     ],
 )
 def test_no_name_leads_out_of_the_folder(server: LocalServer, place: Path, name: str) -> None:
@@ -302,11 +306,12 @@ def test_a_bad_file_does_not_end_the_list(server: LocalServer, place: Path) -> N
 
 def test_a_list_that_is_cut_says_so(server: LocalServer, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = server.ask("GET", "/api/alignments").json
-    assert (len(answer["alignments"]), answer["truncated"]) == (5, False)
-    for most in (5, 4):
+    assert (len(answer["alignments"]), answer["truncated"], answer["left_out"]["beyond"]) == (7, False, 0)
+    for most in (7, 6):
         monkeypatch.setattr(alignment_folder, "MOST_ALIGNMENTS", most)
         answer = server.ask("GET", "/api/alignments").json
-        assert (len(answer["alignments"]), answer["truncated"]) == (most, most == 4)
+        assert (len(answer["alignments"]), answer["truncated"]) == (most, most == 6)
+        assert answer["left_out"]["beyond"] == (most == 6)
 
 
 def test_errors_name_no_path_of_the_server(server: LocalServer, place: Path) -> None:

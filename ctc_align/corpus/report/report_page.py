@@ -154,7 +154,7 @@ def report_page(
         box=_BOX,
         figures=figures,
         summary=summary,
-        notes=_notes(figures),
+        notes=_notes(figures, changes),
         tiles=_tiles(figures),
         fit=_shares(summary.fit),
         reasons=sorted(figures.reasons.values(), key=lambda reason: (-reason.count, reason.example)),
@@ -175,13 +175,16 @@ def report_page(
     return page.lstrip("\n")
 
 
-def _notes(figures: RunFigures) -> list[str]:
+def _notes(figures: RunFigures, changes: RunChanges | None) -> list[str]:
     """Return notes on missing parts of a run, and on files that could not be read."""
     notes = [] if figures.summary.complete else ["This run is not complete: the figures are of what is done so far."]
     notes += figures.notes
     if figures.unread:
         notes.append(f"{figures.unread:,} outputs could not be read, and are missing in the distributions:")
         notes += figures.faults
+    if changes is not None and changes.unread:
+        notes.append(f"{changes.unread:,} outputs of both runs could not be read, and are not compared:")
+        notes += changes.faults
     return notes
 
 

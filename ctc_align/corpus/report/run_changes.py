@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ctc_align.corpus.report.run_figures import MOST_WORST, json_of
+from ctc_align.corpus.report.run_figures import LACKING, MOST_NAMED, MOST_WORST, json_of
 from ctc_align.corpus.state.journal import DONE, journal_paths, line_key
 from ctc_align.corpus.state.resume import Outcomes
+from ctc_align.corpus.state.summary import lines_left
 from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.files.json_files import read_object
 
@@ -53,7 +54,9 @@ class RunChanges:
     Attributes:
         counts: of words, the sums of the utterances'.
         fits: counts of (fit before, fit after), of utterances whose fit differs.
-        missing: utterances of this run without a comparison: not done, without JSON, or of other words in one of them.
+        missing: utterances of this run without a comparison: not done, without JSON, damaged, or of other words in one
+            of them.
+        faults: JSON files of either run that could not be read, `MOST_NAMED` of them; unread: how many there are.
         largest: `MOST_WORST` utterances: those that found or lost words, then those whose edges moved most.
     """
 
@@ -63,6 +66,14 @@ class RunChanges:
     missing: int = 0
     fits: Counter[tuple[str, str]] = field(default_factory=Counter)
     largest: list[UtteranceChange] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    unread: int = 0
+
+    def add_fault(self, fault: str) -> None:
+        """Count a file that could not be read."""
+        self.unread += 1
+        if len(self.faults) < MOST_NAMED:
+            self.faults.append(fault)
 
 
 def changed(id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> UtteranceChange | None:
@@ -91,23 +102,29 @@ def changed(id: str, before: Mapping[str, Any], after: Mapping[str, Any]) -> Utt
     index = index if gone < 0 else gone
     named = [run["words"][index] for run in (before, after)] if index >= 0 else []
     text, start_s = next(((word["text"], word["start_s"]) for word in named if word["start_s"] is not None), ("", 0.0))
-    fit = (before.get("fit") or "–", after.get("fit") or "–")
-    losses = (before.get("loss_per_token"), after.get("loss_per_token"))
+    fit = (str(before.get("fit") or "–"), str(after.get("fit") or "–"))
+    losses = _loss_per_token(before), _loss_per_token(after)
     counts = {"words": words, "moved": moved, "found": found, "lost": lost}
     return UtteranceChange(id, fit, losses, counts, round(1000 * greatest, 3), text, index, start_s)
+
+
+def _loss_per_token(data: Mapping[str, Any]) -> float | None:
+    loss = data.get("loss_per_token")
+    return None if loss is None else float(loss)
 
 
 def run_changes(out_dir: Path, against: Path, progress: Callable[[float], None] | None = None) -> RunChanges:
     """Return what changed from the run `against` to the run `out_dir`; utterances are matched by name.
 
     Raises:
-        UsageError: `against` is not the folder of a corpus run, or the runs have no utterance with JSON in common.
+        UsageError: `against` is not the folder of a corpus run, or the runs have no utterance with JSON in common,
+            damaged or not.
     """
     if not against.is_dir() or not (others := journal_paths(against)):
         raise UsageError(f"--against {against}: expected the --out-dir of a corpus run, got none: it has no journal")
     changes = RunChanges(str(against))
     ranked: list[tuple[int, float, str, UtteranceChange]] = []
-    with Outcomes(journal_paths(out_dir), quiet=True) as now, Outcomes(others, quiet=True) as earlier:
+    with Outcomes(journal_paths(out_dir), quiet=True) as now, Outcomes(others, lines_left(others)) as earlier:
         for number, line in enumerate(now.lines(), start=1):
             if progress is not None:
                 progress(number / max(len(now), 1))
@@ -116,7 +133,7 @@ def run_changes(out_dir: Path, against: Path, progress: Callable[[float], None] 
             if line.status == DONE and other is not None and other.status == DONE:
                 names = json_of(other), json_of(line)
                 if names[0] is not None and names[1] is not None:
-                    change = _read_change(line.id, against / names[0], out_dir / names[1])
+                    change = _read_change(changes, line.id, against / names[0], out_dir / names[1])
             if change is None:
                 changes.missing += 1
                 continue
@@ -128,7 +145,7 @@ def run_changes(out_dir: Path, against: Path, progress: Callable[[float], None] 
             if moved or found or lost:
                 rank = (found + lost, change.greatest_ms, change.id, change)
                 (heapq.heappush if len(ranked) < MOST_WORST else heapq.heappushpop)(ranked, rank)
-    if not changes.utterances:
+    if not changes.utterances and not changes.unread:
         raise UsageError(
             f"--against {against}: expected utterances of {out_dir} in it, with the same words, got none; both runs "
             "need JSON files (--format json, not --layout shards)"
@@ -137,10 +154,24 @@ def run_changes(out_dir: Path, against: Path, progress: Callable[[float], None] 
     return changes
 
 
-def _read_change(id: str, before: Path, after: Path) -> UtteranceChange | None:
-    """Return what changed between two files; None if one cannot be read, which the report says of this run's own."""
-    try:
-        change = changed(id, read_object(before), read_object(after))
-        return change and replace(change, files=(before, after))
-    except (CtcAlignError, KeyError, TypeError, ValueError):
+def _read_change(changes: RunChanges, id: str, before: Path, after: Path) -> UtteranceChange | None:
+    """Return what changed between two files; None if one cannot be read, which is counted, or if the words differ."""
+    objects = [_read(changes, path) for path in (before, after)]
+    if objects[0] is None or objects[1] is None:
         return None
+    change = changed(id, objects[0], objects[1])
+    return change and replace(change, files=(before, after))
+
+
+def _read(changes: RunChanges, path: Path) -> dict[str, Any] | None:
+    """Return the JSON object of an alignment; None if it cannot be compared with any other, which is counted."""
+    try:
+        data = read_object(path)
+        changed("", data, data)
+    except CtcAlignError as error:
+        changes.add_fault(str(error))
+        return None
+    except (KeyError, TypeError, ValueError):
+        changes.add_fault(f"{path}: {LACKING}")
+        return None
+    return data

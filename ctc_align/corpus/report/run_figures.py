@@ -27,6 +27,8 @@ from ctc_align.files.corrections import LatestBeside, LatestWork, latest_beside
 from ctc_align.files.json_files import check_format, read_object
 from ctc_align.reading import parse_json
 
+LACKING = "an alignment in it lacks a field, or a field has the wrong type"
+"""The fault of an output that is JSON, but not a whole alignment."""
 MOST_NAMED = 20
 """The most utterances that are named for each reason of failure, and the most faults of outputs."""
 MOST_REASONS = 200
@@ -338,7 +340,7 @@ def _add(figures: RunFigures, data: dict[str, Any], path: Path) -> bool:
     try:
         figures.add_alignment(data)
     except (KeyError, TypeError, ValueError, AttributeError):
-        figures.add_fault(f"{path}: an alignment in it lacks a field, or a field has the wrong type")
+        figures.add_fault(f"{path}: {LACKING}")
         return False
     return True
 

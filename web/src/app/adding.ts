@@ -1,6 +1,6 @@
 // New recordings: files are dropped or chosen, paired by the server, kept in this browser until they are aligned, and sent one by one.
 
-import { asked, element, Refused, say, sent } from "./dom";
+import { asked, element, isolated, Refused, say, sent } from "./dom";
 
 /** Files of one recording that are not aligned yet; kept in the browser, so that a reload loses nothing. */
 export interface Waiting {
@@ -13,6 +13,8 @@ export interface Waiting {
   job?: string;
   /** Why they cannot be aligned as they are. */
   reason?: string;
+  /** Why the server takes them only later. */
+  later?: string;
   /** While they are sent: the jobs that the server had before. */
   sending?: string[];
 }
@@ -48,6 +50,8 @@ async function inStore<Of>(mode: IDBTransactionMode, use: (of: IDBObjectStore) =
 /** The files that wait, and what sends them. */
 export class Adding {
   readonly all = new Map<number, Waiting>();
+  /** Ends the wait of what is sent next: the server may have room now. */
+  madeRoom = (): void => undefined;
   private isSending = false;
 
   constructor(private readonly jobs: () => Iterable<string>, private readonly changed: (job?: any) => void) {}
@@ -115,7 +119,7 @@ export class Adding {
   /** Have the transcript of a recording typed. */
   ask(one: Waiting): void {
     const dialog = element<HTMLDialogElement>("typed");
-    element("typed-title").textContent = `Transcript of ${one.name}`;
+    element("typed-title").textContent = `Transcript of ${isolated(one.name)}`;
     const text = element<HTMLTextAreaElement>("text");
     text.value = "";
     dialog.onclose = () => {
@@ -137,8 +141,8 @@ export class Adding {
     this.isSending = true;
     for (let one = this.next(); one; one = this.next()) {
       const next = one;
-      const isLater = await (navigator.locks?.request("ctc-align", () => this.sendOne(next)) ?? this.sendOne(next));
-      if (isLater) await new Promise((done) => setTimeout(done, BUSY_MS));
+      const waitMs = await (navigator.locks?.request("ctc-align", () => this.sendOne(next)) ?? this.sendOne(next));
+      if (waitMs) await this.waitForRoom(waitMs);
     }
     this.isSending = false;
   }
@@ -160,10 +164,17 @@ export class Adding {
     return true;
   }
 
-  /** Send the files of one recording; return whether the server can take them only later. */
-  private async sendOne(one: Waiting): Promise<boolean> {
+  private waitForRoom(waitMs: number): Promise<void> {
+    return new Promise((done) => {
+      const timer = setTimeout(done, waitMs);
+      this.madeRoom = () => { clearTimeout(timer); done(); };
+    });
+  }
+
+  /** Send the files of one recording; return how long to wait if the server can take them only later, else 0. */
+  private async sendOne(one: Waiting): Promise<number> {
     try {
-      if (await this.isSent(one)) return false;
+      if (await this.isSent(one)) return 0;
       const body = new FormData();
       body.set("audio", one.audio as File);
       if (one.transcript) body.set("transcript", one.transcript);
@@ -173,22 +184,22 @@ export class Adding {
         const value = element<HTMLInputElement>(name).value.trim();
         if (value) body.set(name, value);
       }
-      await this.keep({ ...one, sending: [...this.jobs()] });
+      await this.keep({ ...one, sending: [...this.jobs()], later: undefined });
       const job = await asked("/jobs", { method: "POST", body });
       if (!this.all.has(one.id)) await asked(`/jobs/${job.id}`, { method: "DELETE" });
       else {
-        await this.keep({ ...one, job: job.id });
+        await this.keep({ ...one, job: job.id, later: undefined });
         this.changed(job);
       }
-      return false;
+      return 0;
     } catch (error) {
       const isThere = error instanceof Refused || await asked("/health").then(() => true, () => false);
       const isLater = error instanceof Refused ? error.status === 503 : !isThere;
       const reason = error instanceof Refused ? error.message : "it could not be sent: try again, or drop the files again if they have changed since";
-      if (!this.all.has(one.id)) return false;
-      if (isThere) await this.keep(isLater ? one : { ...one, reason });
+      if (!this.all.has(one.id)) return 0;
+      if (isThere) await this.keep(isLater ? { ...one, later: reason } : { ...one, reason });
       else this.all.set(one.id, one); // it may have them: that is asked once it answers
-      return isLater;
+      return isLater ? Math.max(BUSY_MS, error instanceof Refused ? 1000 * error.retrySeconds : 0) : 0;
     }
   }
 

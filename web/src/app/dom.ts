@@ -21,12 +21,13 @@ export function button(text: string, name: string, run: () => void): HTMLButtonE
 }
 
 export class Refused extends Error {
-  constructor(message: string, readonly status: number) {
+  /** `retrySeconds`: after which the server asks to try again, 0 where it does not. */
+  constructor(message: string, readonly status: number, readonly retrySeconds = 0) {
     super(message);
   }
 }
 
-export async function asked(address: string, options: RequestInit = {}): Promise<any> {
+async function answered(address: string, options: RequestInit): Promise<[any, Response]> {
   let answer: Response;
   try {
     answer = await fetch(address, options);
@@ -34,12 +35,30 @@ export async function asked(address: string, options: RequestInit = {}): Promise
     throw new Error("the server does not answer; is it still running?");
   }
   const data = await answer.json().catch(() => ({}));
-  if (!answer.ok) throw new Refused(data.error ?? `the server answered ${answer.status}`, answer.status);
+  const retrySeconds = Number(answer.headers.get("Retry-After") ?? 0);
+  if (!answer.ok) throw new Refused(data.error ?? `the server answered ${answer.status}`, answer.status, retrySeconds);
+  return [data, answer];
+}
+
+export async function asked(address: string, options: RequestInit = {}): Promise<any> {
+  const [data] = await answered(address, options);
   return data;
 }
 
 export function sent(address: string, method: string, data: unknown): Promise<any> {
   return asked(address, { method, headers: { "Content-Type": "application/json" }, body: JSON.stringify(data) });
+}
+
+/** Change words or the sign-off of an alignment, of the version with this tag or, without one, of any; return the new tag. */
+export async function changed(address: string, changes: unknown, tag?: string): Promise<string> {
+  const headers = { "Content-Type": "application/json", ...(tag ? { "If-Match": tag } : {}) };
+  const [, answer] = await answered(address, { method: "PATCH", headers, body: JSON.stringify(changes) });
+  return answer.headers.get("ETag") ?? "";
+}
+
+/** Return a name for the middle of a sentence: letters of other directions do not reorder what is around it. */
+export function isolated(name: string): string {
+  return `\u2068${name}\u2069`;
 }
 
 /** Say what went wrong, or was done, where everybody sees and hears it; with a way back where there is one. */

@@ -2,16 +2,25 @@
 
 import { count, type Fit, fitInWords } from "../fit";
 import type { Adding, Waiting } from "./adding";
-import { addressesOf, asked, attempt, button, clock, element, made, sent } from "./dom";
+import { AtRisk } from "./at-risk";
+import { addressesOf, asked, attempt, button, changed, clock, element, isolated, made, Refused } from "./dom";
 
 export interface Figures {
   duration_s: number | null; fit: Fit; to_check: number; checked: boolean; by_hand: number; skipped: number; unexplained_s: number;
-  loss_per_token: number | null; least: number | null; text: string;
+  loss_per_token: number | null; least: number | null; text: string; tag: string;
+}
+/** An alignment of the folder; one with an `error` cannot be opened. */
+interface FolderRow extends Figures {
+  id: string; name: string; error: string;
+}
+/** How much the server keeps, and may keep. */
+export interface Room {
+  jobs: number; most_jobs: number; bytes: number; most_bytes: number;
 }
 export interface Job extends Partial<Figures> {
-  id: string; name: string; audio: string; duration_s: number | null; state: State; step: string; progress: number; place: number | null; error?: string;
+  id: string; name: string; audio: string; duration_s: number | null; state: State; step: string; progress: number; place: number | null; has_work: boolean; error?: string;
 }
-type State = "alone" | "sending" | "queued" | "running" | "done" | "failed" | "cancelled";
+type State = "alone" | "sending" | "queued" | "running" | "done" | "failed" | "cancelled" | "damaged";
 export interface Row {
   key: string; title: string; state: State; said: string; progress: number; job?: string; folder?: string;
   figures: Figures | null; duration: number | null; waiting?: Waiting;
@@ -19,13 +28,19 @@ export interface Row {
 
 const FITS = ["none", "poor", "doubtful", "good"];
 const PAGE_ROWS = 300;
+const LEFT_OUT: Record<string, [string, string]> = {
+  other: ["other JSON file", "other JSON files"],
+  before: ["version before a correction", "versions before a correction"],
+  folders: ["folder that is hidden, a link, or cannot be read", "folders that are hidden, links, or cannot be read"],
+  beyond: ["JSON file beyond the limit", "JSON files beyond the limit"],
+};
 
 function isOpen(row: Row): boolean {
   return row.state === "sending" || row.state === "queued" || row.state === "running";
 }
 
 function hasFailed(row: Row): boolean {
-  return row.state === "failed" || row.state === "alone" || row.state === "cancelled";
+  return row.state === "failed" || row.state === "alone" || row.state === "cancelled" || row.state === "damaged";
 }
 
 /** Whether a person should look at a recording that nobody has checked. */
@@ -62,15 +77,21 @@ export class RowTable {
   sorted: Row[] = [];
   hasFolder = false;
   truncated = false;
+  room: Room | null = null;
   formats: string[] = ["json"];
   readonly jobs = new Map<string, Job>();
-  private folder: (Figures & { id: string })[] = [];
+  private folder: FolderRow[] = [];
+  private leftOut: Record<string, number> = {};
+  private folderFault = "";
   private limit = PAGE_ROWS;
   private readonly drawn = new Map<string, { line: HTMLTableRowElement; of: string }>();
+
+  private readonly atRisk = new AtRisk((jobs) => this.keepAll(jobs));
 
   constructor(readonly adding: () => Adding, private readonly changed: () => void) {}
 
   wire(): void {
+    this.atRisk.wire();
     for (const id of ["filter", "shown", "order"]) element(id).addEventListener("input", () => { this.limit = PAGE_ROWS; this.arrange(); });
     element("more").addEventListener("click", () => { this.limit += PAGE_ROWS; this.arrange(); });
     for (const head of document.querySelectorAll<HTMLButtonElement>("th button")) {
@@ -83,17 +104,26 @@ export class RowTable {
   }
 
   async loadFolder(): Promise<void> {
-    const answer = await asked("/api/alignments");
-    this.hasFolder = answer.folder;
-    this.folder = answer.alignments;
-    this.truncated = answer.truncated;
+    try {
+      const answer = await asked("/api/alignments");
+      this.hasFolder = answer.folder;
+      this.folder = answer.alignments;
+      this.truncated = answer.truncated;
+      this.leftOut = answer.left_out;
+      this.folderFault = "";
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      [this.hasFolder, this.folder, this.leftOut] = [true, [], {}];
+      this.folderFault = error.message;
+    }
     this.arrange();
   }
 
   /** Take the server's jobs; of those that it no longer has, files that wait are shown with what happened. */
   async loadJobs(): Promise<void> {
     const known = new Set([...this.jobs.keys(), ...[...this.adding().all.values()].map((one) => one.job)]);
-    const { jobs } = await asked("/jobs");
+    const { jobs, room } = await asked("/jobs");
+    this.room = room;
     for (const id of this.jobs.keys()) if (known.has(id)) this.jobs.delete(id);
     for (const job of jobs as Job[]) this.jobs.set(job.id, job);
     for (const one of [...this.adding().all.values()]) {
@@ -119,7 +149,7 @@ export class RowTable {
       }
       const isWhole = one.audio && (one.transcript || one.text);
       const state: State = one.reason ? (isWhole ? "failed" : "alone") : "sending";
-      const said = one.reason ?? (one.sending ? "sending …" : "waits to be sent");
+      const said = one.reason ?? (one.later ? `waits: ${one.later}` : undefined) ?? (one.sending ? "sending …" : "waits to be sent");
       rows.push({ key: `w${one.id}`, title: one.name.replace(/^.*\//, ""), state, said, progress: 0, figures: null, duration: null, waiting: one });
     }
     for (const job of this.jobs.values()) {
@@ -133,7 +163,11 @@ export class RowTable {
       });
     }
     for (const one of this.folder) {
-      rows.push({ key: `f${one.id}`, title: one.id, state: "done", said: "", progress: 1, folder: one.id, figures: one, duration: one.duration_s });
+      const [state, figures]: [State, Figures | null] = one.error ? ["damaged", null] : ["done", one];
+      rows.push({
+        key: `f${one.id}`, title: one.name, state, said: one.error && `cannot be opened: ${one.error}`, progress: 1, folder: one.id, figures,
+        duration: one.duration_s,
+      });
     }
     return rows;
   }
@@ -174,13 +208,15 @@ export class RowTable {
     const done = this.rows.filter((row) => row.state === "done");
     const number = (of: (row: Row) => boolean) => this.rows.filter(of).length;
     const look = number(needsLook);
-    const failed = number(hasFailed);
+    const damaged = number((row) => row.state === "damaged");
+    const failed = number(hasFailed) - damaged;
     const checked = number(SHOWN.checked);
     const said = [
       done.length === this.rows.length ? count(this.rows.length, "recording", "recordings") : `${done.length} of ${this.rows.length} done`,
       look ? `${look} ${look === 1 ? "needs" : "need"} a look` : "",
       checked ? `${checked} checked` : "",
       failed ? `${failed} not aligned` : "",
+      damaged ? `${damaged} cannot be opened` : "",
       this.sorted.length < this.rows.length ? `${this.sorted.length} shown` : "",
       this.truncated ? "the folder has more, not listed" : "",
     ].filter(Boolean).join(" · ");
@@ -188,7 +224,11 @@ export class RowTable {
     const bar = element<HTMLProgressElement>("total");
     bar.hidden = !this.rows.some(isOpen);
     bar.max = Math.max(1, this.rows.length);
-    bar.value = done.length + failed;
+    bar.value = done.length + failed + damaged;
+    const leftOut = Object.entries(LEFT_OUT).map(([kind, [one, many]]) => count(this.leftOut[kind] ?? 0, one, many)).filter(Boolean);
+    element("left-out").textContent = leftOut.length ? `Not listed: ${leftOut.join(", ")}.` : "";
+    element("folder-fault").textContent = this.folderFault;
+    this.atRisk.show([...this.jobs.values()], this.room, this.hasFolder && !this.folderFault);
     const toCheck = this.rows.reduce((sum, row) => sum + (row.figures && !row.figures.checked ? row.figures.to_check : 0), 0);
     const link = element("to-words");
     link.hidden = !toCheck;
@@ -278,18 +318,27 @@ export class RowTable {
       }
     }));
     const what = made("span", "Checked", "what");
-    what.append(made("span", ` ${row.title}`, "hidden"));
+    what.append(made("span", ` ${isolated(row.title)}`, "hidden"));
     label.append(box, what);
     one.append(label);
     return one;
   }
 
   /** Sign a recording off as checked by a person, or take that back. */
-  async signOff(of: { job?: string; folder?: string }, checked: boolean): Promise<void> {
-    await sent(addressesOf(of).alignment, "PATCH", { checked });
+  async signOff(of: { job?: string; folder?: string; tag?: string }, checked: boolean): Promise<string> {
     const figures = of.job !== undefined ? this.jobs.get(of.job) : this.folder.find((one) => one.id === of.folder);
-    if (figures) figures.checked = checked;
-    this.arrange();
+    try {
+      const tag = await changed(addressesOf(of).alignment, { checked }, of.tag ?? figures?.tag);
+      if (figures) [figures.checked, figures.tag] = [checked, tag];
+      if (of.job !== undefined) await this.loadJobs(); // whether it has work now
+      this.arrange();
+      return tag;
+    } catch (error) {
+      if (!(error instanceof Refused) || error.status !== 412) throw error;
+      await this.loadJobs();
+      await this.loadFolder();
+      throw new Refused("it was changed elsewhere since it was listed here: look at it again before you sign it off", error.status);
+    }
   }
 
   private actions(row: Row): HTMLTableCellElement {
@@ -306,7 +355,7 @@ export class RowTable {
           } finally {
             keep.disabled = false;
           }
-          await this.remove(row);
+          await this.forget(row);
           await this.loadFolder();
         }));
         keep.title = "Move it into the folder of this server";
@@ -325,7 +374,7 @@ export class RowTable {
       const stop = button(isOpen(row) ? "Cancel" : "Remove", "remove", () => attempt(() => this.remove(row)));
       one.append(stop);
     }
-    for (const of of one.querySelectorAll("button, summary, .button")) of.append(made("span", ` ${row.title}`, "hidden"));
+    for (const of of one.querySelectorAll("button, summary, .button")) of.append(made("span", ` ${isolated(row.title)}`, "hidden"));
     return one;
   }
 
@@ -350,12 +399,31 @@ export class RowTable {
   }
 
   private async remove(row: Row): Promise<void> {
+    const isNowhereElse = this.atRisk.isAtRisk(this.jobs.get(row.job ?? ""));
+    if (isNowhereElse && !confirm(`${isolated(row.title)} has corrections, or is checked, and is nowhere else. Remove it?`)) return;
+    await this.forget(row);
+  }
+
+  /** Have the server forget a recording, which is elsewhere now, or not wanted. */
+  private async forget(row: Row): Promise<void> {
     if (row.waiting) await this.adding().drop(row.waiting);
     if (row.job !== undefined) {
       await asked(`/jobs/${row.job}`, { method: "DELETE" });
       this.jobs.delete(row.job);
+      this.adding().madeRoom();
     }
-    this.arrange();  }
+    this.arrange();
+  }
+
+  /** Move recordings into the folder of the server, one after the other. */
+  private async keepAll(jobs: readonly Job[]): Promise<void> {
+    for (const { id } of jobs) {
+      await asked(`/jobs/${id}/keep`, { method: "POST" });
+      const row = this.rows.find((one) => one.job === id);
+      if (row) await this.forget(row);
+    }
+    await this.loadFolder();
+  }
 }
 
 export function linksOf(formats: readonly string[], alignment: string): HTMLAnchorElement[] {

@@ -1,10 +1,10 @@
 // The words to check of all recordings, one after the other: listen, mark as right or mend, go on.
 
 import type { WordJson } from "../data";
-import { addressesOf, asked, attempt, button, clock, element, made, Refused, say, sent } from "./dom";
+import { addressesOf, asked, attempt, button, changed, clock, element, isolated, made, Refused, say } from "./dom";
 
 interface Doubt {
-  job?: string; folder?: string; name: string; index: number; word: WordJson; before: string; after: string;
+  job?: string; folder?: string; name: string; tag: string; index: number; word: WordJson; before: string; after: string;
   room_s: [number, number]; shift_s: number; why: string;
 }
 
@@ -44,7 +44,7 @@ export class WordList {
   private stopAt = Infinity;
   private readonly sound = new Audio();
 
-  constructor(private readonly signOff: (of: { job?: string; folder?: string }, checked: boolean) => Promise<void>) {}
+  constructor(private readonly signOff: (of: Doubt, checked: boolean) => Promise<string>) {}
 
   get isShown(): boolean {
     return !element("words").hidden;
@@ -209,7 +209,7 @@ export class WordList {
     this.sound.currentTime = Math.max(0, (start ?? (one.word.start_s as number)) + shift - AROUND_S);
     this.stopAt = (end ?? (one.word.end_s as number)) + shift + AROUND_S;
     this.sound.play().catch((error: Error) => {
-      if (error.name !== "AbortError") say(`${one.name} cannot be played: its recording is not in the folder (see --audio of serve), or this browser does not play it`);
+      if (error.name !== "AbortError") say(`${isolated(one.name)} cannot be played: its recording is not in the folder (see --audio of serve), or this browser does not play it`);
     });
   }
 
@@ -230,7 +230,7 @@ export class WordList {
   /** Save a word, take it from the list, and go on to the next. */
   private async change(one: Doubt, is: WordJson, said: string): Promise<void> {
     try {
-      await sent(addressesOf(one).alignment, "PATCH", { words: [{ index: one.index, was: one.word, is }] });
+      this.retag(one, await changed(addressesOf(one).alignment, { words: [{ index: one.index, was: one.word, is }] }));
     } catch (error) {
       if (error instanceof Refused && error.status === 409) await this.load();
       throw error;
@@ -242,14 +242,20 @@ export class WordList {
     this.draw();
     if (this.isCut && !this.words.length) await this.load();
     const isLast = !this.words.some((other) => keyOf(other) === keyOf(one));
-    say(isLast ? `${said} It was the last of ${one.name}.` : said, () => attempt(async () => {
-      await sent(addressesOf(one).alignment, "PATCH", { words: [{ index: one.index, was: is, is: one.word }] });
+    say(isLast ? `${said} It was the last of ${isolated(one.name)}.` : said, () => attempt(async () => {
+      this.retag(one, await changed(addressesOf(one).alignment, { words: [{ index: one.index, was: is, is: one.word }] }));
       this.words.splice(at, 0, one);
       this.at = at;
       this.done -= 1;
       this.draw();
     }));
-    if (isLast) element("said").firstElementChild?.after(button(`Sign off ${one.name}`, "sign-off-last", () => this.signed(one)));
+    if (isLast) element("said").firstElementChild?.after(button(`Sign off ${isolated(one.name)}`, "sign-off-last", () => this.signed(one)));
+  }
+
+  /** Note the tag of a recording after a change that this page made. */
+  private retag(of: Doubt, tag: string): void {
+    of.tag = tag;
+    for (const one of this.words) if (keyOf(one) === keyOf(of)) one.tag = tag;
   }
 
   private check(): void {
@@ -260,14 +266,19 @@ export class WordList {
   /** Sign off the recording of a word; its other words leave the list. */
   private signed(one: Doubt): void {
     attempt(async () => {
-      await this.signOff(one, true);
+      try {
+        one.tag = await this.signOff(one, true);
+      } catch (error) {
+        if (error instanceof Refused && error.status === 412) await this.load();
+        throw error;
+      }
       const gone = this.words.filter((other) => keyOf(other) === keyOf(one));
       this.words = this.words.filter((other) => keyOf(other) !== keyOf(one));
       this.at = Math.max(0, Math.min(this.at, this.words.length - 1));
       this.draw();
-      say(`${one.name} is signed off as checked.`, () => attempt(async () => {
-        await this.signOff(one, false);
-        this.words.push(...gone);
+      say(`${isolated(one.name)} is signed off as checked.`, () => attempt(async () => {
+        const tag = await this.signOff(one, false);
+        this.words.push(...gone.map((other) => ({ ...other, tag })));
         this.arrange();
       }));
     });
