@@ -161,6 +161,11 @@ def elan_transcript(document: str, source: str) -> Transcript:
     return tiers_transcript(tiers, source, EAF, document)
 
 
+def elan_tiers(data: bytes, name: str) -> list[Tier]:
+    """Return the tiers in the bytes of an ELAN file. Raises as `read_elan`, or ValueError if it is not UTF-8."""
+    return read_elan(data.decode("utf-8-sig"), name).label_tiers()
+
+
 def read_elan(document: str, name: str = "ELAN file") -> ElanDocument:
     """Return the parts of an ELAN file; `name` is its name in messages.
 
