@@ -50,8 +50,6 @@ from ctc_align.reading import read_input, shown
 from ctc_align.text.characters import printable
 from ctc_align.types import EAF, HAND, TEXTGRID, AlignedToken, AlignedWord, AlignmentData, Interval, Tier, aligned_words
 
-ROUNDED_S = 0.0006
-"""An edge that differs by less was rounded, to milliseconds at most, and not moved."""
 _TEXT_BYTES = 8
 """Approximate bytes of memory for each byte of a file of labels."""
 _start = attrgetter("start_s")
@@ -85,7 +83,7 @@ class Corrected:
         files: the files of labels with corrections.
         unknown: files of labels that differ, but whose origin the JSON does not tell: they are not used.
         changed: what the alignment cannot hold, because its text has other words.
-        notes: which corrections are used, and which are not.
+        used: notes on the corrections in `files`: how many are used, and which are older than others.
     """
 
     path: Path
@@ -93,7 +91,12 @@ class Corrected:
     files: tuple[Path, ...] = ()
     unknown: tuple[Path, ...] = ()
     changed: tuple[ChangedWords, ...] = ()
-    notes: tuple[str, ...] = ()
+    used: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a command says: which corrections are used, and which are not."""
+        return (*self.used, *(unknown_note(self.path, file) for file in self.unknown))
 
     @property
     def is_corrected(self) -> bool:
@@ -150,18 +153,23 @@ def read_corrected(path: str | Path, is_output: Callable[[Path], bool] = lambda 
                 unknown.append(file)
     for source in sorted(sources, key=lambda source: source.changed_ns):
         notes += merge.add(source)
-    notes += [_unknown_note(path, file) for file in unknown]
     return Corrected(path, merge.merged(), tuple(merge.files), tuple(unknown), tuple(merge.changed), tuple(notes))
 
 
-def _unknown_note(path: Path, file: Path) -> str:
+def unknown_note(path: Path, file: Path) -> str:
+    """Return why a file of labels is not used, and how to use it."""
     why = f"differs from {path.name}, which does not say that it was written with it"
-    if file.name.endswith(_KEPT[0]):
+    if is_kept(file):
         why = "has corrections of an earlier alignment"
     return (
         f"{file} {why}: only {path.name} is read; to use a person's corrections in {file.name}: "
         f"ctc-align realign {path} --hand {file}"
     )
+
+
+def is_kept(file: Path) -> bool:
+    """Return whether a corpus run has kept these labels: a person had changed them when it made them again."""
+    return file.name.endswith(_KEPT[0])
 
 
 def output_tier(path: Path, tier: str) -> UtteranceTier:
@@ -380,7 +388,8 @@ def _differs(word: Interval, tokens: Sequence[Interval], label: Interval, phones
 
 
 def _are_same_edges(one: Interval, other: Interval) -> bool:
-    return abs(one.start_s - other.start_s) <= ROUNDED_S and abs(one.end_s - other.end_s) <= ROUNDED_S
+    """Return whether times differ at most by rounding to milliseconds, down at the end of the recording."""
+    return abs(one.start_s - other.start_s) <= SAME_EDGE_S and abs(one.end_s - other.end_s) <= SAME_EDGE_S
 
 
 @dataclass

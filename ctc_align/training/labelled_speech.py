@@ -17,7 +17,7 @@ from ctc_align.alignment.edges import kinds_around
 from ctc_align.audio.loading import LONGER_S, estimated_duration_s, load_audio
 from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
 from ctc_align.evaluate import read_intervals
-from ctc_align.evaluate.corrected_labels import read_corrected
+from ctc_align.evaluate.corrected_labels import is_kept, read_corrected, unknown_note
 from ctc_align.evaluate.pairing import broad_phones, pair_intervals
 from ctc_align.files import Alignment
 from ctc_align.files.corrections import latest_works, original_of
@@ -152,7 +152,8 @@ def _find_label_files(folder: Path, problems: list[str], into: LabelFiles) -> No
             problems.append(str(error))
             continue
         governed.add(bare)
-        into.notes += alignment.notes
+        into.notes += alignment.used
+        into.notes += [unknown_note(path, file) for file in alignment.unknown if not is_kept(file)]
         if alignment.files or has_fixes[path]:
             found[name] = -1, (path, name)
         else:
