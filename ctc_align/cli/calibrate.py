@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ctc_align.training.calibration_fitting import Report
-    from ctc_align.training.labelled_speech import LabelFiles
+    from ctc_align.training.labelled_speech import LabelFiles, LabelledUtterance
 
 _SAMPLED = 20
 """This many transcripts suffice to check whether labels are in the model's language."""
@@ -71,7 +71,6 @@ def calibrate(
     from ctc_align.models.calibration import FILE
     from ctc_align.models.edge_network import FILE as EDGES
     from ctc_align.training.calibration_fitting import calibrate as measure
-    from ctc_align.training.labelled_speech import LabelFiles, read_labelled
 
     started_s = time.monotonic()
     talk = messages.talk()
@@ -81,10 +80,7 @@ def calibrate(
     check_files({"--lexicon": lexicon})
     talk.listen()
     failed: list[str] = []
-    found = LabelFiles()
-    labelled = list(read_labelled(reference, audio, failed, found))
-    if not labelled:
-        raise InputError(f"{reference}: no file can be used: {failed[0]}")
+    labelled, found = _labelled(reference, audio, failed)
     aligner = Aligner(model, device=device, backend=backend, lexicon=lexicon, settings=settings)
     for file in (FILE, EDGES):
         check_new(folder / file, force, "--out-dir")
@@ -94,7 +90,6 @@ def calibrate(
     if model in EMBEDDED or ":" in model:
         report = replace(report, calibration=replace(report.calibration, model=model))
     failed += report.failed
-    talk.notes(first_notes(found.notes))
     _say_files(found, report.utterances, talk)
     _say_doubts(report, failed, talk)
     written = _write(folder, report, is_own=_is_own(folder, model))
@@ -104,8 +99,20 @@ def calibrate(
         raise typer.Exit(SOME_FAILED)
 
 
+def _labelled(reference: str, audio: str | None, failed: list[str]) -> tuple[list[LabelledUtterance], LabelFiles]:
+    """Return the labelled utterances, and their files; raise InputError if there are none."""
+    from ctc_align.training.labelled_speech import LabelFiles, read_labelled
+
+    found = LabelFiles()
+    labelled = list(read_labelled(reference, audio, failed, found))
+    if not labelled:
+        raise InputError(f"{reference}: no file can be used: {failed[0]}")
+    return labelled, found
+
+
 def _say_files(found: LabelFiles, used: int, talk: Talk) -> None:
-    """Say how many files were learnt from, and how many were not corrected."""
+    """Say how many files were learnt from, how many were not corrected, and which corrections were used."""
+    talk.notes(first_notes(found.notes))
     line = f"learnt from {counted(used, 'corrected or hand-labelled file', 'corrected or hand-labelled files')}"
     if found.untouched:
         line += f", not from {counted(len(found.untouched), 'alignment', 'alignments')} without corrections"

@@ -205,11 +205,7 @@ def evaluate(
         others = f" ({len(without_tier)} files lack it)" if len(without_tier) > 1 else ""
         raise MissingTierError(f"{without_tier[0]}{others}; --tier {tier}=NAME takes the name or number of a tier")
     if untouched and not utterances and not failures:
-        raise UsageError(
-            f"{reference}: expected a person's labels as the reference, got the program's own output, the same as "
-            f"{hypothesis}: none of its {untouched} alignments is corrected"
-            + "".join(f"; {note}" for note in notes[:1])
-        )
+        raise UsageError(_no_corrections(hypothesis, reference, untouched, notes))
     return replace(
         _evaluation(utterances, tier, options),
         untouched=untouched,
@@ -238,6 +234,15 @@ def evaluate_intervals(
         for name, hypothesis, reference in utterances
     ]
     return _evaluation(tiers, parse_tier(tier), options or Options())
+
+
+def _no_corrections(hypothesis: Path, reference: Path, untouched: int, notes: Sequence[str]) -> str:
+    """Return the message for a reference that is the hypothesis; the first note may say why."""
+    why = f"; {notes[0]}" if notes else ""
+    return (
+        f"{reference}: expected a person's labels as the reference, got the program's own output, the same as "
+        f"{hypothesis}: none of its {untouched} alignments is corrected{why}"
+    )
 
 
 def _is_same_file(output: UtteranceTier, labels: UtteranceTier) -> bool:

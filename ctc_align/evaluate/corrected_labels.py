@@ -56,7 +56,7 @@ _start = attrgetter("start_s")
 _OVER_S = 0.01
 """By rounding, a label may end this long after the recording."""
 _ENDS = (*LABELS, ".hand.TextGrid")
-"""What follows the name of an alignment in the names of its files of labels."""
+"""Ends of the names of files of labels, after the name of their alignment."""
 _KEPT = (".hand.TextGrid", ".TextGrid", ".textgrid")
 """File name endings for the labels of NAME; the version that a corpus run kept comes first."""
 
@@ -95,7 +95,7 @@ class Corrected:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a command says: which corrections are used, and which are not."""
+        """The lines that a command prints: which corrections are used, and which are not."""
         return (*self.used, *(unknown_note(self.path, file) for file in self.unknown))
 
     @property
@@ -292,7 +292,7 @@ def _changed_ns(path: Path) -> int:
 
 @dataclass
 class _Edits:
-    """What differs in a file of labels: labels of words by the index of the word that was written, and changed words.
+    """The differences of a file of labels: labels by the index of the word that was written, and changed words.
 
     The phones of an edit are all of the speaker's; None if the file has none. Indices of `changed` are of words that
     were written, too.
@@ -301,6 +301,8 @@ class _Edits:
     rows: Sequence[WrittenWord]
     shared: int = 0
     """The number of words that are in both."""
+    renamed: list[int] = field(default_factory=list)
+    """The indices in `words` of those whose phones have other labels, and no other times."""
     words: dict[int, tuple[Interval, Sequence[Interval] | None]] = field(default_factory=dict)
     changed: list[ChangedWords] = field(default_factory=list)
 
@@ -322,6 +324,9 @@ def _find_edits(alignment: Alignment, tiers: Sequence[Tier], file: Path) -> _Edi
         labels = moved_intervals(_without_silences(words, [rows[at][0].label for at in own]), -shift_s)
         labels = [_inside_recording(label, alignment.duration_s) for label in labels]
         _compare(edits, by_time, labels, None if phones is None else moved_intervals(phones, -shift_s))
+    if len(edits.renamed) > max(edits.shared / 2, 1):  # `convert --phones ipa`, not a person
+        for at in edits.renamed:
+            del edits.words[at]
     return edits
 
 
@@ -346,8 +351,12 @@ def _compare(edits: _Edits, own: Sequence[int], labels: Sequence[Interval], phon
             continue
         at, label = own[places[0]], labels[found[0]]
         edits.shared += 1
-        if _differs(*edits.rows[at], label, phones):
+        word, tokens = edits.rows[at]
+        spoken = tokens if phones is None else _inside(phones, label)
+        is_moved = len(spoken) != len(tokens) or not all(map(_are_same_edges, (word, *tokens), (label, *spoken)))
+        if is_moved or [phone.label.split() for phone in spoken] != [token.label.split() for token in tokens]:
             edits.words[at] = label, phones
+            edits.renamed += [] if is_moved else [at]
     for row in pairing.extra:
         edits.changed.append(ChangedWords((row_of[id(row)],), ()))
     for label in pairing.missing:
@@ -373,18 +382,6 @@ def _with_phones(change: ChangedWords, phones: Sequence[Interval] | None) -> Cha
         return change
     own = [phone for word in change.words for phone in _inside(phones, word)]
     return replace(change, phones=tuple(own))
-
-
-def _differs(word: Interval, tokens: Sequence[Interval], label: Interval, phones: Sequence[Interval] | None) -> bool:
-    """Return whether a person has changed a word's edges, or the phones in it."""
-    if not _are_same_edges(word, label):
-        return True
-    if phones is None:
-        return False
-    own = _inside(phones, label)
-    if [phone.label.split() for phone in own] != [token.label.split() for token in tokens]:
-        return True
-    return not all(map(_are_same_edges, tokens, own))
 
 
 def _are_same_edges(one: Interval, other: Interval) -> bool:

@@ -59,7 +59,7 @@ class UtteranceTier:
     is_corrected: bool = False
     """True if ctc-align made it, and a person has corrected it."""
     notes: tuple[str, ...] = ()
-    """What was read for it: which corrections are used, and which are not."""
+    """Which corrections are used, and which are not."""
     path: Path | None = None
     """The JSON that it was read from."""
 

@@ -51,6 +51,7 @@ def test_nor_are_those_of_documents_and_of_several_speakers(tmp_path: Path) -> N
         assert read_back(one, tmp_path).notes == ()
 
 
+PHONES = (("o", 0.1, 0.2), ("e", 0.2, 0.4), ("t", 0.4, 0.5), ("e", 0.5, 0.75), ("t", 0.9, 1.0), ("e", 1.0, 1.3))
 WORDS = (("one", 0.1, 0.4), ("two", 0.4, 0.75), ("three", 0.9, 1.3))
 
 
@@ -81,13 +82,16 @@ def test_words_that_the_text_lacks_are_told_and_kept_as_labels(
 
 def test_phones_that_were_moved_or_renamed_are_corrections_of_their_word(tmp_path: Path) -> None:
     (path, grid) = OutputFiles(tmp_path, "a", ["json", "textgrid"]).write(alignment())
-    phones = (("w", 0.1, 0.2), ("e", 0.2, 0.4), ("t", 0.4, 0.53), ("e", 0.53, 0.75), ("t", 0.9, 1.0), ("e", 1.0, 1.3))
+    phones = (("w", 0.1, 0.2), PHONES[1], ("t", 0.4, 0.53), ("e", 0.53, 0.75), *PHONES[4:])
     textgrid(grid, ("words", WORDS), ("phones", phones))
     first, second, third = read_corrected(path).alignment.words
     assert [token.token for token in first.tokens] == ["w", "e"]
     assert [token.start_s for token in second.tokens] == [0.4, 0.53]
     assert (first.by, second.by, third.by, second.tokens[1].by) == ("hand", "hand", "", "hand")
     assert Interval(0.53, 0.75, "e") in read_corrected(path).intervals("phones")
+    capitals = tuple((label.upper(), start_s, end_s) for label, start_s, end_s in PHONES)
+    textgrid(grid, ("words", WORDS), ("phones", capitals))
+    assert read_corrected(path).notes == (), "another set of phones, as `convert --phones` writes"
 
 
 def test_labels_that_cannot_be_read_are_told(tmp_path: Path) -> None:
