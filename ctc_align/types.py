@@ -469,6 +469,19 @@ class Region:
 
 
 @dataclass(frozen=True)
+class Written:
+    """The labels that were written with the JSON of an alignment, so that later changes of them can be found.
+
+    Attributes:
+        files: the files of labels, each as the part of its name after the JSON's name without `.json` (".TextGrid").
+        words: the words with times, in the order of the text, each with its tokens; seconds from the utterance's start.
+    """
+
+    files: tuple[str, ...]
+    words: tuple[tuple[Interval, tuple[Interval, ...]], ...]
+
+
+@dataclass(frozen=True)
 class AlignmentData:
     """A transcript aligned with its audio. Times are seconds from the start of the utterance.
 
@@ -510,6 +523,8 @@ class AlignmentData:
     """Nats by which the best path is below the frames' best labels, in the worst 0.3 s; None if it is not known."""
     checked: bool = False
     """True if a person has checked this recording and its words; a new alignment is not checked."""
+    written: Written | None = None
+    """The labels that were written with the JSON that this was read from; None if there were none."""
 
     @property
     def skipped(self) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctc_align.cli.arguments import check_files, check_new
-from ctc_align.cli.notes import language_notes
+from ctc_align.cli.notes import first_notes, language_notes
 from ctc_align.cli.options import (
     MessageOptions,
     SettingsOptions,
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ctc_align.training.calibration_fitting import Report
+    from ctc_align.training.labelled_speech import LabelFiles, LabelledUtterance
 
 _SAMPLED = 20
 """This many transcripts suffice to check whether labels are in the model's language."""
@@ -45,8 +46,8 @@ def calibrate(
         str,
         typer.Argument(
             metavar="REFERENCE",
-            help="Folder of hand-labelled or hand-corrected TextGrids, or of JSON with marked corrections, "
-            "with one folder for each speaker.",
+            help="Folder of hand-labelled TextGrids, or of alignments; of these, only what a person has corrected is "
+            "used. With one folder for each speaker.",
         ),
     ],
     *,
@@ -70,7 +71,6 @@ def calibrate(
     from ctc_align.models.calibration import FILE
     from ctc_align.models.edge_network import FILE as EDGES
     from ctc_align.training.calibration_fitting import calibrate as measure
-    from ctc_align.training.labelled_speech import read_labelled
 
     started_s = time.monotonic()
     talk = messages.talk()
@@ -80,9 +80,7 @@ def calibrate(
     check_files({"--lexicon": lexicon})
     talk.listen()
     failed: list[str] = []
-    labelled = list(read_labelled(reference, audio, failed))
-    if not labelled:
-        raise InputError(f"{reference}: no file can be used: {failed[0]}")
+    labelled, found = _labelled(reference, audio, failed)
     aligner = Aligner(model, device=device, backend=backend, lexicon=lexicon, settings=settings)
     for file in (FILE, EDGES):
         check_new(folder / file, force, "--out-dir")
@@ -92,12 +90,33 @@ def calibrate(
     if model in EMBEDDED or ":" in model:
         report = replace(report, calibration=replace(report.calibration, model=model))
     failed += report.failed
+    _say_files(found, report.utterances, talk)
     _say_doubts(report, failed, talk)
     written = _write(folder, report, is_own=_is_own(folder, model))
     _show(report, time.monotonic() - started_s)
     talk.say(f"wrote {' and '.join(map(str, written))}" if written else f"nothing was written to {folder}")
     if failed:
         raise typer.Exit(SOME_FAILED)
+
+
+def _labelled(reference: str, audio: str | None, failed: list[str]) -> tuple[list[LabelledUtterance], LabelFiles]:
+    """Return the labelled utterances, and their files; raise InputError if there are none."""
+    from ctc_align.training.labelled_speech import LabelFiles, read_labelled
+
+    found = LabelFiles()
+    labelled = list(read_labelled(reference, audio, failed, found))
+    if not labelled:
+        raise InputError(f"{reference}: no file can be used: {failed[0]}")
+    return labelled, found
+
+
+def _say_files(found: LabelFiles, used: int, talk: Talk) -> None:
+    """Say how many files were learnt from, how many were not corrected, and which corrections were used."""
+    talk.notes(first_notes(found.notes))
+    line = f"learnt from {counted(used, 'corrected or hand-labelled file', 'corrected or hand-labelled files')}"
+    if found.untouched:
+        line += f", not from {counted(len(found.untouched), 'alignment', 'alignments')} without corrections"
+    talk.note(line)
 
 
 def _is_own(folder: Path, model: str) -> bool:

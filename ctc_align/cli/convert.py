@@ -19,7 +19,14 @@ from ctc_align.cli.align import (
     write_stdout,
 )
 from ctc_align.cli.arguments import alignments_at, check_alignments, kind_of
-from ctc_align.cli.notes import effect_notes, fast_cue_notes, latest_alignments, recording_notes, tier_notes
+from ctc_align.cli.notes import (
+    effect_notes,
+    fast_cue_notes,
+    latest_alignments,
+    read_with_corrections,
+    recording_notes,
+    tier_notes,
+)
 from ctc_align.cli.options import MessageOptions, SettingsOptions, formats_option, recording_option, with_options
 from ctc_align.cli.printing import SOME_FAILED, Talk
 from ctc_align.config import Settings, known_settings
@@ -68,9 +75,9 @@ def convert(
     outputs = distinct_outputs(names, destination, formats, [*names, audio or None, config.file])
 
     def run(path: str, files: OutputFiles | None) -> int:
-        from ctc_align.files import FORMATS, read_alignment
+        from ctc_align.files import FORMATS
 
-        alignment = read_alignment(path)
+        alignment = read_with_corrections(path, talk)
         check_places(formats, alignment.places, f"the transcript of {path} is not one")
         known = known_settings(alignment.config, f"{path}: config.")
         settings, before = config.settings(known), Settings(**known)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ctc_align.cli.arguments import check_new
+from ctc_align.cli.notes import first_notes
 from ctc_align.cli.options import LIMITS, Group, force_option, with_options
 from ctc_align.cli.printing import SOME_FAILED, THRESHOLD_NOT_MET, counted, put, say
 from ctc_align.config import setting
@@ -146,6 +147,9 @@ def evaluate(
 ) -> None:
     """Measure the edges of HYPOTHESIS against those of REFERENCE.
 
+    Of ctc-align's JSON, HYPOTHESIS is what the program made, and REFERENCE has a person's corrections, also those in
+    the TextGrid that was written with it: ctc-align evaluate OUT OUT measures what was corrected in OUT.
+
     Words are paired by their order; words with a different label are counted, and measured like the others. Errors are
     hypothesis minus reference, in milliseconds: positive is late. Intervals of 95 % come from resampling. A boundary is
     a time at which a word starts or ends (neighbours that touch share one); precision, recall, F1 and R-value match
@@ -239,6 +243,11 @@ def _say_notes(evaluation: Evaluation, whose: str) -> None:
             more = f" and {len(lone) - _NAMED} more" if len(lone) > _NAMED else ""
             say(f"ctc-align: {whose}{side} {evaluation.tier}: {', '.join(lone[:_NAMED])}{more}")
 
+    for note in first_notes(evaluation.notes):
+        say(f"ctc-align: note: {whose}{note}")
+    if evaluation.untouched:
+        count = counted(evaluation.untouched, "alignment without corrections is", "alignments without corrections are")
+        say(f"ctc-align: note: {whose}{count} not measured: hypothesis and reference are the same")
     for name in evaluation.missing_files:
         say(f"ctc-align: {whose}{name}: no hypothesis for this reference")
     for _, reason in evaluation.failures:

@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Annotated
 import typer
 
 from ctc_align.cli.arguments import check_files, check_new, check_source
+from ctc_align.cli.notes import first_notes
 from ctc_align.cli.options import LIMITS, MessageOptions, force_option, source_option, with_options
 from ctc_align.cli.printing import Talk, console_for, counted, put
 from ctc_align.config import setting
@@ -64,9 +65,10 @@ def filter_run(
 ) -> None:
     """Write a manifest of the utterances of a corpus run that are good enough.
 
-    Reads the journal of the run and its corpus, no sound and no outputs. The manifest has the lines of the corpus in
-    their order: for JSONL with all their keys, with absolute paths, and ctc-align corpus, ctc-align train and NeMo read
-    it. Utterances that failed are left out. How many are left out, and why, is printed to stderr.
+    Reads the journal of the run and its corpus, no sound, and of the outputs only those that a person has corrected:
+    their figures are those of the latest corrections. The manifest has the lines of the corpus in their order: for
+    JSONL with all their keys, with absolute paths, and ctc-align corpus, ctc-align train and NeMo read it. Utterances
+    that failed are left out. How many are left out, and why, is printed to stderr.
     """
     from ctc_align.corpus.selection import Limits, selected
 
@@ -85,11 +87,13 @@ def filter_run(
 
 @dataclass
 class _Counts:
-    """Utterances and seconds, kept and in all, and how often each reason was found."""
+    """Utterances and seconds, kept and in all, how many are corrected, and how often each reason was found."""
 
     kept: tuple[int, float] = (0, 0.0)
     every: tuple[int, float] = (0, 0.0)
     reasons: Counter[str] = field(default_factory=Counter)
+    corrected: int = 0
+    notes: list[str] = field(default_factory=list)
 
 
 def _targets(given: dict[str, str | None], source: str | None, force: bool) -> dict[str, Path]:
@@ -118,6 +122,8 @@ def _write(entries: Iterable[Selected], targets: Mapping[str, Path]) -> _Counts:
         for each in entries:
             counts.every = counts.every[0] + 1, counts.every[1] + each.duration_s
             counts.reasons.update(each.reasons)
+            counts.corrected += each.is_corrected
+            counts.notes += each.notes
             data = each.line | ({"reasons": list(each.reasons)} if each.reasons else {})
             line = json_escaped(json.dumps(data, ensure_ascii=False, allow_nan=False))
             if not each.reasons:
@@ -133,6 +139,9 @@ def _write(entries: Iterable[Selected], targets: Mapping[str, Path]) -> _Counts:
 def _report(counts: _Counts, talk: Talk) -> None:
     """Print how much is kept, and a table of the reasons for what is not."""
     kept, every = counts.kept, counts.every
+    talk.notes(first_notes(counts.notes))
+    if counts.corrected:
+        talk.note(f"{counted(counts.corrected, 'utterance was', 'utterances were')} corrected by hand")
     talk.say(
         f"ctc-align: kept {kept[0]:,.0f} of {counted(int(every[0]), 'utterance', 'utterances')}, "
         f"{kept[1] / 3600:.3f} of {every[1] / 3600:.3f} hours"

@@ -150,6 +150,25 @@ def latest_alignments(alignments: list[str], talk: Talk) -> list[str]:
     return taken
 
 
+def first_notes(notes: Sequence[str]) -> list[str]:
+    """Return the first notes on the corrections of many alignments, and one on how many more there are.
+
+    >>> first_notes(list("abcdefg"))
+    ['a', 'b', 'c', 'd', 'e', 'and 2 more such notes']
+    """
+    more = [f"and {len(notes) - _SEVERAL} more such notes"] if len(notes) > _SEVERAL else []
+    return [*notes[:_SEVERAL], *more]
+
+
+def read_with_corrections(path: str, talk: Talk) -> Alignment:
+    """Return the alignment in a file with its corrections, also those in files of labels, and note which are used."""
+    from ctc_align.evaluate.corrected_labels import read_corrected
+
+    corrected = read_corrected(path)
+    talk.notes(corrected.notes)
+    return corrected.alignment
+
+
 def difference_notes(alignment: Alignment) -> list[str]:
     """Return one note on the words that are not in the recording, and on the speech that is not in the text.
 

@@ -21,7 +21,7 @@ from ctc_align.cli.align import (
     write_alignment,
 )
 from ctc_align.cli.arguments import check_alignments, check_files, kind_of
-from ctc_align.cli.notes import effect_notes, later_notes, recording_notes, unknown_letters
+from ctc_align.cli.notes import effect_notes, later_notes, read_with_corrections, recording_notes, unknown_letters
 from ctc_align.cli.options import (
     LogProbsOptions,
     MessageOptions,
@@ -57,7 +57,8 @@ def realign(
     hand: str | None = setting(
         None,
         "A TextGrid with the corrected words (and phones) of CORRECTED.json, or a folder of them "
-        "(NAME.hand.TextGrid or NAME.TextGrid). All edges of a TextGrid count as hand-corrected.",
+        "(NAME.hand.TextGrid or NAME.TextGrid). All its edges count as hand-corrected. Without --hand, only what "
+        "differs in the files that were written with CORRECTED.json.",
         metavar="PATH",
     ),
     model: ModelOptions,
@@ -69,7 +70,8 @@ def realign(
 ) -> None:
     """Align again between the edges that a person has corrected.
 
-    Words marked "by": "hand" in CORRECTED.json, and all words in the TextGrid of --hand, keep their times. The model
+    Words marked "by": "hand" in CORRECTED.json, words that a person has changed in its TextGrid, and all words in the
+    TextGrid of --hand, keep their times. The model
     and the settings come from the JSON, unless options override them. Writes NAME.aligned.json for NAME.json, and other
     formats with --format.
     """
@@ -88,9 +90,7 @@ def realign(
     aligners: dict[tuple[str | None, Settings], Aligner] = {}
 
     def run(path: str, files: OutputFiles | None) -> int:
-        from ctc_align.files import read_alignment
-
-        alignment = _labelled(read_alignment(path), path, hand, talk)
+        alignment = read_with_corrections(path, talk) if hand is None else _labelled(path, hand, talk)
         check_places(formats, alignment.places, f"the transcript of {path} is not one")
         settings = config.settings(known_settings(alignment.config, f"{path}: config."))
         keeps_cues = alignment.subtitles is not None and settings.cues != "again"
@@ -140,7 +140,7 @@ def _names(corrected: Sequence[str]) -> dict[str, str]:
 
 def _check_hand(corrected: Sequence[str], hand: str | None) -> None:
     """Raise UsageError if the labels are missing, or if one file of labels is given for several alignments."""
-    from ctc_align.evaluate.utterance_files import labels_of
+    from ctc_align.evaluate.corrected_labels import labels_of
 
     if hand is None:
         return
@@ -159,13 +159,13 @@ def _check_hand(corrected: Sequence[str], hand: str | None) -> None:
         raise UsageError(f"--hand {hand}: one TextGrid for {len(corrected)} alignments: give their folder")
 
 
-def _labelled(alignment: Alignment, path: str, hand: str | None, talk: Talk) -> Alignment:
-    """Return an alignment with a person's corrected labels, and report how many labels differ."""
-    from ctc_align.evaluate.utterance_files import label_doubts, labels_of, with_labels
+def _labelled(path: str, hand: str, talk: Talk) -> Alignment:
+    """Return an alignment with the labels of `--hand`, and report how many differ."""
+    from ctc_align.evaluate.corrected_labels import label_doubts, labels_of, with_labels
+    from ctc_align.files import read_alignment
     from ctc_align.files.json_files import is_fixed
 
-    if hand is None:
-        return alignment
+    alignment = read_alignment(path)
     labels = labels_of(Path(hand), Path(path)) if Path(hand).is_dir() else Path(hand)
     words = with_labels(alignment, labels)
     moved = [was for was, word in zip(alignment.words, words) if (was.start_s, was.end_s) != (word.start_s, word.end_s)]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ctc_align.cli.arguments import check_alignments, check_new, kind_of
-from ctc_align.cli.notes import later_notes, recording_notes
+from ctc_align.cli.notes import later_notes, read_with_corrections, recording_notes
 from ctc_align.cli.options import Group, MessageOptions, folder_option, force_option, with_options
 from ctc_align.cli.printing import SOME_FAILED, Talk, put_bytes, say
 from ctc_align.config import setting
@@ -64,7 +64,6 @@ def view(
     20 MB of sound go into a file beside the page, NAME.page.ogg. For an utterance of a corpus run, ctc-align view
     OUT_DIR --utterance ID shows its latest corrections.
     """
-    from ctc_align.files.alignment_files import read_alignment
     from ctc_align.files.pages import SOUND_MODES
 
     talk = messages.talk()
@@ -82,7 +81,7 @@ def view(
     failed = 0
     for (path, _, alignment), target in zip(shown, targets):
         try:
-            _write_page(path, alignment or read_alignment(path), target, page, talk)
+            _write_page(path, alignment or read_with_corrections(str(path), talk), target, page, talk)
         except UsageError:
             raise
         except CtcAlignError as error:
@@ -116,9 +115,9 @@ def _shown(alignments: list[str], page: PageOptions, talk: Talk) -> list[_Shown]
 
     folder = Path(alignments[0])
     found = [(id, *alignment_in(folder, id)) for id in dict.fromkeys(page.utterance)]
-    for _, work, _ in found:
-        talk.notes(work.notes())
-    return [(work.path, output_of(id).rpartition("/")[2], alignment) for id, work, alignment in found]
+    for _, work, corrected in found:
+        talk.notes([*work.notes(), *corrected.notes])
+    return [(work.path, output_of(id).rpartition("/")[2], corrected.alignment) for id, work, corrected in found]
 
 
 def _targets(shown: list[_Shown], page: PageOptions) -> list[Path]:

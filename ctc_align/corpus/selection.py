@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from ctc_align.config import Settings
+from ctc_align.corpus.report.run_figures import is_output_of, json_of
 from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.sources.manifest_files import KEYS, Manifest, parsed_object
-from ctc_align.corpus.sources.source import read_lines
-from ctc_align.corpus.state.journal import DONE, journal_paths, line_key
+from ctc_align.corpus.sources.source import TextLine, read_lines
+from ctc_align.corpus.state.journal import DONE, Line, journal_paths, line_key
 from ctc_align.corpus.state.resume import Outcomes
 from ctc_align.corpus.state.shared_texts import text_hash
 from ctc_align.corpus.state.summary import source_of_run
 from ctc_align.corpus.utterance import Refused, Utterance, UtteranceResult
-from ctc_align.errors import UsageError
+from ctc_align.errors import CtcAlignError, UsageError
+from ctc_align.evaluate.corrected_labels import Corrected, label_files_beside, read_corrected
+from ctc_align.files.corrections import LatestBeside
 from ctc_align.text import words_of
 from ctc_align.text.markup import text_said_once
 from ctc_align.types import FITS
@@ -61,11 +65,16 @@ class Limits:
 
 @dataclass(frozen=True)
 class Selected:
-    """An utterance of the source: its line of a manifest, and why it is left out; () if it is kept."""
+    """An utterance of the source: its line of a manifest, and why it is left out; () if it is kept.
+
+    `notes` say which corrections were read; `is_corrected` is True if there are any.
+    """
 
     line: dict[str, Any]
     reasons: tuple[str, ...]
     duration_s: float
+    is_corrected: bool = False
+    notes: tuple[str, ...] = ()
 
 
 def selected(
@@ -92,6 +101,7 @@ def selected(
         raise UsageError(f"{got}; give the corpus: ctc-align filter {out_dir} SOURCE")
     corpus = open_source(path, kind, exclude=[os.fspath(out_dir)], parts=True, text=text)
     lines = read_lines(path) if isinstance(corpus, Manifest) else None
+    beside = LatestBeside()
     with Outcomes(paths, quiet=True) as outcomes:
         for entry in corpus:
             row = next(lines, None) if lines is not None else None
@@ -101,12 +111,52 @@ def selected(
                 yield Selected({"utterance": entry.id}, ("failed",), 0.0)
             elif line is None:
                 yield Selected(_line(entry, UtteranceResult(), {}), ("not aligned yet",), entry.duration_s or 0.0)
+            elif line.status != DONE:
+                yield Selected(_line(entry, line.result, _keys(row)), ("failed",), line.result.duration_s or 0.0)
             else:
-                extra = {} if row is None else parsed_object(row)
-                why = tuple(limits.reasons(line.result)) if line.status == DONE else ("failed",)
-                if line.status == DONE:
-                    why += tuple(_changes(entry, line.result))
-                yield Selected(_line(entry, line.result, extra), why, line.result.duration_s or 0.0)
+                yield _judged(entry, line, _line(entry, line.result, _keys(row)), limits, beside, out_dir)
+
+
+def _keys(row: TextLine | None) -> dict[str, Any]:
+    """Return the keys and values of a line of a manifest."""
+    return {} if row is None else parsed_object(row)
+
+
+def _judged(
+    utterance: Utterance, line: Line, manifest: dict[str, Any], limits: Limits, beside: LatestBeside, out_dir: Path
+) -> Selected:
+    """Return an aligned utterance, with `manifest` as its line, judged by the figures of its latest corrections."""
+    result, duration_s = line.result, line.result.duration_s or 0.0
+    try:
+        corrected = _corrected(line, beside, out_dir)
+    except CtcAlignError as error:
+        return Selected(manifest, ("its corrections cannot be read",), duration_s, notes=(str(error),))
+    reasons: list[str] = []
+    if corrected is not None:
+        alignment = corrected.alignment
+        result = replace(
+            result,
+            fit=alignment.fit,
+            loss_per_token=alignment.loss_per_token,
+            local_loss=alignment.local_loss,
+            skipped=alignment.skipped,
+            words=alignment.spoken,
+        )
+        reasons += ["its words were changed by hand, and its text was not"] if corrected.changed else []
+    reasons = [*limits.reasons(result), *_changes(utterance, line.result), *reasons]
+    is_corrected = corrected is not None and corrected.is_corrected
+    return Selected(manifest, tuple(reasons), duration_s, is_corrected, corrected.notes if corrected else ())
+
+
+def _corrected(line: Line, beside: LatestBeside, out_dir: Path) -> Corrected | None:
+    """Return the alignment of an utterance with its corrections; None if its files are as the run wrote them."""
+    name = json_of(line)
+    if name is None or not (out_dir / name).is_file():
+        return None
+    work, is_output = beside.of(out_dir / name), partial(is_output_of, line, out_dir)
+    if all(map(is_output, (work.path, *label_files_beside(work.path)))):
+        return None
+    return read_corrected(work.path, is_output)
 
 
 def _changes(utterance: Utterance, result: UtteranceResult) -> Iterator[str]:

@@ -5,6 +5,7 @@ Plots need matplotlib (the extra `plot`), and `occupancy_figure` also torch; bot
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ctc_align.errors import InputError, KernelError, MissingTierError
+from ctc_align.errors import InputError, KernelError, MissingTierError, UsageError
+from ctc_align.evaluate.corrected_labels import CORRECTIONS, OUTPUT
 from ctc_align.evaluate.error_statistics import (
     EDGES,
     KINDS,
@@ -42,6 +44,7 @@ from ctc_align.evaluate.pairing import (
 )
 from ctc_align.evaluate.sanity_checks import find_doubts
 from ctc_align.evaluate.utterance_files import UtteranceTier, check_paths, matched, open_source
+from ctc_align.files.corrections import original_of
 from ctc_align.types import Interval
 from ctc_align.units import seconds_to_ms
 from ctc_align.view import check_plotting
@@ -114,6 +117,10 @@ class Evaluation:
     """(name, reason) of utterances that cannot be read."""
     doubts: tuple[str, ...] = ()
     """Reasons why these figures may be meaningless: different units, recordings or transcripts."""
+    untouched: int = 0
+    """Number of alignments that are both hypothesis and reference and have no corrections; they are not measured."""
+    notes: tuple[str, ...] = ()
+    """Which corrections are used, and which are not."""
     pairings: tuple[Pairing, ...] = field(default=(), repr=False, compare=False)
     """By utterance: the figures of edges are made from them …"""
     counts: np.ndarray = field(default_factory=lambda: np.zeros((0, len(KINDS), 3), int), repr=False, compare=False)
@@ -159,28 +166,36 @@ def evaluate(
     `pairing`), silences are left out, stop closures merge (see `comparable_labels`).
 
     Args:
-        hypothesis, reference: paths; a folder is searched with all its subfolders.
+        hypothesis: its path; of JSON, what the program made is measured, without corrections in it.
+        reference: its path; JSON is read with its corrections, also those in files of labels that were written with it.
+            Folders are searched with all their subfolders.
         tier: "words" or "phones" ("tokens" of a hypothesis serve as phones).
         options: tolerance, resamples, map of labels, names of tiers.
 
     Raises:
-        UsageError: a path does not exist, one is a file and the other a folder, a folder has no alignments, or the tier
-            is unknown.
+        UsageError: a path does not exist, one is a file and the other a folder, a folder has no alignments, the tier is
+            unknown, or the reference is the hypothesis, and nothing in it is corrected.
         MissingTierError: none of the files has the tier.
         InputError: one of two *files* cannot be read (those in folders are among `failures`).
     """
     tier, options = parse_tier(tier), options or Options()
     hypothesis, reference = Path(hypothesis), Path(reference)
     check_paths(hypothesis, reference)
-    ours = open_source(hypothesis, tier, options.hypothesis_tier)
-    theirs = open_source(reference, tier, options.reference_tier)
+    ours = open_source(hypothesis, tier, options.hypothesis_tier, OUTPUT)
+    theirs = open_source(reference, tier, options.reference_tier, CORRECTIONS)
     triples, missing, extra = matched(ours, theirs)
     utterances: list[tuple[str, UtteranceTier, UtteranceTier]] = []
     failures = [*ours.failures, *theirs.failures]
     without_tier: list[MissingTierError] = []
+    untouched, notes = 0, list[str]()
     for name, read_ours, read_theirs in triples:
         try:
-            utterances += _by_speaker(name, read_ours(), read_theirs())
+            output, labels = read_ours(), read_theirs()
+            notes += dict.fromkeys((*output.notes, *labels.notes))
+            if _is_same_file(output, labels) and not labels.is_corrected:
+                untouched += 1
+                continue
+            utterances += _by_speaker(name, output, labels)
         except InputError as error:
             if ours.is_alone and theirs.is_alone:
                 raise
@@ -189,8 +204,12 @@ def evaluate(
     if without_tier and not utterances and len(without_tier) == len(failures):
         others = f" ({len(without_tier)} files lack it)" if len(without_tier) > 1 else ""
         raise MissingTierError(f"{without_tier[0]}{others}; --tier {tier}=NAME takes the name or number of a tier")
+    if untouched and not utterances and not failures:
+        raise UsageError(_no_corrections(hypothesis, reference, untouched, notes))
     return replace(
         _evaluation(utterances, tier, options),
+        untouched=untouched,
+        notes=tuple(notes),
         missing_files=tuple(name for name in missing if name not in dict(ours.failures)),
         extra_files=tuple(name for name in extra if name not in dict(theirs.failures)),
         failures=tuple(failures),
@@ -215,6 +234,22 @@ def evaluate_intervals(
         for name, hypothesis, reference in utterances
     ]
     return _evaluation(tiers, parse_tier(tier), options or Options())
+
+
+def _no_corrections(hypothesis: Path, reference: Path, untouched: int, notes: Sequence[str]) -> str:
+    """Return the message for a reference that is the hypothesis; the first note may say why."""
+    why = f"; {notes[0]}" if notes else ""
+    return (
+        f"{reference}: expected a person's labels as the reference, got the program's own output, the same as "
+        f"{hypothesis}: none of its {untouched} alignments is corrected{why}"
+    )
+
+
+def _is_same_file(output: UtteranceTier, labels: UtteranceTier) -> bool:
+    """Return whether both sides are one alignment, in the same file or in one that corrects it."""
+    if output.path is None or labels.path is None:
+        return False
+    return os.path.realpath(original_of(output.path)) == os.path.realpath(original_of(labels.path))
 
 
 def _by_speaker(

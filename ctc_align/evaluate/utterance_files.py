@@ -1,51 +1,37 @@
-"""Utterances of alignment files and folders: one tier of each, matched with a reference; and corrected labels.
-
-`with_labels` transfers labels that a person has corrected in another program (Praat's TextGrids) into an alignment.
-"""
+"""Utterances of alignment files and folders: one tier of each, matched with a reference."""
 
 from __future__ import annotations
 
 import codecs
 import gzip
 import itertools
-import os
 import zlib
-from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from operator import attrgetter
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from ctc_align.errors import InputError, MissingTierError, UsageError
 from ctc_align.evaluate.pairing import (
-    PHONE_SILENCES,
     PHONES,
-    SAME_EDGE_S,
-    SILENCES,
     WORDS,
-    Pair,
-    Pairing,
-    normalised_label,
     parse_tier,
 )
-from ctc_align.evaluate.sanity_checks import find_time_doubts
+from ctc_align.files.corrections import latest_works, original_of
 from ctc_align.files.formats import JSON_EXPORTS
 from ctc_align.files.json_files import (
     alignment_fields,
-    check_fixed_words,
     check_format,
     is_fixed,
     no_number,
     read_object,
 )
 from ctc_align.files.textgrid import read_textgrid
-from ctc_align.files.tiers import UNNAMED
 from ctc_align.files.writer import RECORDING
 from ctc_align.reading import as_seconds, open_input, parse_json, shown
-from ctc_align.types import HAND, AlignedToken, AlignedWord, AlignmentData, Interval, Tier, aligned_words
+from ctc_align.types import AlignmentData, Interval, Tier, aligned_words
 
 TABLES = (".ctm", ".jsonl", ".jsonl.gz")
 """File name endings for files with many utterances."""
@@ -53,8 +39,9 @@ SAMPLE_LABELS = {".wrd": "words", ".phn": "phones"}
 """File name endings for TIMIT's labels, lines of "first_sample end_sample label", and the tier of each."""
 _SAMPLES_PER_S = 16000
 _MOST_DIGITS = 12
-_TIER_NAMES = {"words": ("words", "word"), "phones": ("phones", "tokens", "phone")}
-_NO_SPEAKER = ""
+_DECIMALS = 5
+TIER_NAMES = {"words": ("words", "word"), "phones": ("phones", "tokens", "phone")}
+NO_SPEAKER = ""
 _MOST_LINE_BYTES = 2**28
 """An alignment of ten hours is a line of some 20 MB."""
 
@@ -70,7 +57,11 @@ class UtteranceTier:
     is_ours: bool = False
     """True if the file says that ctc-align made it, and no person has corrected it."""
     is_corrected: bool = False
-    """True if ctc-align made it, and a person has fixed words in it."""
+    """True if ctc-align made it, and a person has corrected it."""
+    notes: tuple[str, ...] = ()
+    """Which corrections are used, and which are not."""
+    path: Path | None = None
+    """The JSON that it was read from."""
 
     @property
     def intervals(self) -> list[Interval]:
@@ -121,10 +112,10 @@ def read_one(path: Path, tier: str, name: str | None = None) -> UtteranceTier:
     if path.suffix.casefold() in SAMPLE_LABELS:
         return _sample_labels(path, tier)
     grid = read_textgrid(path)
-    wanted = _TIER_NAMES[tier] if name is None else (name.strip().casefold(),)
-    speakers = _named(grid.tiers, wanted)
+    wanted = TIER_NAMES[tier] if name is None else (name.strip().casefold(),)
+    speakers = named_tiers(grid.tiers, wanted)
     if not speakers and name is not None and name.isdecimal():
-        speakers.update((_NO_SPEAKER, each.intervals) for each in grid.tiers if each.number == int(name))
+        speakers.update((NO_SPEAKER, each.intervals) for each in grid.tiers if each.number == int(name))
     if not speakers:
         tiers = ", ".join(f"{each.number} {each.name[:80]}" for each in grid.tiers[:30]) or "none"
         named = " or ".join(wanted) if name is None else repr(name)
@@ -148,17 +139,17 @@ def _sample_labels(path: Path, tier: str) -> UtteranceTier:
             raise InputError(f"{path}:{number}: expected '<first sample> <end> <label>', got: {line.strip()[:100]}")
         start_s, end_s = (round(sample / _SAMPLES_PER_S, 6) for sample in samples)
         intervals.append(Interval(start_s, end_s, fields[2].strip()))
-    return UtteranceTier({_NO_SPEAKER: tuple(intervals)})
+    return UtteranceTier({NO_SPEAKER: tuple(intervals)})
 
 
-def _named(tiers: tuple[Tier, ...], wanted: tuple[str, ...]) -> dict[str, tuple[Interval, ...]]:
+def named_tiers(tiers: Sequence[Tier], wanted: tuple[str, ...]) -> dict[str, tuple[Interval, ...]]:
     """Return the tiers of the first of `wanted` that exists, by speaker."""
     for name in wanted:
         speakers = {}
         for tier in tiers:
             folded = tier.name.strip().casefold()
             if folded == name:
-                return {_NO_SPEAKER: tier.intervals}
+                return {NO_SPEAKER: tier.intervals}
             if folded.endswith(f" - {name}"):
                 speakers[folded.removesuffix(f" - {name}")] = tier.intervals
         if speakers:
@@ -213,7 +204,7 @@ def _ctm_utterances(path: Path) -> dict[str, UtteranceTier]:
         channels[utterance] = channels.get(utterance, 0) + 1
     return {
         utterance if channels[utterance] == 1 else f"{utterance}:{channel}": UtteranceTier(
-            {_NO_SPEAKER: tuple(sorted(row, key=lambda interval: interval.start_s))}, is_ours=ours
+            {NO_SPEAKER: tuple(sorted(row, key=lambda interval: interval.start_s))}, is_ours=ours
         )
         for (utterance, channel), row in rows.items()
     }
@@ -265,22 +256,36 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def _json_utterance(data: dict[str, Any], where: str, tier: str) -> UtteranceTier:
-    alignment = alignment_fields(data, where)
-    of_recording = alignment["config"].get("times") == RECORDING
-    words = [word for word in alignment["words"] if word.start_s is not None]
+    return alignment_tier(AlignmentData(**alignment_fields(data, where)), tier)
+
+
+def alignment_tier(alignment: AlignmentData, tier: str) -> UtteranceTier:
+    """Return a tier of an alignment, with the times of its file."""
+    of_recording = alignment.config.get("times") == RECORDING
+    shift_s = alignment.offset_s if of_recording else 0.0
+    words = aligned_words(alignment)
     if tier == WORDS:
-        rows = [(word.start_s, word.end_s, word.text) for word in words]
+        rows = [Interval(word.start_s or 0.0, word.end_s or 0.0, word.text) for word in words]
     else:
-        rows = [(token.start_s, token.end_s, token.token) for word in words for token in word.tokens]
-    intervals = _moved([Interval(*row) for row in rows], alignment["offset_s"] if of_recording else 0.0)
-    length_s = None if of_recording else alignment["duration_s"]
+        rows = [Interval(token.start_s, token.end_s, token.token) for word in words for token in word.tokens]
+    intervals = moved_intervals(rows, shift_s)
+    length_s = None if of_recording else alignment.duration_s
     corrected = any(map(is_fixed, words))
-    return UtteranceTier({_NO_SPEAKER: tuple(intervals)}, length_s, is_ours=not corrected, is_corrected=corrected)
+    return UtteranceTier({NO_SPEAKER: tuple(intervals)}, length_s, is_ours=not corrected, is_corrected=corrected)
+
+
+def moved_intervals(intervals: Sequence[Interval], by_s: float) -> list[Interval]:
+    """Return intervals that are `by_s` seconds later."""
+    return [
+        Interval(round(each.start_s + by_s, _DECIMALS), round(each.end_s + by_s, _DECIMALS), each.label)
+        for each in intervals
+    ]
 
 
 _NOT_ALIGNMENTS = frozenset({"summary.json"})
 _TOKEN_CTM = (".tokens", ".phones")
 _SHARDS = "alignments-"
+_JSON_RANK = 0
 
 ReadTier = Callable[[], UtteranceTier]
 
@@ -299,7 +304,19 @@ class AlignmentSource:
         return not self.path.is_dir() and len(self.utterances) == 1
 
 
-def open_source(path: Path, tier: str, tier_name: str | None) -> AlignmentSource:
+@dataclass(frozen=True)
+class JsonReading:
+    """Which JSON of an alignment is read, and how: as the program made it, or with its corrections.
+
+    `read` takes a file and a tier. With `is_latest`, an alignment in a folder is its file with the latest corrections,
+    otherwise the file that they correct.
+    """
+
+    read: Callable[[Path, str], UtteranceTier]
+    is_latest: bool = False
+
+
+def open_source(path: Path, tier: str, tier_name: str | None, json: JsonReading) -> AlignmentSource:
     """Return the utterances of a file, or of a folder with all its subfolders.
 
     In folders an utterance's name is the file's path without extension; of several files of one name JSON is preferred
@@ -313,7 +330,7 @@ def open_source(path: Path, tier: str, tier_name: str | None) -> AlignmentSource
     """
     source = AlignmentSource(path)
     if path.is_dir():
-        _scan(source, tier, tier_name)
+        _scan(source, tier, tier_name, json)
         if not source.utterances and not source.failures:
             raise UsageError(
                 f"{path}: expected .TextGrid, .json, .ctm, .wrd or .phn alignments in this folder, got none"
@@ -321,7 +338,8 @@ def open_source(path: Path, tier: str, tier_name: str | None) -> AlignmentSource
     elif is_table(path):
         source.utterances = _table_readers(path, tier)
     else:
-        source.utterances = {path.with_suffix("").name: partial(read_one, path, tier, tier_name)}
+        read = json.read if path.suffix.casefold() == ".json" else partial(read_one, name=tier_name)
+        source.utterances = {path.with_suffix("").name: partial(read, path, tier)}
     return source
 
 
@@ -329,15 +347,18 @@ def _table_readers(path: Path, tier: str) -> dict[str, ReadTier]:
     return {name: lambda found=found: found for name, found in read_table(path, tier).items()}  # type: ignore[misc]
 
 
-def _scan(source: AlignmentSource, tier: str, tier_name: str | None) -> None:
+def _scan(source: AlignmentSource, tier: str, tier_name: str | None, json: JsonReading) -> None:
     ranks: dict[str, int] = {}
-    for path in sorted(source.path.rglob("*")):
-        rank = _rank(path, tier)
-        if rank is None or path.is_dir():
+    ranked = {path: _rank(path, tier) for path in sorted(source.path.rglob("*")) if not path.is_dir()}
+    chosen = _chosen_json([path for path, rank in ranked.items() if rank == _JSON_RANK], json)
+    for path, rank in ranked.items():
+        if rank is None or (rank == _JSON_RANK and path not in chosen):
             continue
-        name = _name(path.relative_to(source.path))
-        if not is_table(path):
-            readers: dict[str, ReadTier] = {name: partial(read_one, path, tier, tier_name)}
+        name = _name(chosen.get(path, path).relative_to(source.path))
+        if rank == _JSON_RANK:
+            readers: dict[str, ReadTier] = {name: partial(json.read, path, tier)}
+        elif not is_table(path):
+            readers = {name: partial(read_one, path, tier, tier_name)}
         else:
             try:
                 readers = _table_readers(path, tier)
@@ -350,6 +371,16 @@ def _scan(source: AlignmentSource, tier: str, tier_name: str | None) -> None:
             if rank < ranks.get(key, 9):
                 ranks[key] = rank
                 source.utterances[key] = read
+
+
+def _chosen_json(paths: Sequence[Path], json: JsonReading) -> dict[Path, Path]:
+    """Return the JSON files that are read, one of each alignment, and the file that each is named after."""
+    chosen: dict[Path, Path] = {}
+    for work in latest_works(paths):
+        original = original_of(work.path)
+        named = original if original in paths and original not in chosen.values() else work.path
+        chosen[work.path if json.is_latest else named] = named
+    return chosen
 
 
 def _rank(path: Path, tier: str) -> int | None:
@@ -365,7 +396,7 @@ def _rank(path: Path, tier: str) -> int | None:
     suffix = Path(name).suffix
     if suffix in SAMPLE_LABELS:
         return 5 if SAMPLE_LABELS[suffix] == tier else 6  # which says that it lacks the tier
-    return {".json": 0, ".textgrid": 2}.get(suffix)
+    return {".json": _JSON_RANK, ".textgrid": 2}.get(suffix)
 
 
 def _name(path: Path) -> str:
@@ -420,146 +451,3 @@ def _by_leaf(names: Iterable[str]) -> dict[str, list[str]]:
 
 def _one_ends_the_other(left: str, right: str) -> bool:
     return left.endswith(f"/{right}") or right.endswith(f"/{left}")
-
-
-_DECIMALS = 5
-_start = attrgetter("start_s")
-_OVER_S = 0.01
-"""By rounding, a label may end this long after the recording."""
-_KEPT = (".hand.TextGrid", ".TextGrid", ".textgrid")
-"""File name endings for the labels of NAME; the version that a corpus run kept comes first."""
-
-
-def labels_of(folder: Path, json_path: Path) -> Path:
-    """Return the TextGrid in a folder that belongs to an alignment, by the endings of its path, the longest first.
-
-    Raises:
-        InputError: no such file.
-    """
-    name = json_path.with_suffix("")
-    parts = name.parts[1 if name.anchor else 0 :]
-    parts = parts[max((at for at, part in enumerate(parts, 1) if part == os.pardir), default=0) :]
-    for start in range(len(parts)):
-        place = folder.joinpath(*parts[start:])
-        for ending in _KEPT:
-            path = place.with_name(f"{place.name}{ending}")
-            if path.is_file():
-                return path
-    raise InputError(f"{json_path}: expected its labels in {folder}, {name.name}.TextGrid, got no such file")
-
-
-def with_labels(alignment: AlignmentData, path: Path) -> tuple[AlignedWord, ...]:
-    """Return the words of an alignment with the times of a TextGrid; those that get times are hand-corrected.
-
-    The TextGrid has the words of the alignment, in their order; those without times stay so. Its phones are used if
-    they fill their word; otherwise, because the word's edges were moved and theirs were not, the word has none.
-
-    Raises:
-        InputError: it cannot be read, is JSON, has different words, or has impossible corrections (overlapping words).
-    """
-    if path.suffix.casefold() == ".json":
-        raise InputError(
-            f"{path}: expected a TextGrid, got JSON, in which what a person has corrected is marked: give it in place "
-            "of the alignment, without --hand"
-        )
-    shift_s = alignment.offset_s if alignment.config.get("times") == RECORDING else 0.0
-    words = read_one(path, WORDS)
-    try:
-        phones = [
-            each for each in _moved(read_one(path, PHONES).intervals, -shift_s) if not _is_silence(each, PHONE_SILENCES)
-        ]
-    except MissingTierError:
-        phones = None
-    labelled: dict[int, AlignedWord] = {}
-    for own, row in _by_speaker(alignment, words):
-        intervals = _moved(_without_silences(row, own), -shift_s)
-        _check_labels(own, intervals, path)
-        for word, interval in zip(own, intervals):
-            end_s = min(interval.end_s, max(alignment.duration_s, interval.end_s - _OVER_S))
-            labelled[word.char_start] = _labelled(word, replace(interval, end_s=end_s), phones)
-    found = tuple(labelled.get(word.char_start, word) for word in alignment.words)
-    check_fixed_words(found, alignment.text, alignment.duration_s, str(path))
-    return found
-
-
-def label_doubts(alignment: AlignmentData, words: Sequence[AlignedWord], path: Path) -> tuple[str, ...]:
-    """Return why the labels in `path` can hardly belong to the recording; `words` are the result of `with_labels`."""
-    pairs = [
-        Pair(_checked_interval(was), _checked_interval(word), False)
-        for was, word in zip(alignment.words, words)
-        if word.by == HAND
-    ]
-    pairing = Pairing(tuple(pairs), utterance=alignment.utterance)
-    return tuple(f"{path}: {doubt}" for doubt in find_time_doubts([pairing]))
-
-
-def _checked_interval(word: AlignedWord) -> Interval:
-    return Interval(word.start_s or 0.0, word.end_s or 0.0, word.text)
-
-
-def _by_speaker(
-    alignment: AlignmentData, tier: UtteranceTier
-) -> Iterator[tuple[list[AlignedWord], Sequence[Interval]]]:
-    """Yield the words of each speaker with a tier, by time, and the intervals of that tier; otherwise all words."""
-    timed = sorted(aligned_words(alignment), key=lambda word: word.start_s or 0.0)
-    names = [" ".join((word.speaker or UNNAMED).split()).casefold() for word in timed]
-    if len(tier.speakers) < 2 or {*tier.speakers} != {*names}:
-        yield timed, tier.intervals
-        return
-    for name, row in tier.speakers.items():
-        yield [word for word, whose in zip(timed, names) if whose == name], row
-
-
-def _without_silences(row: Sequence[Interval], words: Sequence[AlignedWord]) -> list[Interval]:
-    """Return the labels of words by time; "sil" and the like are words if they are words of the alignment."""
-    said = {normalised_label(word.text) for word in words}
-    found = [each for each in row if not _is_silence(each, SILENCES) or normalised_label(each.label) in said - {""}]
-    return sorted(found, key=_start)
-
-
-def _is_silence(interval: Interval, silences: frozenset[str]) -> bool:
-    return interval.label.strip().casefold() in silences
-
-
-def _moved(intervals: Sequence[Interval], by_s: float) -> list[Interval]:
-    return [
-        Interval(round(each.start_s + by_s, _DECIMALS), round(each.end_s + by_s, _DECIMALS), each.label)
-        for each in intervals
-    ]
-
-
-def _check_labels(words: Sequence[AlignedWord], intervals: Sequence[Interval], path: Path) -> None:
-    """Raise InputError, which names the first difference, unless the labels are the words."""
-    texts = [normalised_label(word.text) for word in words]
-    labels = [normalised_label(interval.label) for interval in intervals]
-    if texts == labels:
-        return
-    at = next(
-        (at for at, (text, label) in enumerate(zip(texts, labels)) if text != label), min(len(texts), len(labels))
-    )
-    expected = f"{shown(words[at].text, 80)} ({words[at].start_s:.2f} s)" if at < len(words) else "no more words"
-    got = f"{shown(intervals[at].label, 80)} ({intervals[at].start_s:.2f} s)" if at < len(intervals) else "no more"
-    raise InputError(
-        f"{path}: expected the words of the alignment, word {at + 1} {expected}, got {got}; if the text was wrong, "
-        "put the transcript right and align again"
-    )
-
-
-def _labelled(word: AlignedWord, interval: Interval, phones: Sequence[Interval] | None) -> AlignedWord:
-    """Return a hand-corrected word with the times of its label, and with those of `phones` (by time) that fill it."""
-    own = phones
-    if own is None:
-        own = [Interval(token.start_s, token.end_s, token.token) for token in word.tokens]
-    first = bisect_left(own, interval.start_s - SAME_EDGE_S, key=_start)
-    last = bisect_left(own, interval.end_s - SAME_EDGE_S, key=_start)
-    inside = list(own[first:last])
-    fixed = replace(word, start_s=interval.start_s, end_s=interval.end_s, by=HAND, tokens=())
-    fixed = replace(fixed, confidence=None, start_sd_ms=None, end_sd_ms=None)
-    edges = (interval.start_s, interval.end_s)
-    if not inside or max(abs(inside[0].start_s - edges[0]), abs(inside[-1].end_s - edges[1])) > SAME_EDGE_S:
-        return fixed
-    inside[0] = replace(inside[0], start_s=edges[0])
-    inside[-1] = replace(inside[-1], end_s=edges[1])
-    by = HAND if phones is not None else ""
-    tokens = tuple(AlignedToken(each.label.strip(), each.start_s, each.end_s, 1.0, by=by) for each in inside)
-    return replace(fixed, tokens=tokens)

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 from ctc_align.errors import InputError, OutputError
 from ctc_align.files.corrections import is_corrected, keep_corrected
 from ctc_align.files.formats import DEFAULT_FORMATS, FORMATS, writer_of
-from ctc_align.files.json_files import alignment_fields, fixes_of, read_object, to_dict
+from ctc_align.files.json_files import JsonWriter, alignment_fields, fixes_of, read_object, to_dict
 from ctc_align.files.tiers import is_document
 from ctc_align.files.whole_files import placing
 from ctc_align.files.writer import Style, StyleSource, Writer, WritingContext
+from ctc_align.files.written_labels import with_written
 from ctc_align.types import EAF, TEXTGRID, AlignmentData, Audio, AudioLike
 
 if TYPE_CHECKING:
@@ -300,7 +301,11 @@ def _write_whole(
     exactly the planned files, none of which brings another file with it.
     """
     beside: dict[Path, bytes] = {}
-    with placing([target for target, _ in jobs], parts) as files:
+    targets = [target for target, _ in jobs]
+    for target, writer in jobs:
+        if isinstance(writer, JsonWriter):
+            alignment = with_written(alignment, target, targets, writer.style(alignment))
+    with placing(targets, parts) as files:
         for (target, part), (_, writer) in zip(files, jobs):
             context = WritingContext(target, sound, beside if written is None else None)
             with open(part, "xb") as file:

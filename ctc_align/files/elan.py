@@ -9,7 +9,7 @@ from __future__ import annotations
 import mimetypes
 import re
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from pathlib import PurePath
@@ -100,8 +100,11 @@ class ElanDocument:
     def names(self) -> tuple[str, ...]:
         return tuple(tier.name for tier in self.tiers)
 
-    def label_tiers(self) -> list[Tier]:
-        """Return the tiers with the times of their labels; parent tiers come before dependent ones."""
+    def label_tiers(self, is_left_out: Callable[[str], bool] = is_silence) -> list[Tier]:
+        """Return the tiers with the times of their labels; parent tiers come before dependent ones.
+
+        `is_left_out` returns True for labels that are left out.
+        """
         times = self._times()
         annotations = {annotation.id: annotation for tier in self.tiers for annotation in tier.annotations}
 
@@ -118,7 +121,7 @@ class ElanDocument:
         parents = {tier.name: tier.parent for tier in self.tiers}
         for tier in sorted(self.tiers, key=lambda tier: _depth(tier.name, parents)):
             spans = [(span(annotation), annotation.value) for annotation in tier.annotations]
-            labels = tuple(Interval(*times_s, value) for times_s, value in spans if times_s and not is_silence(value))
+            labels = tuple(Interval(*times_s, value) for times_s, value in spans if times_s and not is_left_out(value))
             speaker = " ".join(tier.participant.split()) or speaker_of(tier.name)
             tiers.append(Tier(tier.name, labels, speaker=speaker))
         return tiers
@@ -159,6 +162,11 @@ def elan_transcript(document: str, source: str) -> Transcript:
     except InputError as error:
         raise TranscriptError(str(error)) from error
     return tiers_transcript(tiers, source, EAF, document)
+
+
+def elan_tiers(data: bytes, name: str) -> list[Tier]:
+    """Return the tiers in the bytes of an ELAN file, with all labels, also of silence. Raises as `read_elan`."""
+    return read_elan(data.decode("utf-8-sig"), name).label_tiers(lambda label: not label.strip())
 
 
 def read_elan(document: str, name: str = "ELAN file") -> ElanDocument:

@@ -15,6 +15,7 @@ from ctc_align.types import SRT, VTT
 
 if TYPE_CHECKING:
     from ctc_align.files.writer import Writer
+    from ctc_align.types import Tier
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class Format:
         media_type: media type of its files in responses of `ctc-align serve`.
         is_served: whether `ctc-align serve` offers it, because it needs only the alignment and its recording.
         needs_sound: whether it needs the recording.
+        labels: takes the bytes and the name of a file, and returns its tiers, for formats in which people correct
+            labels. Raises like `reader`.
     """
 
     files: Mapping[str, str]
@@ -37,6 +40,7 @@ class Format:
     media_type: str = "text/plain; charset=utf-8"
     is_served: bool = True
     needs_sound: bool = False
+    labels: Callable[[bytes, str], Sequence[Tier]] | None = None
 
     @cached_property
     def writers(self) -> tuple[type[Writer], ...]:
@@ -55,6 +59,11 @@ def _reader(name: str, *arguments: str, of_text: bool = True) -> Callable[[bytes
     return lambda data, file: _imported(name)(data.decode() if of_text else data, file, *arguments)
 
 
+def _labels(name: str) -> Callable[[bytes, str], Sequence[Tier]]:
+    """Return a reader of tiers that calls a function with a file's bytes and its name."""
+    return lambda data, file: _imported(name)(data, file)
+
+
 _UNTIMED, _SKIPPED = "words without times", "words that are not in the recording"
 _JSON = "application/json"
 FORMATS: dict[str, Format] = {
@@ -66,6 +75,7 @@ FORMATS: dict[str, Format] = {
         {".TextGrid": "textgrid:TextGridWriter"},
         f"{_UNTIMED}, confidences",
         _reader("textgrid:parse_textgrid", of_text=False),
+        labels=_labels("textgrid:textgrid_tiers"),
     ),
     "srt": Format({".srt": "subtitles:SrtWriter"}, f"{_SKIPPED}, speakers", _reader("subtitles:parse_subtitles", SRT)),
     "vtt": Format(
@@ -79,10 +89,23 @@ FORMATS: dict[str, Format] = {
     "tsv": Format(
         {".tsv": "labels:TsvWriter"}, f"{_UNTIMED}, tokens", media_type="text/tab-separated-values; charset=utf-8"
     ),
-    "csv": Format({".csv": "labels:CsvWriter"}, "the loss, `fit` and `regions`", media_type="text/csv; charset=utf-8"),
-    "audacity": Format({".audacity.txt": "labels:AudacityWriter"}, f"{_UNTIMED}, tokens, confidences"),
+    "csv": Format(
+        {".csv": "labels:CsvWriter"},
+        "the loss, `fit` and `regions`",
+        media_type="text/csv; charset=utf-8",
+        labels=_labels("labels:csv_tiers"),
+    ),
+    "audacity": Format(
+        {".audacity.txt": "labels:AudacityWriter"},
+        f"{_UNTIMED}, tokens, confidences",
+        labels=_labels("labels:audacity_tiers"),
+    ),
     "eaf": Format(
-        {".eaf": "elan:ElanWriter"}, f"{_UNTIMED}, confidences", _reader("elan:read_elan"), "application/xml"
+        {".eaf": "elan:ElanWriter"},
+        f"{_UNTIMED}, confidences",
+        _reader("elan:read_elan"),
+        "application/xml",
+        labels=_labels("elan:elan_tiers"),
     ),
     "smil": Format({".smil": "read_aloud:SmilWriter"}, f"paragraphs without an id, {_UNTIMED}", is_served=False),
     "html": Format({".html": "pages:HtmlWriter"}, "nothing", media_type="text/html; charset=utf-8", needs_sound=True),
@@ -102,6 +125,8 @@ FORMATS: dict[str, Format] = {
 }
 EXTENSIONS = tuple(extension for format in FORMATS.values() for extension in format.files)
 """The extensions of all formats' files."""
+LABELS = {extension: format.labels for format in FORMATS.values() if format.labels for extension in format.files}
+"""The readers of files in which people correct labels, by their extensions."""
 DEFAULT_FORMATS = ("json", "ctm", "textgrid")
 """The formats that are written by default."""
 JSON_EXPORTS = (*FORMATS["whisper"].files, *FORMATS["labelstudio"].files)

@@ -20,6 +20,7 @@ from ctc_align.errors import ConfigError, InputError, one_line
 from ctc_align.files.cues import fast_cues
 from ctc_align.files.tiers import SYLLABLES, syllabified, wanted_tiers
 from ctc_align.files.writer import RECORDING, UNITS_PER_S, Style, Writer, end_units, finite, time_units
+from ctc_align.files.written_labels import parse_written, written_object
 from ctc_align.reading import (
     as_number,
     as_seconds,
@@ -131,6 +132,7 @@ def _object(alignment: AlignmentData, style: Style) -> dict[str, Any]:
         ],
         **({"subtitles": _subtitles_object(alignment.subtitles)} if alignment.subtitles is not None else {}),
         **({"fast_cues": [cue._asdict() for cue in fast]} if (fast := fast_cues(alignment, style)) else {}),
+        **({} if alignment.written is None else {"written": written_object(alignment.written)}),
         **({"places": [_book_place_object(place) for place in alignment.places]} if alignment.places else {}),
         "config": _plain(config),
     }
@@ -425,6 +427,7 @@ def _fields(data: Fields) -> dict[str, Any]:
         "subtitles": _subtitles(data),
         "places": tuple(_book_place(place) for place in data.objects("places", [])),
         "regions": tuple(_region(part, shift_s) for part in data.objects("regions", [])),
+        "written": parse_written(data.data.get("written")),
         "text_offset": None if data.data.get("text_offset") is None else data.whole("text_offset"),
         "config": config,
     }

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator
 from typing import Any, TextIO
 
+from ctc_align.errors import InputError
 from ctc_align.files.sentences import sentences
 from ctc_align.files.tiers import SENTENCES, SPEAKERS, SYLLABLES, TOKENS, WORDS, speaker_rows, syllabified, wanted_tiers
 from ctc_align.files.writer import (
@@ -19,8 +21,9 @@ from ctc_align.files.writer import (
     word_rows,
     words_by_time,
 )
+from ctc_align.reading import as_seconds
 from ctc_align.text.characters import printable, spreadsheet_cell, without_controls
-from ctc_align.types import AlignedToken, AlignedWord, AlignmentData
+from ctc_align.types import AlignedToken, AlignedWord, AlignmentData, Interval, Tier
 
 _CHANNEL = 1
 _MS_PER_S = 1000
@@ -224,3 +227,55 @@ def _sureness(edged: AlignedWord | AlignedToken) -> dict[str, str]:
 
 def _cell(text: str) -> str:
     return spreadsheet_cell(printable(text))
+
+
+def csv_tiers(data: bytes, name: str) -> list[Tier]:
+    """Return the tiers in a table that `CsvWriter` made, perhaps saved again by a spreadsheet: `SPEAKER - words`.
+
+    Raises:
+        InputError: a column is missing, or a time is not a number.
+    """
+    text = data.decode("utf-8-sig")
+    head = text.partition("\n")[0]
+    delimiter = max(",;\t", key=head.count)
+    table = csv.DictReader(io.StringIO(text), delimiter=delimiter)
+    rows: dict[str, list[Interval]] = {}
+    for number, row in enumerate(table, 2):
+        cells = [row.get(column) for column in ("tier", "speaker", "label", "start_s", "end_s")]
+        if None in cells:
+            raise InputError(f"{name}:{number}: expected the columns of a table that ctc-align wrote, got others")
+        tier, speaker, label, start, end = (cell or "" for cell in cells)
+        if not start or not end:
+            continue
+        if delimiter != ",":
+            start, end = start.replace(",", "."), end.replace(",", ".")
+        tier_name = f"{speaker} - {tier}" if speaker else tier
+        rows.setdefault(tier_name, []).append(_interval(start, end, label, f"{name}:{number}"))
+    return [Tier(tier, tuple(sorted(found, key=lambda each: each.start_s))) for tier, found in rows.items()]
+
+
+def audacity_tiers(data: bytes, name: str) -> list[Tier]:
+    """Return the words of a label track as a tier.
+
+    Raises:
+        InputError: a line has no two times.
+    """
+    rows = []
+    for number, line in enumerate(data.decode("utf-8-sig").splitlines(), 1):
+        fields = line.split("\t", 2)
+        if not line.strip() or line.startswith("\\"):  # the range of frequencies of the label above
+            continue
+        if len(fields) < 2:
+            raise InputError(f"{name}:{number}: expected start, end and label, separated by tabs, got {line[:100]!r}")
+        rows.append(_interval(fields[0], fields[1], "".join(fields[2:]), f"{name}:{number}"))
+    return [Tier(WORDS, tuple(sorted(rows, key=lambda each: each.start_s)))]
+
+
+def _interval(start: str, end: str, label: str, where: str) -> Interval:
+    try:
+        start_s, end_s = as_seconds(start), as_seconds(end)
+    except ValueError as error:
+        raise InputError(f"{where}: expected a start and an end in seconds, got {error}") from None
+    if end_s < start_s:
+        raise InputError(f"{where}: a label ends at {end_s} s, before its start at {start_s} s")
+    return Interval(start_s, end_s, label)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import codecs
 import io
 import re
+import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from ctc_align.errors import InputError, TranscriptError
 from ctc_align.files.tiers import (
@@ -36,6 +37,9 @@ _VALUE = re.compile(
 )
 _HEAD = re.compile(r'\s*(?:File type\s*=\s*)?"ooTextFile')
 _HEAD_BYTES = 400
+_BINARY = b"ooBinaryFile"
+_WIDE = 0xFFFF
+"""In the binary format, in place of a text's length: the text is UTF-16, after the number of its characters."""
 _TEXT_BYTES = 8
 """Approximate bytes of memory for each byte of a TextGrid."""
 SHORT = "short"
@@ -69,7 +73,7 @@ class TextGrid:
 
 
 def read_textgrid(path: str | Path) -> TextGrid:
-    """Read a TextGrid in long or short text format, UTF-8 or UTF-16, with or without a byte order mark.
+    """Read a TextGrid: binary, or in long or short text format, UTF-8 or UTF-16, with or without a byte order mark.
 
     Raises:
         InputError: there is no such file, its encoding is wrong, or it is not a TextGrid; with the line where reading
@@ -84,12 +88,19 @@ def read_textgrid(path: str | Path) -> TextGrid:
 
 def parse_textgrid(data: bytes, name: str | Path) -> TextGrid:
     """Return the tiers in the bytes of a TextGrid; `name` is what messages call it. Raises as `read_textgrid`."""
+    if data.startswith(_BINARY):
+        return _BinaryParser(data, name).textgrid()
     return _Parser(decoded_textgrid(data, name), str(name)).textgrid()
+
+
+def textgrid_tiers(data: bytes, name: str) -> tuple[Tier, ...]:
+    """Return the interval tiers in the bytes of a TextGrid. Raises as `read_textgrid`."""
+    return parse_textgrid(data, name).tiers
 
 
 def decoded_textgrid(raw: bytes, path: str | Path) -> str:
     """Return the text of a TextGrid, without its byte order mark. Raises as `read_textgrid`."""
-    if raw.startswith(b"ooBinaryFile"):
+    if raw.startswith(_BINARY):
         raise InputError(f"{path}: a binary TextGrid; save it in Praat with 'Save as text file'")
     try:
         return raw.decode(_encoding(raw))
@@ -112,7 +123,7 @@ def is_textgrid(data: bytes) -> bool:
     (True, True, False)
     """
     head = data[:_HEAD_BYTES]
-    if head.startswith(b"ooBinaryFile"):
+    if head.startswith(_BINARY):
         return True
     return _HEAD.match(head.decode(_encoding(head), "replace")) is not None
 
@@ -228,6 +239,71 @@ class _Parser:
     def fault(self, message: str) -> InputError:
         line = self.text.count("\n", 0, self.position) + 1
         return InputError(f"{self.path}:{line}: not a TextGrid that can be read: {message}")
+
+
+class _BinaryParser:
+    """A parser of Praat's binary format: big-endian numbers, and texts after their lengths."""
+
+    def __init__(self, data: bytes, name: str | Path) -> None:
+        self.data, self.name, self.at = data, name, len(_BINARY)
+
+    def textgrid(self) -> TextGrid:
+        kind = self.class_name()
+        if kind.split(" ")[0] != "TextGrid":
+            raise self.fault(f'expected the object class "TextGrid", got "{_cut(kind)}"')
+        start_s, end_s = self.seconds(), self.seconds()
+        count = self.take(">i") if self.take(">B") else 0
+        tiers = [self.tier(number) for number in range(1, count + 1)]
+        return TextGrid(start_s, end_s, tuple(tier for tier in tiers if tier is not None))
+
+    def tier(self, number: int) -> Tier | None:
+        kind, name = self.class_name(), self.text()
+        self.seconds(), self.seconds()
+        count = self.take(">i")
+        if kind.split(" ")[0] == "TextTier":
+            for _ in range(count):
+                self.seconds(), self.text()
+            return None
+        if kind.split(" ")[0] != "IntervalTier":
+            raise self.fault(f'expected "IntervalTier" or "TextTier", got "{_cut(kind)}"')
+        return Tier(name, tuple(self.interval() for _ in range(count)), number)
+
+    def interval(self) -> Interval:
+        start_s, end_s = self.seconds(), self.seconds()
+        if end_s < start_s:
+            raise self.fault(f"an interval ends at {end_s} s, before its start at {start_s} s")
+        return Interval(start_s, end_s, self.text())
+
+    def class_name(self) -> str:
+        return self.bytes(self.take(">B")).decode("ascii", "replace")
+
+    def text(self) -> str:
+        size = self.take(">H")
+        if size != _WIDE:
+            return self.bytes(size).decode("latin-1")
+        start, count = self.at + 2, self.take(">H")
+        for _ in range(count):
+            if 0xD800 <= self.take(">H") < 0xDC00:  # the first half of a surrogate pair, which counts as one
+                self.take(">H")
+        return self.data[start : self.at].decode("utf-16-be", "replace")
+
+    def seconds(self) -> float:
+        try:
+            return as_seconds(self.take(">d"))
+        except ValueError as error:
+            raise self.fault(f"expected a time in seconds, got {error}") from None
+
+    def take(self, format: str) -> Any:
+        return struct.unpack(format, self.bytes(struct.calcsize(format)))[0]
+
+    def bytes(self, size: int) -> bytes:
+        self.at += size
+        if size < 0 or self.at > len(self.data):
+            raise self.fault("it ends too early")
+        return self.data[self.at - size : self.at]
+
+    def fault(self, message: str) -> InputError:
+        return InputError(f"{self.name}: not a binary TextGrid that can be read, at byte {self.at}: {message}")
 
 
 def _cut(text: str) -> str:

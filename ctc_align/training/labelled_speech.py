@@ -17,8 +17,9 @@ from ctc_align.alignment.edges import kinds_around
 from ctc_align.audio.loading import LONGER_S, estimated_duration_s, load_audio
 from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
 from ctc_align.evaluate import read_intervals
+from ctc_align.evaluate.corrected_labels import is_kept, read_corrected, unknown_note
 from ctc_align.evaluate.pairing import broad_phones, pair_intervals
-from ctc_align.files import Alignment, read_alignment
+from ctc_align.files import Alignment
 from ctc_align.files.corrections import latest_works, original_of
 from ctc_align.files.json_files import is_fixed, read_object
 from ctc_align.files.transcripts import read_transcript
@@ -53,24 +54,42 @@ class LabelledUtterance:
 
 
 _LabelFile = tuple[Path, Path]
-"""A TextGrid, or JSON with hand-corrected words; its path, and its name: the path in the folder, without extension."""
+"""A TextGrid, or JSON with corrections; its path, and its name: the path in the folder, without extension."""
+
+
+@dataclass
+class LabelFiles:
+    """The files of labels in a folder: those that are learnt from, and what is not.
+
+    `files` are in the order of their names; `untouched` are alignments without corrections; `notes` say which
+    corrections are used, and which are not.
+    """
+
+    files: list[_LabelFile] = field(default_factory=list)
+    untouched: list[Path] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
 
 def read_labelled(
-    reference: str | os.PathLike[str], audio: str | os.PathLike[str] | None = None, failed: list[str] | None = None
+    reference: str | os.PathLike[str],
+    audio: str | os.PathLike[str] | None = None,
+    failed: list[str] | None = None,
+    found: LabelFiles | None = None,
 ) -> Iterator[LabelledUtterance]:
-    """Yield every TextGrid and every corrected JSON below a folder, in order, with its recording and transcript.
+    """Yield every TextGrid and every corrected alignment below a folder, in order, with its recording and transcript.
 
     Args:
-        reference: a folder of TextGrids with a tier of words, and perhaps one of phones, or of JSON, whose
-            hand-corrected words are its only labels. The speaker is the folder of a file, or the file itself if all are
-            in one folder. JSON without hand-corrected words is ignored, and so is the TextGrid beside corrected JSON of
-            its name. The latest correction of an alignment is used. `NAME.aligned.TextGrid` belongs to the recording
-            NAME and overrides `NAME.TextGrid`; `NAME.hand.TextGrid` overrides both.
+        reference: a folder of TextGrids with a tier of words, and perhaps one of phones, or of alignments in JSON. If a
+            person has corrected the TextGrid of an alignment, all its words are labels, otherwise only words by hand.
+            An alignment without corrections is ignored, and so is its TextGrid. The speaker is the folder of a file,
+            or the file itself if all are in one folder. The latest correction of an alignment is used. Of TextGrids
+            without JSON, `NAME.aligned.TextGrid` belongs to the recording NAME and overrides `NAME.TextGrid`;
+            `NAME.hand.TextGrid` overrides both.
         audio: the folder with recordings of the same relative names; None: `reference` itself, and for JSON the path
             that it names. The transcript is a .txt or .lab file beside the recording, else the words of the TextGrid;
             JSON has its text.
         failed: a list for the reasons why files cannot be used; without it the first one is raised.
+        found: receives the files before the first utterance is read.
 
     Raises:
         UsageError: there is no such folder, it has no labels, or some labels have no recording.
@@ -81,11 +100,14 @@ def read_labelled(
         if not needed.is_dir():
             raise UsageError(f"{needed}: expected a folder of labels, or of the recordings that they are of")
     problems: list[str] = []
-    files = _label_files(folder, problems)
+    found = LabelFiles() if found is None else found
+    _find_label_files(folder, problems, found)
+    files = found.files
     if not files and not problems:
+        got = f"{len(found.untouched)} alignments without corrections" if found.untouched else "none"
         raise UsageError(
-            f"{folder}: expected hand-labelled TextGrids in this folder or below it, or JSON with hand-corrected "
-            "words, got none"
+            f"{folder}: expected hand-labelled TextGrids in this folder or below it, or alignments with corrections, "
+            f"got {got}" + "".join(f"; {note}" for note in found.notes[:1])
         )
     if problems and failed is None:
         raise InputError(problems[0])
@@ -107,35 +129,55 @@ def read_labelled(
             yield utterance
 
 
-def _label_files(folder: Path, problems: list[str]) -> list[_LabelFile]:
-    """Return the files with labels, one for each name, by name; add JSON that cannot be read to `problems`."""
+def _find_label_files(folder: Path, problems: list[str], into: LabelFiles) -> None:
+    """Find the files with labels, one for each name; add JSON that cannot be read to `problems`."""
     paths = sorted(path for path in folder.rglob("*") if path.suffix.casefold() in (".json", ".textgrid"))
-    corrected = [path for path in paths if path.suffix.casefold() == ".json" and _has_labels(path, problems)]
+    has_fixes = {path: _has_fixes(path, problems) for path in paths if path.suffix.casefold() == ".json"}
+    alignments = [path for path, fixed in has_fixes.items() if fixed is not None]
+    fixed = [path for path in alignments if has_fixes[path]]
     found: dict[Path, tuple[int, _LabelFile]] = {}
-    for work in latest_works(corrected):
+    works = list(latest_works(fixed))
+    for work in works:
         for path in work.outdated:
             logger.warning("%s is ignored: it belongs to a different text or recording from %s", path, work.path.name)
-        bare = original_of(work.path).relative_to(folder).with_suffix("")
-        name = bare if bare not in found else work.path.relative_to(folder).with_suffix("")
-        found[name] = -1, (work.path, name)
+    corrected = {original_of(work.path) for work in works}
+    others = [work.path for work in latest_works(path for path in alignments if original_of(path) not in corrected)]
+    governed: set[Path] = set()
+    for path in (*(work.path for work in works), *others):
+        bare = original_of(path).relative_to(folder).with_suffix("")
+        name = bare if bare not in found else path.relative_to(folder).with_suffix("")
+        try:
+            alignment = read_corrected(path)
+        except InputError as error:
+            problems.append(str(error))
+            continue
+        governed.add(bare)
+        into.notes += alignment.used
+        into.notes += [unknown_note(path, file) for file in alignment.unknown if not is_kept(file)]
+        if alignment.files or has_fixes[path]:
+            found[name] = -1, (path, name)
+        else:
+            into.untouched.append(path)
     for path in (path for path in paths if path.suffix.casefold() == ".textgrid"):
         name = path.relative_to(folder).with_suffix("")
         stem = _KEPT.sub("", name.name)
         bare = name.with_name(stem.removesuffix(ALIGNED_AGAIN))
         rank = 2 * (bare == name) - (stem != name.name)
+        if stem == name.name and bare in governed:  # the JSON says whether a person has changed it
+            continue
         if bare not in found or rank < found[bare][0]:
             found[bare] = rank, (path, bare)
-    return [found[name][1] for name in sorted(found)]
+    into.files += [found[name][1] for name in sorted(found)]
 
 
-def _has_labels(path: Path, problems: list[str]) -> bool:
-    """Return whether a file is an alignment with hand-corrected words; other JSON (a summary, settings) has none."""
+def _has_fixes(path: Path, problems: list[str]) -> bool | None:
+    """Return whether an alignment has hand-corrected words; None for other JSON (a summary, settings)."""
     try:
         words = read_object(path).get("words")
     except InputError as error:
         if "expected an alignment of format" not in str(error):
             problems.append(str(error))
-        return False
+        return None
     return isinstance(words, list) and any(isinstance(word, dict) and word.get("by") == HAND for word in words)
 
 
@@ -146,8 +188,12 @@ def _read_textgrid(path: Path, name: Path, speaker: str, sounds: Path) -> Labell
 
 
 def _read_json(path: Path, name: Path, speaker: str, sounds: Path, *, given: bool) -> LabelledUtterance:
-    """Return the hand-corrected words and tokens of a JSON file, and the part of the recording that it covers."""
-    alignment = read_alignment(path)
+    """Return the labels of a corrected alignment, and the part of the recording that it covers.
+
+    They are the words and tokens by hand; all of them if a person has corrected its TextGrid.
+    """
+    corrected = read_corrected(path)
+    alignment = corrected.alignment
     named = [Path(alignment.audio), path.parent / alignment.audio] if alignment.audio and not given else []
     sound = next((each for each in named if each.is_file()), None)
     if sound is None and alignment.audio:
@@ -157,6 +203,9 @@ def _read_json(path: Path, name: Path, speaker: str, sounds: Path, *, given: boo
     audio: AudioLike = sound
     if alignment.offset_s or estimated_duration_s(sound) > alignment.duration_s + LONGER_S:
         audio = load_audio(sound, offset_s=alignment.offset_s, duration_s=alignment.duration_s)
+    if corrected.files:
+        words, phones = corrected.intervals("words"), corrected.intervals("phones")
+        return LabelledUtterance(name.as_posix(), speaker, audio, _spoken_text(alignment), words, phones)
     fixed = [word for word in alignment.words if is_fixed(word)]
     words = [Interval(word.start_s or 0.0, word.end_s or 0.0, word.text) for word in fixed]
     tokens = [token for word in fixed for token in word.tokens if token.by == HAND]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -60,7 +61,8 @@ def test_json(cli, here):
 
 
 def test_two_tiers(cli, here):
-    arguments = ["evaluate", "ours", "ours", "--tier", "words", "--tier", "tokens", "--format", "json"]
+    shutil.copytree("ours", "again")
+    arguments = ["evaluate", "ours", "again", "--tier", "words", "--tier", "tokens", "--format", "json"]
     assert [tier["tier"] for tier in json.loads(cli(*arguments).stdout)["tiers"]] == ["words", "phones"]
     result = cli(*arguments[:-2])
     assert "boundaries of words" in result.stdout

@@ -18,8 +18,8 @@ from sample_alignments import aligned, make_alignment, placed
 
 from ctc_align.errors import InputError, UsageError
 from ctc_align.evaluate import Options, evaluate, evaluate_intervals, read_intervals, read_labels
+from ctc_align.evaluate.corrected_labels import label_doubts, labels_of, with_labels
 from ctc_align.evaluate.pairing import broad_phones, compared_intervals, normalised_label, pair_intervals
-from ctc_align.evaluate.utterance_files import label_doubts, labels_of, with_labels
 from ctc_align.files import Alignment, OutputFiles, Style, to_dict
 from ctc_align.types import AlignedWord, Interval
 

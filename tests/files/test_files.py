@@ -50,7 +50,7 @@ def test_writes_every_format(talk, tmp_path):
     out = tmp_path / "new" / "folder"
     paths = OutputFiles(out, "a", ALL).write(talk)
     assert sorted(path.name for path in paths) == listed(out) == NAMES
-    assert read_alignment(out / "a.json").to_dict() == talk.to_dict()
+    assert dataclasses.replace(read_alignment(out / "a.json"), written=None).to_dict() == talk.to_dict()
     assert (out / "a.json").stat().st_mode & 0o777 == 0o666 & ~_umask()
     alignment = dataclasses.replace(talk, audio="caf\udce9.wav", utterance="caf\udce9")
     OutputFiles(tmp_path, "a", ALL).write(alignment)

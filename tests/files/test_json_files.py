@@ -35,7 +35,17 @@ from ctc_align.files import (
     to_dict,
 )
 from ctc_align.files.corrections import latest_beside, latest_works
-from ctc_align.types import FITS, REGION_KINDS, UNSPOKEN_KINDS, BookPlace, Region, SourceCue, Subtitles
+from ctc_align.types import (
+    FITS,
+    REGION_KINDS,
+    UNSPOKEN_KINDS,
+    BookPlace,
+    Interval,
+    Region,
+    SourceCue,
+    Subtitles,
+    Written,
+)
 
 HOSTILE: tuple[Any, ...] = (
     *(None, True, "", "x", "9" * 5000, -1, 10**400, 1e300, -1e300, 0.5, [], [[]], {"x": {}}),
@@ -64,6 +74,7 @@ def every_field() -> Alignment:
         ),
         text_offset=1200,
         places=(BookPlace(0, 9, "OEBPS/one.xhtml", "p1", "epubcfi(/6/4!/4/2)"),),
+        written=Written((".TextGrid",), ((Interval(0.1, 0.4, "Hello"), (Interval(0.1, 0.4, "HH"),)),)),
         config={"times": "recording", "min_confidence": 0.8, "labels": "bare", "tiers": "words", "max_cps": 17.0},
         offset_s=1.5,
     )

@@ -65,7 +65,7 @@ def test_both_formats_in_every_encoding(tmp_path, text, encoding, newline):
         (LONG.replace("size = 2\nitem", "size = 1.5\nitem").encode(), "expected the number of tiers, got 1.5"),
         (LONG.replace("xmax = 1e0", "xmax = -1").encode(), "before its start"),
         (LONG.encode("latin-1"), "expected UTF-8 or UTF-16"),
-        (b"ooBinaryFile\x08TextGrid", "Save as text file"),
+        (b"ooBinaryFile\x08TextGrid", "not a binary TextGrid that can be read, at byte .*: it ends too early"),
     ],
 )
 def test_what_cannot_be_read(tmp_path, content, says):
@@ -75,6 +75,14 @@ def test_what_cannot_be_read(tmp_path, content, says):
     with pytest.raises(InputError, match=says) as caught:
         read_textgrid(path)
     assert str(path) in str(caught.value)
+
+
+def test_praats_binary_format() -> None:
+    grid = read_textgrid(Path(__file__).parent / "binary.TextGrid")  # Praat 6.3 saved it
+    assert (grid.start_s, grid.end_s) == (0.0, END_S)
+    (tier,) = grid.tiers
+    assert (tier.name, tier.number) == ("Ann", 2), "after a tier of points"
+    assert tier.intervals == (Interval(0.0, 1.0, "né"), Interval(1.0, END_S, "ʃə 𝄞"))
 
 
 Rows = list[tuple[float, float, str]]

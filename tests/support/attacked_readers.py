@@ -26,8 +26,9 @@ from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.state.summary import joined
 from ctc_align.corpus.utterance import Refused
 from ctc_align.errors import CtcAlignError, OutputError
+from ctc_align.evaluate.corrected_labels import label_doubts, with_labels
 from ctc_align.evaluate.pairing import read_labels
-from ctc_align.evaluate.utterance_files import label_doubts, read_one, read_table, with_labels
+from ctc_align.evaluate.utterance_files import read_one, read_table
 from ctc_align.files import Alignment, from_dict, read_alignment, rendered, to_dict
 from ctc_align.files.formats import FORMATS
 from ctc_align.files.textgrid import read_textgrid

@@ -12,17 +12,20 @@ import re
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from ctc_align.corpus.outputs.records import fault_of
 from ctc_align.corpus.outputs.shared_files import read_lines
 from ctc_align.corpus.state.journal import DONE, Line, journal_paths, line_key
 from ctc_align.corpus.state.resume import Outcomes
 from ctc_align.corpus.state.summary import Summary, joined, lines_left
 from ctc_align.corpus.utterance import UtteranceResult
 from ctc_align.errors import CtcAlignError, InputError, UsageError
-from ctc_align.files import Alignment, from_dict, read_alignment
+from ctc_align.evaluate.corrected_labels import Corrected, label_files_beside, read_corrected
+from ctc_align.files import Alignment, from_dict, to_dict
 from ctc_align.files.corrections import LatestBeside, LatestWork, latest_beside
 from ctc_align.files.json_files import check_format, read_object
 from ctc_align.reading import parse_json
@@ -241,7 +244,7 @@ def run_figures(out_dir: Path, progress: Callable[[float], None] | None = None) 
             least = None
             if json_name is not None:
                 json_name = _corrected(figures, out_dir, json_name, beside)
-                least = _read(figures, out_dir / json_name)
+                least = _read(figures, out_dir / json_name, partial(is_output_of, line, out_dir))
             lacking += json_name is None and line.result.row is None
             if least is None and line.result.doubt is not None:
                 least = line.result.doubt["least_confidence"]
@@ -286,10 +289,21 @@ def _corrected(figures: RunFigures, out_dir: Path, name: str, beside: LatestBesi
     return work.path.relative_to(out_dir).as_posix()
 
 
-def _read(figures: RunFigures, path: Path) -> float | None:
-    """Add the figures of an alignment's file; return the least confidence of its words."""
+def is_output_of(line: Line, out_dir: Path, path: Path) -> bool:
+    """Return whether a file is as the run wrote it for an utterance."""
+    name = os.path.relpath(path, out_dir).replace(os.sep, "/")
+    recorded = (line.result.files or {}).get(name)
+    return recorded is not None and fault_of(name, recorded, out_dir) is None
+
+
+def _read(figures: RunFigures, path: Path, is_output: Callable[[Path], bool]) -> float | None:
+    """Add the figures of an alignment's file, with corrections in its labels; return the least confidence of a word."""
     try:
         data = read_object(path)
+        if not all(map(is_output, label_files_beside(path))):
+            corrected = read_corrected(path, is_output)
+            figures.notes += corrected.notes
+            data = to_dict(corrected.alignment) if corrected.files else data
     except CtcAlignError as error:
         figures.add_fault(str(error))
         return None
@@ -390,10 +404,10 @@ class _Worst:
         return sorted(found.values(), key=lambda one: (-(one.result.loss_per_token or 0.0), one.id))
 
 
-def alignment_in(out_dir: Path, id: str) -> tuple[LatestWork, Alignment]:
+def alignment_in(out_dir: Path, id: str) -> tuple[LatestWork, Corrected]:
     """Return the alignment of one utterance of a run, from its JSON or from its shard, and the file that it is in.
 
-    If corrections lie beside its JSON, use the latest.
+    If corrections lie beside its JSON, use the latest, and those in its files of labels.
 
     Raises:
         UsageError: the folder is not that of a corpus run, or the utterance is not in it, failed, or has no JSON.
@@ -410,10 +424,10 @@ def alignment_in(out_dir: Path, id: str) -> tuple[LatestWork, Alignment]:
     name = json_of(line)
     if name is not None:
         work = latest_beside(out_dir / name)
-        return work, read_alignment(work.path)
+        return work, read_corrected(work.path)
     figures = RunFigures(Summary(), [])
     for path, data in _shard_objects(out_dir, figures):
         if data.get("utterance") == id:
-            return LatestWork(path), from_dict(data, path)
+            return LatestWork(path), Corrected(path, from_dict(data, path))
     why = figures.faults[0] if figures.faults else f"{out_dir}: has no JSON of it"
     raise InputError(f"--utterance {id}: {why}; run its corpus command again, with --verify")
