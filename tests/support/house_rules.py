@@ -141,9 +141,9 @@ def _way_back(imports: dict[str, set[str]], start: str) -> list[str]:
 
 
 def tool_imports(root: Path, files: list[Path]) -> list[str]:
-    """Return the imports of modules of `tools` by files that are neither tools, their tests, nor benchmarks."""
+    """Return the imports of modules of `tools` by files that are neither tools nor tests."""
     tools = {path.stem for path in (root / "tools").glob("*.py")} | {"tools"}
-    allowed = [root / "tools", root / "tests" / "tools", root / "tests" / "benchmarks"]
+    allowed = [root / "tools", root / "tests"]
     return [
         f"{path.relative_to(root)}:{node.lineno}: {ast.unparse(node)}"
         for path in files
