@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 
 from ctc_align.text.characters import GAP, LETTER, lazy_regex, lower, plain, word_set
@@ -29,6 +29,7 @@ from ctc_align.text.english_numbers import (
     spaced_units,
     unit_name,
 )
+from ctc_align.text.english_numbers import other_readings as english_readings
 from ctc_align.text.letter_to_phone import english_words
 from ctc_align.text.tables import text_table, word_list
 
@@ -477,7 +478,7 @@ def spoken_forms(written: Sequence[str], language: str, *, in_context: bool = Tr
     >>> spoken_forms(["No.", "5"], "en"), spoken_forms(["No.", "No"], "en")
     (['number', 'five'], ['no', 'no'])
     """
-    if not _is_english(language):
+    if not is_english(language):
         return [_other_language(word, language) for word in written]
     if not in_context:
         return [speak(word, Context(shouting=True)) for word in written]
@@ -491,16 +492,44 @@ def spoken_forms(written: Sequence[str], language: str, *, in_context: bool = Tr
     ]
 
 
+_CODE = lazy_regex(
+    r"\d{2,10}|\d{1,8}(?:-\d{1,8}){1,3}|[A-Za-z]{1,3}-?\d{2,8}(?:-\d{1,8}){0,2}"
+    r"|(?=\D*\d\d|\d[A-Z-]+\d\d)(?:\d{1,8}-?)?(?:[A-Z]{1,5}-?\d{1,8}-?){1,3}[A-Z]{0,5}"
+)
+"""Numbers and codes (A398, 747-400, AB12CD) that may be read digit by digit."""
+_CHUNK = lazy_regex(r"\d+|[A-Za-z]+")
+
+
+def other_readings(written: str, spoken: str, language: str) -> tuple[str, ...]:
+    """Return the other ways to read a word of digits, or of digits and letters; those of `spoken` are left out.
+
+    >>> other_readings("A42", "a forty two", "en"), other_readings("42,", "zweiundvierzig", "de")
+    (('a four two',), ('vier zwei',))
+    """
+    code = plain(outer_punctuation_stripped(written)) if len(written) <= _LONGEST_WHOLE else ""
+    if not _CODE.fullmatch(code):
+        return ()
+    if not is_english(language):
+        if not code.isdigit():
+            return ()
+        digits_read = [_in_words(digit, _code(language), False) for digit in code]
+        return (" ".join(filter(None, digits_read)),) if all(digits_read) else ()
+    chunks = _CHUNK.findall(code)
+    read = [chunk if chunk.isdigit() else " ".join(chunk.lower()) for chunk in chunks]
+    return tuple(reading for reading in english_readings(read) if reading != spoken)
+
+
 def reads_digits(language: str) -> bool:
     """Return whether numbers are spelled out in a language; elsewhere they stay digits.
 
     >>> reads_digits("en-GB"), reads_digits("de"), reads_digits("klingon")
     (True, True, False)
     """
-    return _is_english(language) or _converter(_code(language)) is not None
+    return is_english(language) or _converter(_code(language)) is not None
 
 
-def _is_english(language: str) -> bool:
+def is_english(language: str) -> bool:
+    """Return whether a code, or a name, of a language is English."""
     return language.replace("_", "-").partition("-")[0].lower() in _ENGLISH
 
 
@@ -567,7 +596,7 @@ def digit_groups(text: str, language: str) -> list[tuple[int, int, str]]:
     ([(2, 3, ',')], [(1, 2, '.'), (5, 6, '.')])
     """
     code = _code(language)
-    mark = "," if _is_english(language) or _base(code) in _POINT_IS_DECIMAL else "."
+    mark = "," if is_english(language) or _base(code) in _POINT_IS_DECIMAL else "."
     found = []
     for match in _GROUPS.finditer(text):
         groups = match[0].split(match["space"])
@@ -615,6 +644,7 @@ _STRIPPED_SYMBOLS = "^`´~|<>"
 _INITIALS = lazy_regex(r"(?:[^\W\d_]\.)+[^\W\d_]$")
 _SIGN_AND_POINT = lazy_regex(r"(?:^|[^\w.\-−])([-−]?\.?)$")
 _TAGS = lazy_regex(r"<[^<>]*>")
+_MOST_TRIMMED = 8
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 
@@ -636,6 +666,21 @@ def outer_punctuation_stripped(word: str) -> str:
         end -= 1
     core = word[start:end]
     return _prefix(word[:start], core) + core + _suffix(core, word[end:])
+
+
+def trimmed_forms(word: str) -> Iterator[str]:
+    """Yield a word as it is written, then with less and less of the punctuation around it.
+
+    >>> list(trimmed_forms("'ka:,"))
+    ["'ka:,", "ka:,", "'ka:", 'ka:', "'ka", 'ka']
+    """
+    core = len(word)
+    first = next((at for at, character in enumerate(word) if not _is_outer(character)), core)
+    last = next((at for at in range(core, first, -1) if not _is_outer(word[at - 1])), core)
+    starts = {*range(min(first, _MOST_TRIMMED)), first}
+    ends = {*range(core, max(last, core - _MOST_TRIMMED), -1), last}
+    sides = ((start, end) for start in starts for end in ends if start < end)
+    yield from (word[start:end] for start, end in sorted(sides, key=lambda side: (side[0] - side[1], side)))
 
 
 def without_markup(word: str) -> str:
@@ -703,7 +748,7 @@ def _is_divided(first: str, second: str, written: Collection[str], language: str
         return False
     if whole in written:
         return True
-    if not _is_english(language):
+    if not is_english(language):
         return second not in _KEPT_HYPHENS.get(_base(_code(language)), ())
     words = english_words()
     if is_part and first in words and second in words:
