@@ -250,7 +250,7 @@ class Pronunciation:
     ids: tuple[int, ...]
     labels: tuple[str, ...]
     gaps: tuple[tuple[int, str], ...] = ()
-    spoken: str = ""
+    spoken: str = field(default="", repr=False)
     """The spoken form, if it is one of `Word.others`."""
 
 

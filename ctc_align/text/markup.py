@@ -22,10 +22,11 @@ from operator import attrgetter
 
 from ctc_align.text.captions import repeated_lines
 from ctc_align.text.characters import lazy_regex
+from ctc_align.text.line_divisions import line_divisions
 from ctc_align.text.notation import AFTER_TAGS, BEFORE_TAGS, MAYBE, Edit, find_notation, find_prosody
 from ctc_align.text.speaker_labels import TIME, Mark, names_speaker, speaker_labels
 from ctc_align.text.tables import word_list
-from ctc_align.text.word_forms import digit_groups, is_english, line_divisions, without_markup
+from ctc_align.text.word_forms import digit_groups, is_english, without_markup
 from ctc_align.types import CUT_OFF, DIRECTION, MARKUP, REPEAT, SPEAKER, AlignedWord, SourceCue, Word, Words
 
 Span = tuple[int, int]

@@ -30,8 +30,8 @@ _UNSPOKEN = ("mark", "sign")
 _PARTS = lazy_regex(f"{OPEN}[^{OPEN}{CLOSE}]*{CLOSE}")
 
 
-class Row(NamedTuple):
-    """A convention: characters that a text with it has, its pattern, and a pattern that the text must also have."""
+class SignPattern(NamedTuple):
+    """A row: characters that a text with it has, its pattern, and a pattern that the text must also have."""
 
     signs: str
     pattern: re.Pattern[str]
@@ -47,8 +47,8 @@ class Edit(NamedTuple):
     replacement: str
 
 
-def _row(signs: str, pattern: str, needs: str = "", flags: int = 0) -> Row:
-    return Row(signs, lazy_regex(pattern, flags), lazy_regex(needs) if needs else None)
+def _sign(signs: str, pattern: str, needs: str = "", flags: int = 0) -> SignPattern:
+    return SignPattern(signs, lazy_regex(pattern, flags), lazy_regex(needs) if needs else None)
 
 
 _L = r"[^\W\d_]"
@@ -64,49 +64,49 @@ _SPECIAL_FORMS = "fp|fs|lp|sas|si|sl|wp|[abcdefgiklnopqstux]|z:\\w+"
 _HEADERS = "@(?:Begin|End|UTF8|Languages|Participants|ID|Media|Comment|Situation|Date)\\b"
 
 BEFORE_TAGS = (
-    _row("[", rf"(?P<hide1><)[^<>\n]{{1,300}}(?P<hide2>>)(?=\s*{_CODE})"),
-    _row("-", rf"(?P<hide1>[\[<](?:{_MANNERS})[-_])(?={_L})[\w'-]+(?P<hide2>(?:=[\w'-]*)?[\]>])", flags=re.IGNORECASE),
-    _row("<[", r"(?P<any><(?:unk|oov|unknown)>|\[(?:unk|oov)\])", flags=re.IGNORECASE),
-    _row(">", r"(?<![\w<>-])(?P<hide1>>{1,2})(?=[^\W\d_(])[^<>\n]{1,200}(?P<hide2><{1,2})(?![\w/!])"),
-    _row(">", r"(?P<hide1><)(?=[^\W\d_])[^<>\n]{1,200}(?P<hide2>>)", needs=_FAST),
+    _sign("[", rf"(?P<hide1><)[^<>\n]{{1,300}}(?P<hide2>>)(?=\s*{_CODE})"),
+    _sign("-", rf"(?P<hide1>[\[<](?:{_MANNERS})[-_])(?={_L})[\w'-]+(?P<hide2>(?:=[\w'-]*)?[\]>])", flags=re.IGNORECASE),
+    _sign("<[", r"(?P<any><(?:unk|oov|unknown)>|\[(?:unk|oov)\])", flags=re.IGNORECASE),
+    _sign(">", r"(?<![\w<>-])(?P<hide1>>{1,2})(?=[^\W\d_(])[^<>\n]{1,200}(?P<hide2><{1,2})(?![\w/!])"),
+    _sign(">", r"(?P<hide1><)(?=[^\W\d_])[^<>\n]{1,200}(?P<hide2>>)", needs=_FAST),
 )  # fmt: skip
-"""Conventions with angle brackets, and `<unk>` and `[unk]` of many corpora."""
+"""SignPatterns with angle brackets, and `<unk>` and `[unk]` of many corpora."""
 
 AFTER_TAGS = (
     # Kaldi, HTK, Sphinx and TED-LIUM
-    _row("!", r"(?<!\S)(?P<mark>![A-Z]+)(?!\S)"),
-    _row("#", r"(?<!\S)(?P<sign>#\d+)(?!\S)", needs=r"(?<!\S)#0(?!\S)"),
-    _row("(", rf"(?<={_L})(?P<hide>\(\d{{1,2}}\))(?![\w(])"),
+    _sign("!", r"(?<!\S)(?P<mark>![A-Z]+)(?!\S)"),
+    _sign("#", r"(?<!\S)(?P<sign>#\d+)(?!\S)", needs=r"(?<!\S)#0(?!\S)"),
+    _sign("(", rf"(?<={_L})(?P<hide>\(\d{{1,2}}\))(?![\w(])"),
     # Fisher and Switchboard
-    _row("(", r"(?P<any>\(\()\s+(?P<sign>\)\))"),
-    _row("[", rf"(?<={_L})(?P<open>\[)[^\W\d_][\w']*(?P<close>\])(?=-)"),
-    _row("[", rf"(?<!\S)-(?P<open>\[)[^\W\d_][\w']*(?P<close>\])(?={_L})"),
-    _row("%", rf"(?<!\S)(?P<hide>%)(?={_L}+\b(?!:))"),
+    _sign("(", r"(?P<any>\(\()\s+(?P<sign>\)\))"),
+    _sign("[", rf"(?<={_L})(?P<open>\[)[^\W\d_][\w']*(?P<close>\])(?=-)"),
+    _sign("[", rf"(?<!\S)-(?P<open>\[)[^\W\d_][\w']*(?P<close>\])(?={_L})"),
+    _sign("%", rf"(?<!\S)(?P<hide>%)(?={_L}+\b(?!:))"),
     # CHAT
-    _row("[", rf"(?P<sign>{_CODE})"),
-    _row("&", r"(?<![^\s<(\"])(?:(?P<mark>&=[\w:+-]+)|(?P<hide>&\*[A-Z]{3}:)(?=\w))"),
-    _row("&", rf"(?<![^\s<(\"])(?P<maybe>&[-+~])(?={_L})"),
-    _row("@", rf"(?<={_L})(?P<hide>@(?:{_SPECIAL_FORMS})(?::[a-z&+]+)?)(?![\w@:]|\.\w)"),
-    _row("+", r"(?<!\S)(?P<sign>\+[./!?\"<,^+]+)(?!\S)"),
-    _row("%@", rf"^(?P<sign>(?:%[a-z]{{3}}:|{_HEADERS}).*)$",
+    _sign("[", rf"(?P<sign>{_CODE})"),
+    _sign("&", r"(?<![^\s<(\"])(?:(?P<mark>&=[\w:+-]+)|(?P<hide>&\*[A-Z]{3}:)(?=\w))"),
+    _sign("&", rf"(?<![^\s<(\"])(?P<maybe>&[-+~])(?={_L})"),
+    _sign("@", rf"(?<={_L})(?P<hide>@(?:{_SPECIAL_FORMS})(?::[a-z&+]+)?)(?![\w@:]|\.\w)"),
+    _sign("+", r"(?<!\S)(?P<sign>\+[./!?\"<,^+]+)(?!\S)"),
+    _sign("%@", rf"^(?P<sign>(?:%[a-z]{{3}}:|{_HEADERS}).*)$",
          needs=r"(?m)^(?:\*[A-Z\d]{2,4}:|@Begin\b)", flags=re.MULTILINE),
-    _row("xy", r"(?<!\S)(?P<any>xxx|yyy)(?=[.,?!]*(?:\s|\Z))"),
-    _row("(", rf"(?:(?<={_L}{{2}})|(?<={_L})(?=\([^()\s]+\){_L}))(?P<open>\()[^\W\d_'][^\W\d_]{{0,7}}(?P<close>\))"),
-    _row("(", rf"(?<![^\s\"“‘\[])(?P<open>\()[^\W\d_][^\W\d_']{{0,7}}(?P<close>\))(?={_L}{{2}})"),
+    _sign("xy", r"(?<!\S)(?P<any>xxx|yyy)(?=[.,?!]*(?:\s|\Z))"),
+    _sign("(", rf"(?:(?<={_L}{{2}})|(?<={_L})(?=\([^()\s]+\){_L}))(?P<open>\()[^\W\d_'][^\W\d_]{{0,7}}(?P<close>\))"),
+    _sign("(", rf"(?<![^\s\"“‘\[])(?P<open>\()[^\W\d_][^\W\d_']{{0,7}}(?P<close>\))(?={_L}{{2}})"),
     # Jefferson and GAT 2
-    _row("h", r"(?<!\S)(?P<mark>[.°·]+h+|h+°|h{2,})(?=[.,]?(?:\s|\Z))"),
-    _row("°£#~@", rf"(?<!\w)(?P<hide1>[{_AROUND}])(?={_L})[^\n{_AROUND}]{{,200}}{_END}(?P<hide2>(?P=hide1))(?!\w)"),
-    _row("°", rf"(?<![\d\w])(?<!\d\s)(?P<hide>°+)(?={_L}{{2}})"),
-    _row("°", rf"(?:(?<={_L}{{2}})|(?<={_L}[.,?!;:-]))(?P<hide>°+)(?=[.,?!;:]*(?:\s|\Z))"),
-    _row("↑↓", rf"(?<={_L})(?P<hide>[↑↓]+)(?={_L})"),
-    _row("!", rf"(?P<hide1>!)[A-ZÄÖÜ]{{1,6}}(?P<hide2>!)(?={_L})"),
+    _sign("h", r"(?<!\S)(?P<mark>[.°·]+h+|h+°|h{2,})(?=[.,]?(?:\s|\Z))"),
+    _sign("°£#~@", rf"(?<!\w)(?P<hide1>[{_AROUND}])(?={_L})[^\n{_AROUND}]{{,200}}{_END}(?P<hide2>(?P=hide1))(?!\w)"),
+    _sign("°", rf"(?<![\d\w])(?<!\d\s)(?P<hide>°+)(?={_L}{{2}})"),
+    _sign("°", rf"(?:(?<={_L}{{2}})|(?<={_L}[.,?!;:-]))(?P<hide>°+)(?=[.,?!;:]*(?:\s|\Z))"),
+    _sign("↑↓", rf"(?<={_L})(?P<hide>[↑↓]+)(?={_L})"),
+    _sign("!", rf"(?P<hide1>!)[A-ZÄÖÜ]{{1,6}}(?P<hide2>!)(?={_L})"),
     # Du Bois's numbered overlaps
-    _row("[", r"(?P<sign1>\[(?P<n>\d{1,2}))(?=[^\d:.,])[^\[\]\n]{1,300}?(?<![\d:.,])(?P<sign2>(?P=n)\])"),
+    _sign("[", r"(?P<sign1>\[(?P<n>\d{1,2}))(?=[^\d:.,])[^\[\]\n]{1,300}?(?<![\d:.,])(?P<sign2>(?P=n)\])"),
 )  # fmt: skip
 """All other conventions."""
 
 
-def find_notation(text: str, rows: tuple[Row, ...]) -> list[Edit]:
+def find_notation(text: str, rows: tuple[SignPattern, ...]) -> list[Edit]:
     """Return what the signs of a text become, ascending and without overlaps; earlier rows come first.
 
     >>> [(text[edit.start : edit.end], edit.treatment) for text in ["!SIL the(2) re(p)resented &-uh"]

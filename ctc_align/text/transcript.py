@@ -86,10 +86,9 @@ def split(
     markup = read_markup(text, cues, language)
     spoken = markup.spoken
     spans = _spans(spoken.text, by_character)
-    if by_character is None and (cuts := boundaries(spoken.text, language)):
-        spans = list(cut_at(spans, cuts))
-    if by_character is None and LATCH in spoken.text:
-        spans = list(cut_at(spans, [at + 1 for at, character in enumerate(spoken.text) if character == LATCH]))
+    if by_character is None:
+        latches = [at + 1 for at, character in enumerate(spoken.text) if character == LATCH]
+        spans = list(cut_at(spans, sorted([*boundaries(spoken.text, language), *latches])))
     readings: Sequence[str | None] = ()
     if by_dictionary and has_spaceless(spoken.text):
         from ctc_align.text.library_readings import words_by_dictionary
@@ -99,8 +98,7 @@ def split(
         spans = [_without_entities(span, spoken) for span in spans]
     written = [spoken.text[start:end] for start, end in spans]
     forms = spoken_forms(written, language, in_context=not by_character)
-    if ANY in spoken.text:
-        forms = [ANY_SPEECH if ANY in word else form for word, form in zip(written, forms)]
+    forms = [ANY_SPEECH if ANY in word else form for word, form in zip(written, forms)]
     others = _other_readings(written, forms, language)
     if spoken.starts is None and not markup.marks and not markup.optional:
         words = list(map(Word, written, forms, *zip(*spans))) if spans else []

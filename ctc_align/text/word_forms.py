@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from ctc_align.text.characters import GAP, LETTER, lazy_regex, lower, plain, word_set
@@ -30,7 +30,6 @@ from ctc_align.text.english_numbers import (
     unit_name,
 )
 from ctc_align.text.english_numbers import other_readings as english_readings
-from ctc_align.text.letter_to_phone import english_words
 from ctc_align.text.tables import text_table, word_list
 
 # The spoken form of written English: abbreviations, acronyms, telephone numbers, addresses, signs.
@@ -565,6 +564,15 @@ def _base(code: str) -> str:
     return code.partition("_")[0]
 
 
+def language_base(language: str) -> str:
+    """Return num2words' code of a language without its region.
+
+    >>> language_base("deu"), language_base("pt-BR")
+    ('de', 'pt')
+    """
+    return _base(_code(language))
+
+
 def _number(written: str, opens: bool, code: str) -> str:
     """Return a number in words, or its digits, space-separated, in a language that num2words lacks."""
     sign = "-" if opens and written[0] in "-−" else ""
@@ -672,7 +680,7 @@ def trimmed_forms(word: str) -> Iterator[str]:
     """Yield a word as it is written, then with less and less of the punctuation around it.
 
     >>> list(trimmed_forms("'ka:,"))
-    ["'ka:,", "ka:,", "'ka:", 'ka:', "'ka", 'ka']
+    ["'ka:,", "'ka:", 'ka:,', "'ka", 'ka:', 'ka']
     """
     core = len(word)
     first = next((at for at, character in enumerate(word) if not _is_outer(character)), core)
@@ -683,6 +691,10 @@ def trimmed_forms(word: str) -> Iterator[str]:
     yield from (word[start:end] for start, end in sorted(sides, key=lambda side: (side[0] - side[1], side)))
 
 
+LINE_END_HYPHEN = lazy_regex(r"[-‐¬\u00ad][ \t\f\r]*\n[ \t\f\r\n]{0,40}")
+"""A hyphen at the end of a line, with the line end."""
+
+
 def without_markup(word: str) -> str:
     """Return `word` with its entities decoded, without the tags inside it, and not divided at the end of a line.
 
@@ -690,107 +702,10 @@ def without_markup(word: str) -> str:
     ('R&D', 'unbelievable', 'comparatively')
     """
     if "\n" in word:
-        word = _LINE_END_HYPHEN.sub("", word)
+        word = LINE_END_HYPHEN.sub("", word)
     if "&" in word and ";" in word:
         word = html.unescape(word)
     return (_TAGS.sub("", word) or word) if "<" in word and ">" in word else word
-
-
-# Words divided at the ends of lines
-#
-# A hyphen at the end of a line divides a word ("compar-⏎atively") or belongs to a compound ("well-⏎known"). The text
-# itself is asked first, then in English the dictionary; other languages divide words far more often than compounds.
-
-_LINE_END_HYPHEN = lazy_regex(r"[-‐¬\u00ad][ \t\f\r]*\n[ \t\f\r\n]{0,40}")
-_HYPHENS = ("-", "‐")
-_COMPOUNDS = word_set("no-one co-op")
-"""Compounds that CMUdict has as one word with another sound."""
-_BOUND_PARTS = word_list("bound-parts")
-_DIVISION_ONLY = "¬\u00ad"
-_LONGEST_PART = 40
-_WRITTEN_WORD = lazy_regex(r"[^\W\d_]+(?:[-‐][^\W\d_]+)*")
-_ENDINGS = ("'s", "s", "es", "ed", "d", "ing", "ly", "er", "ers")
-
-
-def line_divisions(text: str, language: str) -> list[tuple[int, int]]:
-    r"""Return the spans of the hyphens and line ends inside words that are divided at the ends of lines, ascending.
-
-    >>> text = "It is compar-\natively well-\nknown."
-    >>> [text[start - 6 : end + 7] for start, end in line_divisions(text, "en")]
-    ['compar-\natively']
-    """
-    found = []
-    written: frozenset[str] | None = None
-    for match in _LINE_END_HYPHEN.finditer(text):
-        start, end = match.span()
-        first, second = _letters_before(text, start), _letters_after(text, end)
-        if not (first and second and first[-1].lower() != first[-1].upper() and second[0].lower() != second[0].upper()):
-            continue
-        before, after = start - len(first) - 1, end + len(second)
-        is_part = text[max(before, 0) : before + 1] in _HYPHENS or text[after : after + 1] in _HYPHENS
-        if written is None:
-            written = frozenset(word[0].casefold().replace("‐", "-") for word in _WRITTEN_WORD.finditer(text))
-        if match[0][0] in _DIVISION_ONLY or _is_divided(first, second, written, language, is_part):
-            found.append((start, end))
-    return found
-
-
-def _is_divided(first: str, second: str, written: Collection[str], language: str, is_part: bool) -> bool:
-    """Return whether two parts with a hyphen and a line end between them are one word, or `is_part` one of a compound.
-
-    `written` has the words and compounds of the whole text.
-    """
-    if second[0].isupper() and not first.isupper():
-        return False
-    first, second = first.casefold().replace("’", "'"), second.casefold().replace("’", "'")
-    whole = first + second
-    if f"{first}-{second}" in written or f"{first}-{second}" in _COMPOUNDS:
-        return False
-    if whole in written:
-        return True
-    if not is_english(language):
-        return second not in _KEPT_HYPHENS.get(_base(_code(language)), ())
-    words = english_words()
-    if is_part and first in words and second in words:
-        return False
-    if whole in words:
-        return True
-    if len(first) == 1 or second.startswith(first):
-        return False  # "T-shirt"; somebody stammers
-    if any(whole.removesuffix(end) in words for end in _ENDINGS if whole.endswith(end)):
-        return True
-    return first not in words or second not in words or first in _BOUND_PARTS or second in _BOUND_PARTS
-
-
-def _letters_before(text: str, end: int) -> str:
-    start = end
-    while start > max(end - _LONGEST_PART, 0) and _is_in_word(text[start - 1]):
-        start -= 1
-    return text[start:end].lstrip("'’")
-
-
-def _letters_after(text: str, start: int) -> str:
-    end = start
-    while end < min(start + _LONGEST_PART, len(text)) and _is_in_word(text[end]):
-        end += 1
-    return text[start:end].rstrip("'’")
-
-
-def _is_in_word(character: str) -> bool:
-    return character.isalpha() or character in "'’" or unicodedata.combining(character) > 0
-
-
-_KEPT_HYPHENS = {
-    "de": word_set("und oder bzw bis sowie"),
-    "nl": word_set("en of"),
-    "sv": word_set("och eller"),
-    "da": word_set("og eller"),
-    "no": word_set("og eller"),
-    "fr": word_set("il ils elle elles on je tu vous nous moi toi leur là ce même mêmes midi être y en"),
-    "ru": word_set("нибудь либо таки"),
-    "pt": word_set("lhe lhes"),
-}
-"""Second parts that keep their hyphen at the end of a line: pronouns behind verbs, conjunctions behind first parts."""
 
 
 def _prefix(before: str, core: str) -> str:
