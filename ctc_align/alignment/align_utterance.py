@@ -223,7 +223,8 @@ def place_words(
     of_tokens, of_words, limits = yield from confidences(inputs, tokens, spikes, edges)
     edges = yield from adjust_edges(inputs, tokens, edges)
     tokens = with_shown_labels(tokens, inputs)
-    return aligned_words(tokenized.words, tokens, edges, of_tokens, of_words, emissions), limits
+    words = aligned_words(tokenized.words, tokens, edges, of_tokens, of_words, emissions)
+    return with_confidence_of_neighbours(words), limits
 
 
 def with_shown_labels(tokens: Tokens, inputs: UtteranceInputs) -> Tokens:
@@ -340,6 +341,21 @@ def aligned_words(
             )
         )
     return tuple(aligned)
+
+
+def with_confidence_of_neighbours(words: tuple[AlignedWord, ...]) -> tuple[AlignedWord, ...]:
+    """Return words of which those for any speech are as sure as the less sure of the words beside them."""
+    if not any(word.spoken == ANY_SPEECH for word in words):
+        return words
+    timed = [index for index, word in enumerate(words) if word.confidence is not None]
+    said = [index for index in timed if words[index].spoken != ANY_SPEECH]
+    changed = list(words)
+    for index in timed:
+        if words[index].spoken == ANY_SPEECH:
+            at = bisect_left(said, index)
+            beside = [words[other].confidence or 0.0 for other in said[max(at - 1, 0) : at + 1]]
+            changed[index] = replace(words[index], confidence=min(beside, default=0.0))
+    return tuple(changed)
 
 
 def word_without_times(word: Word, tokens: WordTokens | None = None) -> AlignedWord:

@@ -20,6 +20,7 @@ from ctc_align.alignment.pronunciations import choose_pronunciations, leave_out_
 from ctc_align.cli.notes import alignment_notes
 from ctc_align.config import Settings
 from ctc_align.errors import EmissionsError, TooShortError, UsageError
+from ctc_align.files import Style
 from ctc_align.kernels import batching
 from ctc_align.text import split
 from ctc_align.text.phone_sets import ARPABET_PHONES, IPA_PHONES
@@ -327,6 +328,9 @@ def test_a_word_for_any_speech_keeps_its_place_and_proves_nothing(english: Align
     moved = [abs(one.start_s - other.start_s) for one, other in zip(alignment.words, plain.words)]
     assert max(moved) < 0.06
     assert (alignment.fit, alignment.unknown, alignment.regions) == (plain.fit, 0, plain.regions)
+    assert alignment.words[4].confidence == min(alignment.words[at].confidence for at in (3, 5))
+    assert alignment_notes(alignment) == alignment_notes(plain)
+    assert Style().label(alignment.words[4]) == "<unk>"
 
 
 def test_the_sound_chooses_how_a_number_is_read(english: Aligner) -> None:
