@@ -28,10 +28,14 @@ UNEXPLAINED, NOT_SPOKEN, MISFIT = REGION_KINDS = ("unexplained", "not_spoken", "
 """Kinds of a `Region`: speech that no word explains, words that are not spoken, words that do not fit the sound."""
 HAND = "hand"
 """The `by` of a word or token whose edges a person has fixed."""
-SPEAKER, DIRECTION, MARKUP, REPEAT, CUT_OFF = UNSPOKEN_KINDS = ("speaker", "direction", "markup", "repeat", "cut_off")
-"""Kinds of words that are written but not spoken: a speaker's name, a stage direction, markup."""
-SRT, VTT, SEGMENTS, TEXTGRID, EAF = CUE_FORMATS = ("srt", "vtt", "json", "textgrid", "eaf")
-"""Formats of the files that cues come from: SRT, WebVTT, JSON with segments, TextGrids, and ELAN's files."""
+SPEAKER, DIRECTION, MARKUP, REPEAT, CUT_OFF, TRANSLATION = UNSPOKEN_KINDS = (
+    "speaker", "direction", "markup", "repeat", "cut_off", "translation",
+)  # fmt: skip
+"""Kinds of words that are written but not spoken: a speaker's name, a stage direction, markup, a translation …"""
+ANY_SPEECH = "*"
+"""The spoken form of a word that stands for speech that nobody has written down."""
+SRT, VTT, SEGMENTS, TEXTGRID, EAF, LRC = CUE_FORMATS = ("srt", "vtt", "json", "textgrid", "eaf", "lrc")
+"""Formats of the files that cues come from: SRT, WebVTT, JSON with segments, TextGrids, ELAN's files, and lyrics."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,10 @@ class Word:
     pronounced independently of its neighbours."""
     phones: str | None = None
     """The pronunciations, best first, separated by " | "; each is `IPA_PHONES` separated by single spaces."""
+
+    others: tuple[Word, ...] = ()
+    """The word in its other spoken forms: the audio decides which one is said. A form that ends in "-" breaks off: it
+    has the first sounds of `spoken`."""
 
     @property
     def sounding(self) -> str:
@@ -242,6 +250,8 @@ class Pronunciation:
     ids: tuple[int, ...]
     labels: tuple[str, ...]
     gaps: tuple[tuple[int, str], ...] = ()
+    spoken: str = field(default="", repr=False)
+    """The spoken form, if it is one of `Word.others`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ from ctc_align.alignment.pronunciations import (
     choose_pronunciations,
     leave_out_unspoken,
     prepared_word_tokens,
+    with_chosen_readings,
     without_passages,
 )
 from ctc_align.alignment.refined_edges import refine_edges
@@ -53,6 +54,7 @@ from ctc_align.tokens.phones import shown_labels
 from ctc_align.tokens.tokenizer import missing_letters
 from ctc_align.types import (
     ALIGNED,
+    ANY_SPEECH,
     REPEAT,
     SKIPPED,
     UNKNOWN,
@@ -66,8 +68,7 @@ from ctc_align.types import (
     WordTokens,
 )
 
-OTHER_SPEECH = "*"
-"""The spoken form, and the letters, of an added word for speech that is not in the transcript."""
+_BRACKETS = ("[", "{", "&")
 MOST_CELLS, MOST_HEARD_CELLS = 10**9, 10**8
 """With more frames times states, the local loss of a transcript with skipped words is not computed: ten minutes of
 speech have as many, and take a second at most. With more than the second, confidences alone say whether a transcript is
@@ -188,9 +189,12 @@ def choose_tokens(inputs: UtteranceInputs, word_tokens: list[WordTokens] | None 
     """Choose the pronunciations that the audio prefers, and compute their CTC loss. Raises as `align_utterance`."""
     emissions, words = inputs.emissions, inputs.words
     word_tokens = word_tokens or (yield from tokenize_words(inputs))
-    if words.optional and inputs.settings.match != "exact":
+    doubtful = words.optional
+    if inputs.settings.match == "exact":  # what may be markup is no word
+        doubtful = tuple(passage for passage in doubtful if words.words[passage.first].text.startswith(_BRACKETS))
+    if doubtful:
         words, word_tokens = yield from leave_out_unspoken(
-            emissions, words, word_tokens, inputs.tokenizer.separator, inputs.backend
+            emissions, replace(words, optional=doubtful), word_tokens, inputs.tokenizer.separator, inputs.backend
         )
     tokenized = yield from choose_pronounced_tokens(inputs, words, word_tokens)
     ids, blank = tokenized.tokens.ids, emissions.blank
@@ -206,6 +210,7 @@ def choose_pronounced_tokens(
     tokens, spikes, score = yield from choose_pronunciations(inputs.emissions, word_tokens, separator, inputs.backend)
     # A word of two spoken parts holds a separator, which is not a sound of it.
     owners = tuple(-1 if token == separator else word for token, word in zip(tokens.ids, tokens.words))
+    words = with_chosen_readings(words, word_tokens, tokens)
     return TokenizedWords(words, word_tokens, replace(tokens, words=owners), spikes, score)
 
 
@@ -218,7 +223,8 @@ def place_words(
     of_tokens, of_words, limits = yield from confidences(inputs, tokens, spikes, edges)
     edges = yield from adjust_edges(inputs, tokens, edges)
     tokens = with_shown_labels(tokens, inputs)
-    return aligned_words(tokenized.words, tokens, edges, of_tokens, of_words, emissions), limits
+    words = aligned_words(tokenized.words, tokens, edges, of_tokens, of_words, emissions)
+    return with_confidence_of_neighbours(words), limits
 
 
 def with_shown_labels(tokens: Tokens, inputs: UtteranceInputs) -> Tokens:
@@ -337,6 +343,21 @@ def aligned_words(
     return tuple(aligned)
 
 
+def with_confidence_of_neighbours(words: tuple[AlignedWord, ...]) -> tuple[AlignedWord, ...]:
+    """Return words of which those for any speech are as sure as the less sure of the words beside them."""
+    if not any(word.spoken == ANY_SPEECH for word in words):
+        return words
+    timed = [index for index, word in enumerate(words) if word.confidence is not None]
+    said = [index for index in timed if words[index].spoken != ANY_SPEECH]
+    changed = list(words)
+    for index in timed:
+        if words[index].spoken == ANY_SPEECH:
+            at = bisect_left(said, index)
+            beside = [words[other].confidence or 0.0 for other in said[max(at - 1, 0) : at + 1]]
+            changed[index] = replace(words[index], confidence=min(beside, default=0.0))
+    return tuple(changed)
+
+
 def word_without_times(word: Word, tokens: WordTokens | None = None) -> AlignedWord:
     """Return a word without times: skipped if it has `tokens`, otherwise unspoken or unknown."""
     skipped = tokens is not None and tokens.pronunciations and word.said
@@ -429,8 +450,8 @@ def _part_of_island(
     positions: list[int] = []
     for number in range(len(island.words) + 1):
         if island.wildcards[number]:
-            words.append(Word("", OTHER_SPEECH, 0, 0))
-            tokens.append(WordTokens((), (OTHER_SPEECH,)))
+            words.append(Word("", ANY_SPEECH, 0, 0))
+            tokens.append(WordTokens((), (ANY_SPEECH,)))
         if number < len(island.words):
             tokenized = word_tokens[island.words[number]]
             positions.append(len(words))

@@ -28,6 +28,7 @@ from ctc_align.kernels.log_space import log_softmax
 from ctc_align.models.confidence_network import FitLimits
 from ctc_align.types import (
     ALIGNED,
+    ANY_SPEECH,
     DOUBTFUL,
     GOOD,
     MISFIT,
@@ -143,9 +144,14 @@ def fit_of(
     return DOUBTFUL if suffices(limits.doubtful_share, limits.doubtful_loss) else POOR
 
 
+def has_chance(word: AlignedWord) -> bool:
+    """Return whether a word's confidence says whether it is there; that of a word for any speech does not."""
+    return word.confidence is not None and word.spoken != ANY_SPEECH
+
+
 def _chances(words: Sequence[AlignedWord]) -> np.ndarray:
     """Return the confidences of the words that have any."""
-    return np.array([1.0 if word.by else word.confidence for word in words if word.confidence is not None])
+    return np.array([1.0 if word.by else word.confidence for word in filter(has_chance, words)])
 
 
 def hardly_fits(words: Sequence[AlignedWord], loss_per_token: float, limits: FitLimits, share: float) -> bool:
@@ -197,7 +203,7 @@ def hardly_heard(words: Sequence[AlignedWord]) -> bool:
     The limit was set on log-probs of the English model alone: it flags none of 183 clips with their own text, and four
     in five of 174 with the text of another clip.
     """
-    confidences = [word.confidence for word in words if word.confidence is not None]
+    confidences = [word.confidence or 0.0 for word in filter(has_chance, words)]
     if sum(len(word.tokens) for word in words) < FEWEST_HEARD_TOKENS:
         return False
     return float(np.median(confidences)) < HEARD
@@ -205,7 +211,7 @@ def hardly_heard(words: Sequence[AlignedWord]) -> bool:
 
 def mostly_likely(words: Sequence[AlignedWord]) -> bool:
     """Return whether at least half of the words with a confidence are likely at their positions."""
-    chances = [word.confidence for word in words if word.confidence is not None]
+    chances = [word.confidence or 0.0 for word in filter(has_chance, words)]
     return 2 * sum(chance > UNLIKELY for chance in chances) >= len(chances)
 
 
@@ -252,7 +258,7 @@ def regions_of(
     These are words that are skipped, sounds (start_s, end_s, kind) that no word explains, and where a confidence
     network has `assessed` the words, words in a row that are probably elsewhere or nowhere.
     """
-    aligned = [(number, word) for number, word in enumerate(words, 1) if word.confidence is not None]
+    aligned = [(number, word) for number, word in enumerate(words, 1) if has_chance(word)]
     runs = _unlikely_runs([word for _, word in aligned]) if assessed else []
     found = [_region(aligned[first:last]) for first, last in runs]
     found += _skipped_regions(words)

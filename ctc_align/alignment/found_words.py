@@ -13,7 +13,7 @@ import numpy as np
 
 from ctc_align import units
 from ctc_align.alignment.token_search import UNHEARD_NATS, HeardTokens, TextTokens, search, with_whole_readings
-from ctc_align.types import Words, WordTokens
+from ctc_align.types import ANY_SPEECH, Words, WordTokens
 
 PAUSE_S = 0.25
 """A pause has no label for at least this long."""
@@ -26,8 +26,8 @@ FAINT_NATS, MOST_FOUND = 0.7, 0.75
 """If the labels support the found words by less than the first number of nats per token, and more than the second
 share of the words is found, the model or the pronunciations suit the recording badly. Of words with 15 of 100 phones
 wrong, 0.6 % are lost, not 0.7; of single words put in between, 64 % are marked, not 67."""
-LABELS_A_LETTER = 3
-"""The most labels that may be heard for one letter that the vocabulary lacks."""
+LABELS_A_LETTER, LABELS_OF_ANY = 3, 30
+"""The most labels that may be heard for one letter that the vocabulary lacks, and for a word that is any speech."""
 SENTENCE_MARKS = frozenset(".?!…:;。？！")
 _CLOSING = "\"'”’»)]}"
 
@@ -130,7 +130,9 @@ def find_words(
         places = np.where(again.labels >= 0, spare[again.labels], -1)
         labels[left[found]] = _in_one_piece(places, text.words[left], spare)[found]
         spoken[left[found]], passage[left[found]] = True, number
-    lacking = np.array([LABELS_A_LETTER * len(own.missing) for own in word_tokens])
+    lacking = np.array(
+        [LABELS_OF_ANY if own.missing == (ANY_SPEECH,) else LABELS_A_LETTER * len(own.missing) for own in word_tokens]
+    )
     return _words_of(text, heard, labels, spoken, passage, lacking)
 
 

@@ -25,6 +25,7 @@ from ctc_align.models.edge_network import EdgeNetwork
 from ctc_align.text.markup import without_sample_numbers
 from ctc_align.threads import in_caller, on_one_thread
 from ctc_align.tokens.alphabet import LetterTokenizer
+from ctc_align.tokens.lexicon_words import join_entries
 from ctc_align.tokens.phones import PhoneTokenizer
 from ctc_align.tokens.tokenizer import (
     SpellingOrder,
@@ -34,6 +35,7 @@ from ctc_align.tokens.tokenizer import (
     unit_tokenizer,
     with_phones,
 )
+from ctc_align.tokens.translations import without_translations
 from ctc_align.types import Audio, AudioLike, DefaultBlank, Emissions, Subtitles, Transcript, Words, utterance_name
 
 _BOOK_CHARS = 20_000
@@ -355,7 +357,10 @@ def read_words(
     units = unit_tokenizer(emissions.vocab, emissions.blank)
     if units.reads(words.text) and not (isinstance(tokenizer, PhoneTokenizer) and tokenizer.has_all(words.text)):
         return units.split(words), units
-    words = with_phones(without_sample_numbers(words, duration_of(emissions)), tokenizer, language)
+    words = without_sample_numbers(words, duration_of(emissions))
+    if isinstance(tokenizer, PhoneTokenizer) and tokenizer.lexicon_name:
+        words = join_entries(words, tokenizer)
+    words = without_translations(with_phones(words, tokenizer, language), tokenizer)
     if not isinstance(tokenizer, LetterTokenizer):
         return words, tokenizer
     if units.unreadable:

@@ -138,6 +138,20 @@ def choose_pronunciations(
     return tokens, spikes, score
 
 
+def with_chosen_readings(words: Words, word_tokens: Sequence[WordTokens], tokens: Tokens) -> Words:
+    """Return the words with the spoken forms of their chosen pronunciations, where these are not the usual ones."""
+    changed = list(words.words)
+    chosen: dict[int, tuple[int, ...]] = {}
+    for owner, token in zip(tokens.words, tokens.ids):
+        if owner >= 0 and changed[owner].others:
+            chosen[owner] = (*chosen.get(owner, ()), token)
+    for index, ids in chosen.items():
+        spoken = next((way.spoken for way in word_tokens[index].pronunciations if way.ids == ids), "")
+        if spoken:
+            changed[index] = replace(changed[index], spoken=spoken)
+    return replace(words, words=tuple(changed)) if chosen else words
+
+
 def _windows(
     frames: int, word_tokens: Sequence[WordTokens], tokens: Tokens, spikes: Spans
 ) -> Iterator[tuple[int, int, int]]:

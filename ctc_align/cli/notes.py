@@ -28,6 +28,7 @@ from ctc_align.types import (
     SKIPPED,
     SPEAKER,
     SRT,
+    TRANSLATION,
     UNEXPLAINED,
     UNKNOWN,
     UNSPOKEN,
@@ -271,6 +272,7 @@ def markup_notes(alignment: Alignment) -> list[str]:
         DIRECTION: "stage directions",
         MARKUP: "markup",
         CUT_OFF: "words that break off",
+        TRANSLATION: "lines in letters that the model lacks, a translation",
     }
     groups: dict[str, list[str]] = {kind: [] for kind in names}
     repeated = sum(word.kind == REPEAT for word in alignment.words)

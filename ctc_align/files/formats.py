@@ -85,7 +85,7 @@ FORMATS: dict[str, Format] = {
         "text/vtt; charset=utf-8",
     ),
     "ass": Format({".ass": "subtitles:AssWriter"}, _SKIPPED),
-    "lrc": Format({".lrc": "subtitles:LrcWriter"}, f"{_SKIPPED}, speakers"),
+    "lrc": Format({".lrc": "subtitles:LrcWriter"}, f"{_SKIPPED}, speakers", _reader("subtitles:parse_lyrics")),
     "tsv": Format(
         {".tsv": "labels:TsvWriter"}, f"{_UNTIMED}, tokens", media_type="text/tab-separated-values; charset=utf-8"
     ),

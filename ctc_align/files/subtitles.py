@@ -1,4 +1,4 @@
-"""Subtitles and lyrics: SRT and WebVTT, read and written; ASS (Advanced SubStation Alpha) and LRC for karaoke.
+"""Subtitles and lyrics: SRT, WebVTT and LRC, read and written; ASS (Advanced SubStation Alpha) for karaoke.
 
 Like players, the reader accepts many faults: missing or repeated numbers, missing or doubled blank lines, times without
 hours, points instead of commas, cues without text. Blank lines within a cue belong to the cue.
@@ -33,7 +33,7 @@ from ctc_align.files.cues import (
 )
 from ctc_align.files.writer import Style, Writer
 from ctc_align.text.characters import lazy_regex, without_controls
-from ctc_align.types import SRT, VTT, AlignedWord, AlignmentData, SourceCue, Subtitles, Transcript
+from ctc_align.types import LRC, SRT, VTT, AlignedWord, AlignmentData, SourceCue, Subtitles, Transcript
 
 _TIME = r"(?:(\d{1,4}):)?(\d{1,3}):(\d{1,2})(?:\s?[,.]\s?(\d{1,9}))?"
 _TIMES = lazy_regex(rf"\s*{_TIME}\s*(?:-{{1,3}}>|→)\s*{_TIME}(?P<settings>[ \t].*)?\s*")
@@ -530,11 +530,85 @@ def _ass_text(text: str) -> str:
     return _one_line(_ASS_COMMAND.sub(rf"\\{_WORD_JOINER}", text).translate(_ASS_SIGNS))
 
 
+_LRC_TIME = r"\[[ \t]*(?:(\d{1,3}):)?(\d{1,3}):(\d{1,2})(?:[.,:](\d{1,3}))?[ \t]*\]"
+_LRC_LINE = lazy_regex(rf"[ \t]*((?:{_LRC_TIME}[ \t]*)+)(.*)")
+_LRC_TAG = lazy_regex(r"[ \t]*\[(?:[A-Za-z]{2,12}|#)[ \t]*:.*\][ \t]*")
+_LRC_OFFSET = lazy_regex(r"(\[[ \t]*offset[ \t]*:)[^\]]*", re.IGNORECASE)
+_LRC_KNOWN = lazy_regex(r"[ \t]*\[(?:ti|ar|al|au|by|re|ve|lr|length|offset)[ \t]*:", re.IGNORECASE)
+_LAST_LINE_S = 5.0
+
+
+def has_lyrics(text: str) -> bool:
+    """Return whether a text is lyrics with times (LRC): lines with times, and a tag of LRC or several times at a line.
+
+    >>> has_lyrics("[ti:A Title]\\n[00:12.00]La"), has_lyrics("[00:12.00]So\\n[00:15.00]it was")
+    (True, False)
+    """
+    lines = text.removeprefix("\ufeff").splitlines()
+    times = [match for match in map(_LRC_LINE.fullmatch, lines) if match]
+    return bool(times) and (any(map(_LRC_KNOWN.match, lines)) or any(match[1].count("[") > 1 for match in times))
+
+
+def parse_lyrics(text: str, source: str) -> Transcript:
+    """Return the lines of lyrics in order of time, each as often as it has times, and the tags as the header.
+
+    Lines without a time belong to the line before them.
+
+    Raises:
+        TranscriptError: no line has a time.
+
+    >>> lyrics = parse_lyrics("[ti:A Title]\\n[00:01.00][00:09:50]La\\n[00:05.00]So", "a.lrc")
+    >>> lyrics.text, [cue.start_s for cue in lyrics.subtitles.cues], lyrics.subtitles.header
+    ('La\\nSo\\nLa', [1.0, 5.0, 9.5], '[ti:A Title]')
+    """
+    tags: list[str] = []
+    lines: list[tuple[float, str]] = []
+    latest: list[int] = []
+    for line in text.removeprefix("\ufeff").splitlines():
+        timed = _LRC_LINE.fullmatch(line)
+        if timed:
+            latest = list(range(len(lines), len(lines) + timed[1].count("[")))
+            starts = map(_lrc_seconds, re.findall(_LRC_TIME, timed[1]))
+            lines += [(start_s, timed.groups()[-1].strip()) for start_s in starts]
+        elif _LRC_TAG.fullmatch(line):
+            tags.append(line.strip())
+        elif line.strip() and latest:
+            lines[latest[0] :] = [(start_s, f"{words}\n{line.strip()}") for start_s, words in lines[latest[0] :]]
+        elif line.strip():
+            lines.append((0.0, line.strip()))
+    if not lines:
+        raise TranscriptError(f"{source}: expected lyrics with times such as [00:12.30], got none; is the file whole?")
+    lines.sort(key=lambda line: line[0])
+    cues: list[SourceCue] = []
+    pieces: list[str] = []
+    offset = 0
+    ends = [*(start_s for start_s, _ in lines[1:]), lines[-1][0] + _LAST_LINE_S]
+    for (start_s, words), end_s in zip(lines, ends):
+        if words:
+            cues.append(SourceCue(offset, offset + len(words), start_s, end_s))
+            pieces.append(words)
+            offset += len(words) + 1
+    return Transcript("\n".join(pieces), Subtitles(LRC, "\n".join(tags), tuple(cues)))
+
+
+def _lrc_seconds(parts: tuple[str, ...]) -> float:
+    """Return a time of LRC, mm:ss, mm:ss.xx, mm:ss:xx or h:mm:ss.xx, in seconds.
+
+    >>> _lrc_seconds(("", "1", "02", "50")), _lrc_seconds(("1", "02", "50", ""))
+    (62.5, 62.5)
+    """
+    first, *others, fraction = parts
+    if first and not fraction:  # hundredths after a colon
+        first, others, fraction = "", [first, others[0]], others[1]
+    return _seconds((first, *others, fraction))
+
+
 class LrcWriter(Writer):
     """Lyrics, `[mm:ss.xx]` before each line; with `highlight_words` enhanced LRC, `<mm:ss.xx>` before each word too.
 
     The end of an enhanced line is the time after its last word. An empty line marks a pause of two seconds or more.
-    Square brackets in the text are written as parentheses: LRC has no escape for them.
+    Square brackets in the text are written as parentheses: LRC has no escape for them. Tags of lyrics are kept;
+    `[offset:…]`, which would shift the new times, becomes 0.
     """
 
     most_s = _MOST_LRC_CS / _CS_PER_S
@@ -543,7 +617,12 @@ class LrcWriter(Writer):
         style = self.style(alignment)
         cues = word_cues(alignment, style, _CS_PER_S, source_lines=True)
         _refuse_beyond(cues, _MOST_LRC_CS, "LRC holds times up to 99:59.99")
-        file.write("[re:ctc-align]\n")
+        header = ""
+        if alignment.subtitles is not None and alignment.subtitles.format == LRC:
+            header = _LRC_OFFSET.sub(r"\g<1>0", alignment.subtitles.header)
+        file.write(without_controls(header) + "\n" * bool(header))
+        if "[re:" not in header:
+            file.write("[re:ctc-align]\n")
         for index, cue in enumerate(cues):
             words = cue.words
             text = _enhanced(cue) if style.highlight_words else _plain(words)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ctc_align.errors import TranscriptError, UsageError, WrongFileError
 from ctc_align.files.segments import parse_json_transcript
-from ctc_align.files.subtitles import has_cues, has_damaged_times, parse_subtitles
+from ctc_align.files.subtitles import has_cues, has_damaged_times, has_lyrics, parse_lyrics, parse_subtitles
 from ctc_align.files.textgrid import is_textgrid, textgrid_transcript
 from ctc_align.reading import STANDARD_INPUT, read_input
 from ctc_align.reading.file_kinds import ZIP, FileKind, encoding_of, non_text_kind, structured_text_kind
@@ -36,6 +36,7 @@ def read_transcript_file(path: str | Path) -> Transcript:
     """Read a transcript (a UTF-8 text, a file with cues, or a book) from a file, or from standard input for "-".
 
     Each kind is recognised by its content: subtitles (SRT, VTT) by a line of two times with an arrow between them,
+    lyrics (LRC) by their tags and times,
     output of Whisper, WhisperX and NeMo by segments in JSON, a TextGrid or an ELAN file by its first lines, an EPUB
     book by the type in its archive. For an alignment of this package (JSON), the transcript is its text.
 
@@ -96,6 +97,8 @@ def parse_transcript(data: bytes, source: str) -> Transcript:
     extension = Path(source).suffix.casefold()
     if has_cues(text) or (extension in _SUBTITLES and ("-->" in text or has_damaged_times(text))):
         return parse_subtitles(text, source, "vtt" if extension == ".vtt" else "srt")
+    if extension == ".lrc" or (text.lstrip()[:1] == "[" and has_lyrics(text)):
+        return parse_lyrics(text, source)
     if text.lstrip()[:1] in ("{", "[") and (found := parse_json_transcript(text, source)) is not None:
         return found
     _refuse(structured_text_kind(text), source)

@@ -18,7 +18,17 @@ from typing import Any, BinaryIO, ClassVar, TextIO
 from ctc_align.config import Settings
 from ctc_align.reading import MOST_NUMBER
 from ctc_align.text.word_forms import outer_punctuation_stripped, without_markup
-from ctc_align.types import ALIGNED, SKIPPED, SPEAKER, UNSPOKEN, AlignedWord, AlignmentData, Audio, aligned_words
+from ctc_align.types import (
+    ALIGNED,
+    ANY_SPEECH,
+    SKIPPED,
+    SPEAKER,
+    UNSPOKEN,
+    AlignedWord,
+    AlignmentData,
+    Audio,
+    aligned_words,
+)
 
 RECORDING = "recording"
 WRITTEN = "written"
@@ -54,7 +64,9 @@ class Style(Settings):
 
     def label(self, word: AlignedWord) -> str:
         """Return the label of `word` in CTM and TextGrid; never empty."""
-        if self.labels == WRITTEN:
+        if word.spoken == ANY_SPEECH:
+            text = word.text.rstrip(",.;:!?")  # <unk> is no word "unk"
+        elif self.labels == WRITTEN:
             text = without_markup(word.text) if "\n" in word.text else word.text
         else:
             text = outer_punctuation_stripped(without_markup(word.text)) or word.text

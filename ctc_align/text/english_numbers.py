@@ -7,7 +7,7 @@ is used. Numbers in words have no "and", no hyphens and no commas.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -241,6 +241,40 @@ def number(text: str) -> str:
     ('nineteen ninety nine', 'one thousand nine hundred ninety nine')
     """
     return year(text) if is_year(text) else decimal(text)
+
+
+def other_readings(chunks: Sequence[str]) -> list[str]:
+    """Return the ways in which people read a code of digits and letters besides its value, the likeliest first.
+
+    They read digit by digit (0 is zero or oh, two equal digits double), in pairs, as a number or year, or "and" in it.
+
+    >>> other_readings(["8025"])[:4]
+    ['eight zero two five', 'eight oh two five', 'eighty twenty five', 'eight thousand twenty five']
+    >>> other_readings(["a", "398"])
+    ['a three nine eight', 'a three ninety eight', 'a three hundred ninety eight', 'a three hundred and ninety eight']
+    """
+    readings = []
+    for read in (digits, _with_oh, _in_pairs, cardinal, _with_and, _with_double):
+        readings.append(" ".join(read(chunk) if chunk.isdigit() else chunk for chunk in chunks))
+    return list(dict.fromkeys(readings))
+
+
+def _with_oh(text: str) -> str:
+    return digits(text).replace("zero", "oh")
+
+
+def _with_double(text: str) -> str:
+    return re.sub(r"\b(\w+) \1\b", r"double \1", _with_oh(text))
+
+
+def _in_pairs(text: str) -> str:
+    first = len(text) % 2
+    pairs = [text[at : at + 2] for at in range(first, len(text), 2)]
+    return " ".join([*map(digits, text[:first]), *map(two_digits, pairs)])
+
+
+def _with_and(text: str) -> str:
+    return re.sub(r"\bhundred (?=\w+(?: \w+)?$)", "hundred and ", cardinal(text))
 
 
 def plural(words: str) -> str:

@@ -4,9 +4,10 @@
 of the text with their kinds. Every character of the transcript belongs to a word or to a mark. Speaker labels are
 recognised in `ctc_align.text.speaker_labels`.
 
-Words in square brackets, words between musical notes, and descriptions of sounds in any brackets are stage directions:
-"[laughs]", "(applause)", "[MUSIC]", "♪ … ♪", "*sighs*". The text does not show whether other parentheses are spoken:
-"(or so he said)" in a book is, "(he leaves)" in a play is not. They are returned as passages that may be spoken or not.
+Words between musical notes, and descriptions of sounds and marks of corpora in any brackets are stage directions:
+"[laughs]", "(applause)", "<SIL>", "♪ … ♪", "*sighs*". The text does not show whether other brackets are spoken:
+"(or so he said)" in a book is, "(he leaves)" in a play is not; "[you know]" where people speak at the same time is,
+"[He leaves.]" is not. They are returned as passages that may be spoken or not.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ from operator import attrgetter
 
 from ctc_align.text.captions import repeated_lines
 from ctc_align.text.characters import lazy_regex
+from ctc_align.text.line_divisions import line_divisions
+from ctc_align.text.notation import AFTER_TAGS, BEFORE_TAGS, MAYBE, Edit, find_notation, find_prosody
 from ctc_align.text.speaker_labels import TIME, Mark, names_speaker, speaker_labels
 from ctc_align.text.tables import word_list
-from ctc_align.text.word_forms import digit_groups, line_divisions, without_markup
+from ctc_align.text.word_forms import digit_groups, is_english, without_markup
 from ctc_align.types import CUT_OFF, DIRECTION, MARKUP, REPEAT, SPEAKER, AlignedWord, SourceCue, Word, Words
 
 Span = tuple[int, int]
@@ -166,6 +169,7 @@ class MappedText:
         return MappedText("".join(pieces), starts, ends)
 
 
+_FILLER = lazy_regex(rf"(?<!\S){MAYBE}\S+")
 _CUT_OFF = lazy_regex(r"(?<![\w'’‐-])([^\W\d_][\w'’]*)[-‐](?=[,;.…]*[ \t]+\1\w)", re.IGNORECASE)
 """A word that breaks off before the whole word, "th- the": it is spoken, or else its sound is that of the other."""
 
@@ -194,7 +198,12 @@ def read_markup(text: str, cues: Sequence[SourceCue] = (), language: str = "en")
     >>> found.spoken.text, [(mark.kind, mark.speaker) for mark in found.marks]
     ('      Hi &          bye', [('speaker', 'JOHN'), ('direction', None)])
     """
-    spoken, tags = _without_tags(_decoded(text.replace("\r\n", " \n").replace("\r", "\n")))
+    tags: list[Mark] = []
+    spoken = _decoded(text.replace("\r\n", " \n").replace("\r", "\n"))
+    spoken = _without_notation(spoken, find_notation(spoken.text, BEFORE_TAGS), tags)
+    spoken = _without_tags(spoken, tags)
+    spoken = _without_notation(spoken, find_notation(spoken.text, AFTER_TAGS), tags)
+    spoken = _without_notation(spoken, find_prosody(spoken.text, is_english(language)), tags)
     spoken = _with_whole_words(spoken, cues, language)
     spoken = spoken.replaced(digit_groups(spoken.text, language))
     page = _Page(spoken.text)
@@ -208,13 +217,14 @@ def read_markup(text: str, cues: Sequence[SourceCue] = (), language: str = "en")
         if sign in page.text:
             page.add([match.span() for match in pattern.finditer(page.text)], MARKUP)
     page.add(_links(page.text), MARKUP)
-    directions, others = stage_directions(page.text)
-    page.add(directions, DIRECTION)
-    page.add(others, MARKUP)
+    directions = stage_directions(page.text)
+    page.add(directions.certain, DIRECTION)
+    page.add(directions.marks, MARKUP)
     labels = speaker_labels(page.text, [end for _, end in stamps])
     page.add_marks([label for label in labels if label.certain])
     optional = [label for label in labels if not label.certain]
-    optional += [Mark(*span, DIRECTION) for span in parentheses(page.text)]
+    optional += [Mark(*span, DIRECTION) for span in (*directions.possible, *parentheses(page.text))]
+    optional += [Mark(*match.span(), DIRECTION) for match in _FILLER.finditer(page.text)]
     optional += [Mark(*span, MARKUP) for span in _numbers_of_lists(page.text)]
     optional += [Mark(*span, REPEAT) for span in repeats.possible]
     optional += [Mark(*match.span(), CUT_OFF) for match in _CUT_OFF.finditer(page.text)]
@@ -267,13 +277,20 @@ def _decoded(text: str) -> MappedText:
     return MappedText(text).replaced(each for each in found if not each[2].startswith("&") or each[2] == "&")
 
 
-def _without_tags(source: MappedText) -> tuple[MappedText, list[Mark]]:
-    """Return the text without its tags, and the tags with their spans in the source of `source`."""
+def _without_notation(source: MappedText, edits: Sequence[Edit], marks: list[Mark]) -> MappedText:
+    """Return the text with the signs of transcribers replaced; add to `marks` those that are words of their own."""
+    kinds = {"mark": DIRECTION, "sign": MARKUP}
+    unspoken = [edit for edit in edits if edit.treatment in kinds]
+    marks += [Mark(*source.span(edit.start, edit.end), kinds[edit.treatment]) for edit in unspoken]
+    return source.replaced((edit.start, edit.end, edit.replacement) for edit in edits)
+
+
+def _without_tags(source: MappedText, marks: list[Mark]) -> MappedText:
+    """Return the text without its tags, which are added to `marks` with their spans in the source of `source`."""
     text = source.text
     if "<" not in text and "{" not in text:
-        return source, []
+        return source
     edits: list[tuple[int, int, str]] = []
-    marks: list[Mark] = []
     hidden = list(_hidden(text))
     for span in hidden:
         marks.append(Mark(*source.span(*span), MARKUP))
@@ -292,7 +309,7 @@ def _without_tags(source: MappedText) -> tuple[MappedText, list[Mark]]:
         breaks = [match.span() for match in _LINE_BREAK.finditer(text)]
         marks += [Mark(*source.span(*span), MARKUP) for span in breaks]
         edits += [(*span, "\n") for span in breaks]
-    return source.replaced(sorted(edits)), marks
+    return source.replaced(sorted(edits))
 
 
 def _hidden(text: str) -> Iterator[Span]:
@@ -319,9 +336,11 @@ def _kind_of_tag(text: str, match: re.Match[str], name: str) -> str:
     if not name or name in _KNOWN:
         return MARKUP if not inside or "=" in inside or name in _ANNOTATED or match[0][1] == "/" else ""
     words = f"{match['name']} {inside}"
-    if is_noise_description(words):
+    if is_known_direction(words):
         return DIRECTION
-    return (DIRECTION if words.islower() else "") if not inside else MARKUP if "=" in inside else ""
+    if inside:
+        return MARKUP if "=" in inside else ""
+    return DIRECTION if words.islower() or words.isupper() else ""
 
 
 def _links(text: str) -> list[Span]:
@@ -399,34 +418,44 @@ _BEFORE_PARENTHESIS = "\"'“‘«„—–-*_…"
 _AFTER_PARENTHESIS = "\"'”’»—–-*_….,;:!?、。，；：！？"
 
 
-def stage_directions(text: str) -> tuple[list[Span], list[Span]]:
-    """Return the spans (start, end exclusive) of stage directions and of other marks (footnotes), ascending.
+@dataclass(frozen=True)
+class Directions:
+    """Spans in a text, ascending: stage directions, other marks (footnotes), and brackets that may be spoken."""
 
-    >>> stage_directions("So [laughs], it [T]hen went (applause) on.[1] ♪ la la ♪")[0]
-    [(3, 12), (28, 38), (46, 55)]
+    certain: Sequence[Span]
+    marks: Sequence[Span]
+    possible: Sequence[Span]
+
+
+def stage_directions(text: str) -> Directions:
+    """Return the stage directions of a text and what looks like one; the end of a span is exclusive.
+
+    >>> found = stage_directions("So [laughs], it [T]hen went [in the end] (applause) on.[1] ♪ la la ♪")
+    >>> found.certain, found.possible
+    ([(3, 12), (41, 51), (59, 68)], [(28, 40)])
     """
-    directions: list[Span] = []
-    marks: list[Span] = []
+    spans: dict[str, list[Span]] = {"certain": [], "marks": [], "possible": [], "": []}
     if "[" in text or "【" in text or "［" in text:
         for match in _BRACKETS.finditer(text):
             kind = _kind_of_brackets(text, match)
-            if kind:
-                (directions if kind == "direction" else marks).append(_with_trailing(text, match))
+            spans[kind].append(match.span() if kind == "possible" else _with_trailing(text, match))
     if any(sign in text for sign in "({*（"):
         for match in _OTHER_BRACKETS.finditer(text):
-            if is_noise_description(match[match.lastgroup or 0]):
-                directions.append(_with_trailing(text, match))
+            if is_known_direction(match[match.lastgroup or 0]):
+                spans["certain"].append(_with_trailing(text, match))
+            elif match["brace"] and _WORD.search(match["brace"]):
+                spans["possible"].append(match.span())
     if _ANY_NOTE.search(text):
-        directions += _sung(text)
-    return sorted(directions), sorted(marks)
+        spans["certain"] += _sung(text)
+    return Directions(sorted(spans["certain"]), sorted(spans["marks"]), spans["possible"])
 
 
-def is_noise_description(words: str) -> bool:
-    """Return whether words name a sound: all of them are known, and one of them is a sound.
+def is_known_direction(words: str) -> bool:
+    """Return whether words name a sound: all of them are known, and one of them is a sound, or a corpus's mark of one.
 
-    >>> is_noise_description("audience laughs"), is_noise_description("INAUDIBLE 00:12")
-    (True, True)
-    >>> is_noise_description("he laughs at me"), is_noise_description("background")
+    >>> list(map(is_known_direction, ("audience laughs", "INAUDIBLE 00:12", "SPOKEN_NOISE", "vocalized-noise")))
+    [True, True, True, True]
+    >>> is_known_direction("he laughs at me"), is_known_direction("background")
     (False, False)
     """
     found = [word.casefold() for word in _WORD.findall(words)]
@@ -442,14 +471,14 @@ def _with_trailing(text: str, match: re.Match[str]) -> Span:
 
 
 def _kind_of_brackets(text: str, match: re.Match[str]) -> str:
-    """Return "direction" or "markup" for brackets that are not spoken, "" for those that are part of the text."""
+    """Return in which spans of `Directions` brackets are, "" for those that are part of the text."""
     inside = match["inside"]
     start, end = match.span()
     before, after = text[start - 1 : start] if start else "", text[end : end + 1]
-    if _FOOTNOTE.fullmatch(inside):
-        return "markup"
-    if is_noise_description(inside):
-        return "direction"
+    if _FOOTNOTE.fullmatch(inside) or re.fullmatch(TIME, inside.strip()):
+        return "marks"
+    if is_known_direction(inside):
+        return "certain"
     if text[start] == "【" or before == "[" or after == "]" or before.isalnum() or after.isalnum():
         return ""
     line = start
@@ -460,7 +489,7 @@ def _kind_of_brackets(text: str, match: re.Match[str]) -> str:
         return ""
     if _BLANK_LINE.search(inside) or len(inside.split()) > _MOST_WORDS:
         return ""
-    return "markup" if re.fullmatch(TIME, inside.strip()) else "direction"
+    return "possible" if _WORD.search(inside) else "certain"
 
 
 def _sung(text: str) -> Iterator[Span]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import unicodedata
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -19,9 +19,10 @@ from ctc_align.errors import TranscriptError, UsageError
 from ctc_align.text.characters import lazy_regex, plain, word_set
 from ctc_align.text.english_numbers import unit_name
 from ctc_align.text.markup import MappedText, Markup, Span, read_markup
+from ctc_align.text.notation import ANY, LATCH, OPEN, is_silent, without_optional_letters
 from ctc_align.text.speaker_labels import Mark
-from ctc_align.text.word_forms import spoken_forms
-from ctc_align.types import MARKUP, SPEAKER, SRT, VTT, OptionalWords, SourceCue, Subtitles, Word, Words
+from ctc_align.text.word_forms import other_readings, spoken_forms
+from ctc_align.types import ANY_SPEECH, MARKUP, SPEAKER, SRT, VTT, OptionalWords, SourceCue, Subtitles, Word, Words
 
 _RUN = lazy_regex(r"\S+")
 _LONGEST_ASIDE = 60
@@ -85,8 +86,9 @@ def split(
     markup = read_markup(text, cues, language)
     spoken = markup.spoken
     spans = _spans(spoken.text, by_character)
-    if by_character is None and (cuts := boundaries(spoken.text, language)):
-        spans = list(cut_at(spans, cuts))
+    if by_character is None:
+        latches = [at + 1 for at, character in enumerate(spoken.text) if character == LATCH]
+        spans = list(cut_at(spans, sorted([*boundaries(spoken.text, language), *latches])))
     readings: Sequence[str | None] = ()
     if by_dictionary and has_spaceless(spoken.text):
         from ctc_align.text.library_readings import words_by_dictionary
@@ -96,14 +98,33 @@ def split(
         spans = [_without_entities(span, spoken) for span in spans]
     written = [spoken.text[start:end] for start, end in spans]
     forms = spoken_forms(written, language, in_context=not by_character)
+    forms = [ANY_SPEECH if ANY in word else form for word, form in zip(written, forms)]
+    others = _other_readings(written, forms, language)
     if spoken.starts is None and not markup.marks and not markup.optional:
         words = list(map(Word, written, forms, *zip(*spans))) if spans else []
-        return Words(text, tuple(_with_readings(words, readings)))
-    return _marked_words(text, markup, spans, forms, readings)
+        return Words(text, tuple(_with_readings(words, readings, others)))
+    return _marked_words(text, markup, spans, forms, (readings, others))
 
 
-def _with_readings(words: list[Word], readings: Sequence[str | None]) -> list[Word]:
-    """Return words with their readings; the reading "" means the spoken form."""
+def _other_readings(written: Sequence[str], forms: Sequence[str], language: str) -> dict[int, tuple[str, ...]]:
+    """Return the other spoken forms of words, by index: of numbers, and of words with letters that may be unspoken."""
+    found: dict[int, tuple[str, ...]] = {}
+    for index, (word, form) in enumerate(zip(written, forms)):
+        if OPEN in word:
+            shorter = without_optional_letters(word)
+            end = "-" * word.rstrip(",.;!?").endswith("-")
+            found[index] = (spoken_forms([shorter], language, in_context=False)[0] + end,)
+        elif not word.isalpha() and any(map(str.isdigit, word)):
+            found[index] = other_readings(word, form, language)
+    return found
+
+
+def _with_readings(
+    words: list[Word], readings: Sequence[str | None], others: Mapping[int, tuple[str, ...]]
+) -> list[Word]:
+    """Return words with their readings, of which "" means the spoken form, and with the others that they may have."""
+    for index, forms in others.items():
+        words[index] = replace(words[index], others=tuple(Word(form, form, 0, 0) for form in forms))
     if not readings:
         return words
     both = zip(words, readings)
@@ -142,7 +163,11 @@ def require_words(words: Words, source: str) -> None:
 
 
 def _marked_words(
-    text: str, markup: Markup, spans: Sequence[Span], forms: Sequence[str], readings: Sequence[str | None]
+    text: str,
+    markup: Markup,
+    spans: Sequence[Span],
+    forms: Sequence[str],
+    readings: tuple[Sequence[str | None], Mapping[int, tuple[str, ...]]],
 ) -> Words:
     """Return the words of a text with marks: the spoken ones, `spans` of `markup.spoken`, and those of the marks."""
     spoken = markup.spoken
@@ -150,7 +175,7 @@ def _marked_words(
     marks = sorted([*marks, *markup.tags], key=lambda mark: (mark.start, mark.end))
     source_spans = [spoken.span(*span) for span in spans]
     words = [Word(text[start:end], form, start, end) for (start, end), form in zip(source_spans, forms)]
-    words = _with_readings(words, readings)
+    words = _with_readings(words, *readings)
     words += _unspoken_words(text, source_spans, marks)
     words.sort(key=lambda word: word.char_start)
     names = [(mark.end, mark.speaker) for mark in marks if mark.speaker is not None]
@@ -204,7 +229,7 @@ def _without_entities(span: Span, spoken: MappedText) -> Span:
 
     def is_entity(at: int) -> bool:
         low, high = spoken.span(at, at + 1)
-        return high - low > 1 and not spoken.text[at].isalnum()
+        return high - low > 1 and not spoken.text[at].isalnum() and not is_silent(spoken.text[at])
 
     if not any(map(str.isalnum, spoken.text[start:end])):
         return span

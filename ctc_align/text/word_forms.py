@@ -8,7 +8,7 @@ from __future__ import annotations
 import html
 import re
 import unicodedata
-from collections.abc import Collection, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 from ctc_align.text.characters import GAP, LETTER, lazy_regex, lower, plain, word_set
@@ -29,7 +29,7 @@ from ctc_align.text.english_numbers import (
     spaced_units,
     unit_name,
 )
-from ctc_align.text.letter_to_phone import english_words
+from ctc_align.text.english_numbers import other_readings as english_readings
 from ctc_align.text.tables import text_table, word_list
 
 # The spoken form of written English: abbreviations, acronyms, telephone numbers, addresses, signs.
@@ -477,7 +477,7 @@ def spoken_forms(written: Sequence[str], language: str, *, in_context: bool = Tr
     >>> spoken_forms(["No.", "5"], "en"), spoken_forms(["No.", "No"], "en")
     (['number', 'five'], ['no', 'no'])
     """
-    if not _is_english(language):
+    if not is_english(language):
         return [_other_language(word, language) for word in written]
     if not in_context:
         return [speak(word, Context(shouting=True)) for word in written]
@@ -491,16 +491,44 @@ def spoken_forms(written: Sequence[str], language: str, *, in_context: bool = Tr
     ]
 
 
+_CODE = lazy_regex(
+    r"\d{2,10}|\d{1,8}(?:-\d{1,8}){1,3}|[A-Za-z]{1,3}-?\d{2,8}(?:-\d{1,8}){0,2}"
+    r"|(?=\D*\d\d|\d[A-Z-]+\d\d)(?:\d{1,8}-?)?(?:[A-Z]{1,5}-?\d{1,8}-?){1,3}[A-Z]{0,5}"
+)
+"""Numbers and codes (A398, 747-400, AB12CD) that may be read digit by digit."""
+_CHUNK = lazy_regex(r"\d+|[A-Za-z]+")
+
+
+def other_readings(written: str, spoken: str, language: str) -> tuple[str, ...]:
+    """Return the other ways to read a word of digits, or of digits and letters; those of `spoken` are left out.
+
+    >>> other_readings("A42", "a forty two", "en"), other_readings("42,", "zweiundvierzig", "de")
+    (('a four two',), ('vier zwei',))
+    """
+    code = plain(outer_punctuation_stripped(written)) if len(written) <= _LONGEST_WHOLE else ""
+    if not _CODE.fullmatch(code):
+        return ()
+    if not is_english(language):
+        if not code.isdigit():
+            return ()
+        digits_read = [_in_words(digit, _code(language), False) for digit in code]
+        return (" ".join(filter(None, digits_read)),) if all(digits_read) else ()
+    chunks = _CHUNK.findall(code)
+    read = [chunk if chunk.isdigit() else " ".join(chunk.lower()) for chunk in chunks]
+    return tuple(reading for reading in english_readings(read) if reading != spoken)
+
+
 def reads_digits(language: str) -> bool:
     """Return whether numbers are spelled out in a language; elsewhere they stay digits.
 
     >>> reads_digits("en-GB"), reads_digits("de"), reads_digits("klingon")
     (True, True, False)
     """
-    return _is_english(language) or _converter(_code(language)) is not None
+    return is_english(language) or _converter(_code(language)) is not None
 
 
-def _is_english(language: str) -> bool:
+def is_english(language: str) -> bool:
+    """Return whether a code, or a name, of a language is English."""
     return language.replace("_", "-").partition("-")[0].lower() in _ENGLISH
 
 
@@ -536,6 +564,15 @@ def _base(code: str) -> str:
     return code.partition("_")[0]
 
 
+def language_base(language: str) -> str:
+    """Return num2words' code of a language without its region.
+
+    >>> language_base("deu"), language_base("pt-BR")
+    ('de', 'pt')
+    """
+    return _base(_code(language))
+
+
 def _number(written: str, opens: bool, code: str) -> str:
     """Return a number in words, or its digits, space-separated, in a language that num2words lacks."""
     sign = "-" if opens and written[0] in "-−" else ""
@@ -567,7 +604,7 @@ def digit_groups(text: str, language: str) -> list[tuple[int, int, str]]:
     ([(2, 3, ',')], [(1, 2, '.'), (5, 6, '.')])
     """
     code = _code(language)
-    mark = "," if _is_english(language) or _base(code) in _POINT_IS_DECIMAL else "."
+    mark = "," if is_english(language) or _base(code) in _POINT_IS_DECIMAL else "."
     found = []
     for match in _GROUPS.finditer(text):
         groups = match[0].split(match["space"])
@@ -615,6 +652,7 @@ _STRIPPED_SYMBOLS = "^`´~|<>"
 _INITIALS = lazy_regex(r"(?:[^\W\d_]\.)+[^\W\d_]$")
 _SIGN_AND_POINT = lazy_regex(r"(?:^|[^\w.\-−])([-−]?\.?)$")
 _TAGS = lazy_regex(r"<[^<>]*>")
+_MOST_TRIMMED = 8
 _BRACKETS = {")": "(", "]": "[", "}": "{"}
 
 
@@ -638,6 +676,25 @@ def outer_punctuation_stripped(word: str) -> str:
     return _prefix(word[:start], core) + core + _suffix(core, word[end:])
 
 
+def trimmed_forms(word: str) -> Iterator[str]:
+    """Yield a word as it is written, then with less and less of the punctuation around it.
+
+    >>> list(trimmed_forms("'ka:,"))
+    ["'ka:,", "'ka:", 'ka:,', "'ka", 'ka:', 'ka']
+    """
+    core = len(word)
+    first = next((at for at, character in enumerate(word) if not _is_outer(character)), core)
+    last = next((at for at in range(core, first, -1) if not _is_outer(word[at - 1])), core)
+    starts = {*range(min(first, _MOST_TRIMMED)), first}
+    ends = {*range(core, max(last, core - _MOST_TRIMMED), -1), last}
+    sides = ((start, end) for start in starts for end in ends if start < end)
+    yield from (word[start:end] for start, end in sorted(sides, key=lambda side: (side[0] - side[1], side)))
+
+
+LINE_END_HYPHEN = lazy_regex(r"[-‐¬\u00ad][ \t\f\r]*\n[ \t\f\r\n]{0,40}")
+"""A hyphen at the end of a line, with the line end."""
+
+
 def without_markup(word: str) -> str:
     """Return `word` with its entities decoded, without the tags inside it, and not divided at the end of a line.
 
@@ -645,107 +702,10 @@ def without_markup(word: str) -> str:
     ('R&D', 'unbelievable', 'comparatively')
     """
     if "\n" in word:
-        word = _LINE_END_HYPHEN.sub("", word)
+        word = LINE_END_HYPHEN.sub("", word)
     if "&" in word and ";" in word:
         word = html.unescape(word)
     return (_TAGS.sub("", word) or word) if "<" in word and ">" in word else word
-
-
-# Words divided at the ends of lines
-#
-# A hyphen at the end of a line divides a word ("compar-⏎atively") or belongs to a compound ("well-⏎known"). The text
-# itself is asked first, then in English the dictionary; other languages divide words far more often than compounds.
-
-_LINE_END_HYPHEN = lazy_regex(r"[-‐¬\u00ad][ \t\f\r]*\n[ \t\f\r\n]{0,40}")
-_HYPHENS = ("-", "‐")
-_COMPOUNDS = word_set("no-one co-op")
-"""Compounds that CMUdict has as one word with another sound."""
-_BOUND_PARTS = word_list("bound-parts")
-_DIVISION_ONLY = "¬\u00ad"
-_LONGEST_PART = 40
-_WRITTEN_WORD = lazy_regex(r"[^\W\d_]+(?:[-‐][^\W\d_]+)*")
-_ENDINGS = ("'s", "s", "es", "ed", "d", "ing", "ly", "er", "ers")
-
-
-def line_divisions(text: str, language: str) -> list[tuple[int, int]]:
-    r"""Return the spans of the hyphens and line ends inside words that are divided at the ends of lines, ascending.
-
-    >>> text = "It is compar-\natively well-\nknown."
-    >>> [text[start - 6 : end + 7] for start, end in line_divisions(text, "en")]
-    ['compar-\natively']
-    """
-    found = []
-    written: frozenset[str] | None = None
-    for match in _LINE_END_HYPHEN.finditer(text):
-        start, end = match.span()
-        first, second = _letters_before(text, start), _letters_after(text, end)
-        if not (first and second and first[-1].lower() != first[-1].upper() and second[0].lower() != second[0].upper()):
-            continue
-        before, after = start - len(first) - 1, end + len(second)
-        is_part = text[max(before, 0) : before + 1] in _HYPHENS or text[after : after + 1] in _HYPHENS
-        if written is None:
-            written = frozenset(word[0].casefold().replace("‐", "-") for word in _WRITTEN_WORD.finditer(text))
-        if match[0][0] in _DIVISION_ONLY or _is_divided(first, second, written, language, is_part):
-            found.append((start, end))
-    return found
-
-
-def _is_divided(first: str, second: str, written: Collection[str], language: str, is_part: bool) -> bool:
-    """Return whether two parts with a hyphen and a line end between them are one word, or `is_part` one of a compound.
-
-    `written` has the words and compounds of the whole text.
-    """
-    if second[0].isupper() and not first.isupper():
-        return False
-    first, second = first.casefold().replace("’", "'"), second.casefold().replace("’", "'")
-    whole = first + second
-    if f"{first}-{second}" in written or f"{first}-{second}" in _COMPOUNDS:
-        return False
-    if whole in written:
-        return True
-    if not _is_english(language):
-        return second not in _KEPT_HYPHENS.get(_base(_code(language)), ())
-    words = english_words()
-    if is_part and first in words and second in words:
-        return False
-    if whole in words:
-        return True
-    if len(first) == 1 or second.startswith(first):
-        return False  # "T-shirt"; somebody stammers
-    if any(whole.removesuffix(end) in words for end in _ENDINGS if whole.endswith(end)):
-        return True
-    return first not in words or second not in words or first in _BOUND_PARTS or second in _BOUND_PARTS
-
-
-def _letters_before(text: str, end: int) -> str:
-    start = end
-    while start > max(end - _LONGEST_PART, 0) and _is_in_word(text[start - 1]):
-        start -= 1
-    return text[start:end].lstrip("'’")
-
-
-def _letters_after(text: str, start: int) -> str:
-    end = start
-    while end < min(start + _LONGEST_PART, len(text)) and _is_in_word(text[end]):
-        end += 1
-    return text[start:end].rstrip("'’")
-
-
-def _is_in_word(character: str) -> bool:
-    return character.isalpha() or character in "'’" or unicodedata.combining(character) > 0
-
-
-_KEPT_HYPHENS = {
-    "de": word_set("und oder bzw bis sowie"),
-    "nl": word_set("en of"),
-    "sv": word_set("och eller"),
-    "da": word_set("og eller"),
-    "no": word_set("og eller"),
-    "fr": word_set("il ils elle elles on je tu vous nous moi toi leur là ce même mêmes midi être y en"),
-    "ru": word_set("нибудь либо таки"),
-    "pt": word_set("lhe lhes"),
-}
-"""Second parts that keep their hyphen at the end of a line: pronouns behind verbs, conjunctions behind first parts."""
 
 
 def _prefix(before: str, core: str) -> str:

@@ -17,7 +17,7 @@ from ctc_align.text.phone_sets import (
     phone_label,
     strip_stress,
 )
-from ctc_align.text.word_forms import outer_punctuation_stripped
+from ctc_align.text.word_forms import trimmed_forms, without_markup
 from ctc_align.tokens.alphabet import LetterTokenizer
 from ctc_align.types import Pronunciation, WordTokens
 
@@ -47,7 +47,8 @@ def is_arpabet(vocab: Sequence[str]) -> bool:
 class PhoneTokenizer:
     """Pronunciation in the phones of `vocab`.
 
-    A word is looked up in `lexicon` as it is written, then as it is spoken, then part by part ("twenty two"); a part
+    A word is looked up in `lexicon` as it is written, with all of its punctuation and then less, then as it is spoken,
+    then part by part ("twenty two"); a part
     that it lacks is pronounced by English letter-to-phone if the vocabulary is ARPAbet, else spelt by `spelling`;
     without that all its letters are missing. Labels are those of the lexicon, with stress marks. Of letter-to-phone's
     pronunciations, those that lack the fewest phones are kept; phones that the vocabulary lacks are missing.
@@ -74,6 +75,8 @@ class PhoneTokenizer:
         self._spelling = None if self._arpabet else spelling
         self.token_kind = "tokens" if self._spelling else "phones"
         self.separator = self._spelling.separator if self._spelling else separator
+        self.told: set[str] = set()
+        """Entries of the lexicon of which a warning has said that they are not used."""
         self._parts: dict[str, WordTokens] = {}
         self._words: dict[tuple[str, str], WordTokens] = {}
         if lexicon is not None:
@@ -104,7 +107,7 @@ class PhoneTokenizer:
 
     def word(self, said: str, written: str = "", spoken: str = "") -> WordTokens:
         """Return the pronunciations of a spoken form of one or several words, best first."""
-        whole = outer_punctuation_stripped(written) if written and self._lexicon is not None else ""
+        whole = self.entry_of(written)
         tokens = self._words.get((said, whole))
         if tokens is None:
             tokens = self._words[said, whole] = self._word(said, whole)
@@ -161,6 +164,17 @@ class PhoneTokenizer:
         """Return the tokens of letter-to-phone's pronunciations."""
         found = fewest_missing(self._in_vocabulary(phones) for phones in candidates)
         return WordTokens(found.pronunciations, fold(part)[1] + found.missing)
+
+    @property
+    def lexicon_name(self) -> str:
+        """The name of the lexicon, "" without one."""
+        return "" if self._lexicon is None else self._lexicon.source
+
+    def entry_of(self, written: str) -> str:
+        """Return the lexicon's form of a written word, with as much of its punctuation as an entry has; "" for none."""
+        if self._lexicon is None or not written:
+            return ""
+        return next(filter(self._has, trimmed_forms(without_markup(written))), "")
 
     def has_all(self, text: str) -> bool:
         """Return whether the lexicon has all the words of a text, as they are written."""
@@ -305,7 +319,7 @@ class IpaTokenizer(PhoneTokenizer):
 
     def word(self, said: str, written: str = "", spoken: str = "") -> WordTokens:
         """Return the pronunciations of the phones that are `said`, or the lexicon's of the word."""
-        names = ("", "") if self._lexicon is None else (outer_punctuation_stripped(written), spoken)
+        names = ("", "") if self._lexicon is None else (self.entry_of(written), spoken)
         key = (said, *names)
         if key not in self._said:
             entries = self._in_lexicon(*names)

@@ -39,7 +39,7 @@ from ctc_align.tokens.alphabet import (
     separator_of,
 )
 from ctc_align.tokens.phones import IpaTokenizer, PhoneTokenizer, is_arpabet
-from ctc_align.types import CUT_OFF, Pronunciation, Tokens, Word, Words, WordTokens
+from ctc_align.types import ANY_SPEECH, CUT_OFF, Pronunciation, Tokens, Word, Words, WordTokens
 
 BETWEEN_WORDS = -1
 _NAMED = 5
@@ -84,7 +84,8 @@ class PrepareWords:
     @staticmethod
     def run(requests: Sequence[PrepareWords]) -> list[None]:
         utterances = (request.words.words for request in requests)
-        requests[0].tokenizer.prepare(word.said for word in chain.from_iterable(utterances))
+        spoken = chain.from_iterable(utterances)
+        requests[0].tokenizer.prepare(form.said for word in spoken for form in (word, *word.others))
         return [None] * len(requests)
 
 
@@ -282,13 +283,20 @@ def with_phones(words: Words, tokenizer: Tokenizer, language: str) -> Words:
         return words
     from ctc_align.text.sounds import pronounced
 
-    return pronounced(words, language)
+    said = pronounced(words, language)
+    with_others = [
+        replace(word, others=tuple(pronounced(Words("", (other,)), language).words[0] for other in word.others))
+        if word.others
+        else word
+        for word in said.words
+    ]
+    return replace(said, words=tuple(with_others))
 
 
 def tokenize(words: Words, tokenizer: Tokenizer) -> list[WordTokens]:
     """Return the tokens of each word, in order; a word that is not spoken has none, and none missing."""
     tokenizer.prepare(word.said for word in words.words)
-    made = [tokenizer.word(word.said, word.text, word.spoken) if word.said else WordTokens(()) for word in words.words]
+    made = [_word_tokens(word, tokenizer) for word in words.words]
     for passage in words.optional:
         if passage.kind == CUT_OFF and passage.last == passage.first + 1:
             index, whole = (
@@ -298,6 +306,22 @@ def tokenize(words: Words, tokenizer: Tokenizer) -> list[WordTokens]:
             if whole is not None:
                 made[index] = _begun(made[index], words.words[index].said, made[whole], words.words[whole].said)
     return made
+
+
+def _word_tokens(word: Word, tokenizer: Tokenizer) -> WordTokens:
+    """Return the pronunciations of a word, those of its usual spoken form first."""
+    if word.spoken == ANY_SPEECH:
+        return WordTokens((), (ANY_SPEECH,))
+    own = tokenizer.word(word.said, word.text, word.spoken) if word.said else WordTokens(())
+    ways = {way.ids: way for way in own.pronunciations}
+    for other in word.others if ways else ():
+        if other.spoken.endswith("-"):
+            part = _begun(WordTokens(()), other.spoken, own, word.spoken)
+        else:
+            part = tokenizer.word(other.said, "", other.spoken)
+        for way in part.pronunciations:
+            ways.setdefault(way.ids, replace(way, spoken=other.spoken.rstrip("-")))
+    return replace(own, pronunciations=tuple(ways.values()))
 
 
 def _begun(own: WordTokens, letters: str, whole: WordTokens, all_letters: str) -> WordTokens:
@@ -358,7 +382,11 @@ def count_missing(word_tokens: Iterable[WordTokens]) -> int:
 
 def refuse_missing(words: Words, word_tokens: Sequence[WordTokens]) -> None:
     """Raise TranscriptError, naming words and letters, if the vocabulary lacks any."""
-    lacking = [(word.text, "".join(dict.fromkeys(t.missing))) for word, t in zip(words.words, word_tokens) if t.missing]
+    lacking = [
+        (word.text, "".join(dict.fromkeys(own.missing)))
+        for word, own in zip(words.words, word_tokens)
+        if own.missing and word.spoken != ANY_SPEECH
+    ]
     if lacking:
         each = ", ".join(f"{letters!r} of {word!r}" for word, letters in lacking[:_NAMED])
         more = f" and letters of {len(lacking) - _NAMED} more words" if len(lacking) > _NAMED else ""
@@ -384,4 +412,5 @@ def refuse_unreadable(words: Words, tokenizer: LetterTokenizer, vocab: Sequence[
 
 def missing_letters(word_tokens: Iterable[WordTokens]) -> dict[str, int]:
     """Return the letters that the vocabulary lacks with their counts, the most frequent first."""
-    return dict(Counter(letter for word in word_tokens for letter in word.missing).most_common())
+    letters = Counter(letter for word in word_tokens if word.missing != (ANY_SPEECH,) for letter in word.missing)
+    return dict(letters.most_common())

@@ -20,6 +20,7 @@ from ctc_align.alignment.pronunciations import choose_pronunciations, leave_out_
 from ctc_align.cli.notes import alignment_notes
 from ctc_align.config import Settings
 from ctc_align.errors import EmissionsError, TooShortError, UsageError
+from ctc_align.files import Style
 from ctc_align.kernels import batching
 from ctc_align.text import split
 from ctc_align.text.phone_sets import ARPABET_PHONES, IPA_PHONES
@@ -305,6 +306,38 @@ def test_names_that_are_not_heard_are_speakers() -> None:
         ("", "speaker", ""),
         ("cd", "", "Jade"),
     ]
+
+
+SAID = "Forced alignment finds where every word begins and ends, in twenty-two lines of text, or in 1999."
+
+
+@pytest.mark.parametrize("match", ["auto", "exact"])
+def test_the_sound_decides_about_square_brackets_and_fillers(match: str, english: Aligner) -> None:
+    text = SAID.replace("alignment finds", "[alignment finds]").replace("and", "[He leaves the room.] and")
+    text = text.replace("lines", "&-um lines")
+    aligner = english.with_settings(replace(english.settings, match=match))
+    alignment, plain = aligner.align(str(DEMO), text), aligner.align(str(DEMO), SAID)
+    assert {word.text for word in alignment.words if word.kind} == {"[He", "leaves", "the", "room.]", "&-um"}
+    heard = [word for word in alignment.words if not word.kind]
+    assert [word.start_s for word in heard] == [word.start_s for word in plain.words]
+
+
+def test_a_word_for_any_speech_keeps_its_place_and_proves_nothing(english: Aligner) -> None:
+    plain = english.align(str(DEMO), SAID)
+    alignment = english.align(str(DEMO), SAID.replace("every", "<unk>"))
+    moved = [abs(one.start_s - other.start_s) for one, other in zip(alignment.words, plain.words)]
+    assert max(moved) < 0.06
+    assert (alignment.fit, alignment.unknown, alignment.regions) == (plain.fit, 0, plain.regions)
+    assert alignment.words[4].confidence == min(alignment.words[at].confidence for at in (3, 5))
+    assert alignment_notes(alignment) == alignment_notes(plain)
+    assert Style().label(alignment.words[4]) == "<unk>"
+
+
+def test_the_sound_chooses_how_a_number_is_read(english: Aligner) -> None:
+    alignment = english.align(str(DEMO), SAID.replace("1999", "19-99"))
+    plain = english.align(str(DEMO), SAID)
+    assert alignment.words[-1].spoken == "nineteen ninety nine"
+    assert [word.end_s for word in alignment.words] == [word.end_s for word in plain.words]
 
 
 def test_a_recording_with_and_without_what_is_in_parentheses(english: Aligner) -> None:

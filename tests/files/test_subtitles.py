@@ -377,6 +377,29 @@ def test_lyrics_by_pylrc():
     assert [re.sub(r"<[\d:.]+>", "", line.text) for line in lyrics] == plain
 
 
+def test_lyrics_come_back_with_each_time_of_a_line_and_their_tags():
+    source = "[ti:A Title]\n[offset:+200]\n[00:00.10][00:02.00]La la\n[00:01:00]So <00:01:20>be\n[00:03.00]\n"
+    transcript = parse_transcript(source.encode(), "a.lrc")
+    assert transcript.text == "La la\nSo <00:01:20>be\nLa la"
+    assert [(cue.start_s, cue.end_s) for cue in transcript.subtitles.cues] == [(0.1, 1.0), (1.0, 2.0), (2.0, 3.0)]
+    spans = [match.span() for match in re.finditer(r"La|la|So|be", transcript.text)]
+    words = tuple(
+        aligned(transcript.text[first:last], 0.2 + 0.5 * at, 0.6 + 0.5 * at, first)
+        for at, (first, last) in enumerate(spans)
+    )
+    alignment = make_alignment(words, duration_s=4.0, text=transcript.text, subtitles=transcript.subtitles)
+    assert text_of(alignment, "lrc").splitlines() == [
+        "[ti:A Title]",
+        "[offset:0]",
+        "[re:ctc-align]",
+        "[00:00.20]La la",
+        "[00:01.20]So be",
+        "[00:02.20]La la",
+        "[00:03.10]",
+    ]
+    assert parse_transcript(b"[00:01:02] Ann: Hi there\n[00:01:05] Bob: Hi", "a.txt").subtitles is None
+
+
 @over_rows(
     ("word", "shown"),
     [("[00:01.00]", "(00:01.00)"), ("<00:01.00>", "(00:01.00)"), ("[ti:x]", "(ti:x)"), ("a<b", "a<b")],

@@ -13,6 +13,7 @@ from ctc_align.text.letter_to_phone import LetterToPhone
 from ctc_align.text.lexicon import Lexicon, read_lexicon
 from ctc_align.text.phone_sets import ARPABET_PHONES, IPA_PHONES
 from ctc_align.tokens import alphabet, phones
+from ctc_align.tokens.lexicon_words import join_entries
 from ctc_align.tokens.phones import PhoneTokenizer
 from ctc_align.tokens.tokenizer import count_missing, join, missing_letters, tokenize, tokenizer_for
 from ctc_align.types import Pronunciation, Word, Words, WordTokens
@@ -55,6 +56,26 @@ class TestPhones:
     def test_nothing_to_say(self) -> None:
         assert PhoneTokenizer(ENGLISH).word("'") == WordTokens(())
         assert PhoneTokenizer(ENGLISH).word("") == WordTokens(())
+
+    @pytest.mark.parametrize(
+        ("written", "entry"),
+        [
+            ("“ka:,", "ka:"), ("'aka'!", "'aka'"), ("aka'.", "aka'"), ("?ana", "?ana"), ("(ta꞉)", "ta꞉"),
+            ("a!a", "a!a"), ("ka:ta", "ka:ta"), ("Tom: yes", "tom:"), ("Ka’:", "ka':"),
+        ],
+    )  # fmt: skip
+    def test_the_written_form_is_looked_up_with_its_marks(self, written: str, entry: str, tmp_path: Path) -> None:
+        tokenizer = PhoneTokenizer(ENGLISH, lexicon(tmp_path, f"{entry}\tS IH K S\nka\tT\naka\tT\nta\tT\n"))
+        words = join_entries(split(written), tokenizer)
+        assert labels(tokenize(words, tokenizer)[0]) == ["S IH K S"]
+        assert all(written[word.char_start : word.char_end] == word.text for word in words.words)
+
+    def test_entries_that_are_not_used_are_told_once(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        tokenizer = PhoneTokenizer(ENGLISH, lexicon(tmp_path, "你好\tN IY\ncat\tK AE T\n"))
+        for _ in range(2):
+            assert [word.text for word in join_entries(split("你好 cat"), tokenizer).words] == ["你", "好", "cat"]
+        assert len(caplog.records) == 1
+        assert "'你好'" in caplog.text
 
     def test_a_lexicon_comes_first_and_keeps_its_stress_marks(self, tmp_path: Path) -> None:
         given = lexicon(tmp_path, "cat\tD AO1 G\ntwenty two\tT UW0\n3rd\tTH ER1 D\n<unk>\tspn\n")
