@@ -186,19 +186,22 @@ def test_a_relative_folder_of_a_variable_is_ignored_with_one_warning(
     ]
 
 
-def test_triton_gets_a_folder_of_the_user_in_a_shared_one(monkeypatch: pytest.MonkeyPatch, place: Path) -> None:
+def test_triton_gets_a_folder_of_the_user_in_a_shared_one(
+    monkeypatch: pytest.MonkeyPatch, place: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     from ctc_align.kernels.gpu import triton_import
 
+    def used(chosen: Path | str) -> str | None:
+        monkeypatch.setenv("TRITON_CACHE_DIR", str(chosen))
+        triton_import.use_private_cache()
+        return os.environ.get("TRITON_CACHE_DIR")
+
+    monkeypatch.setattr(logging.getLogger("ctc_align"), "propagate", True)
     own = place / "kernels"
-    for chosen, used in (("", ""), (own, own), (place / "new", place / "new")):
-        monkeypatch.setenv("TRITON_CACHE_DIR", str(chosen))
-        assert triton_import.use_private_cache() is None
-        assert os.environ["TRITON_CACHE_DIR"] == str(used)
+    assert [used(chosen) for chosen in ("", own, place / "new")] == ["", str(own), str(place / "new")]
     own.chmod(0o1777)
-    monkeypatch.setenv("TRITON_CACHE_DIR", str(own))
-    assert triton_import.use_private_cache() is None
-    assert os.environ["TRITON_CACHE_DIR"] == str(own / f"triton-{os.geteuid()}")
+    assert used(own) == str(own / f"triton-{os.geteuid()}")
+    assert not caplog.records
     own.chmod(0o777)
-    for chosen, reason in ((own, "others may write"), ("kernels", "not an absolute path")):
-        monkeypatch.setenv("TRITON_CACHE_DIR", str(chosen))
-        assert reason in (triton_import.use_private_cache() or "used")
+    assert [used(chosen) for chosen in (own, "kernels")] == [None, None]
+    assert ["others may write" in caplog.text, "not an absolute path" in caplog.text] == [True, True]

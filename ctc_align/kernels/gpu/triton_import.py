@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import logging
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,26 +18,25 @@ from ctc_align.private_folders import is_shared, make_private_folder, private_fo
 _CACHE = "TRITON_CACHE_DIR"
 """The environment variable that names the folder from which Triton loads libraries that it has compiled."""
 
+logger = logging.getLogger(__name__)
 
-def use_private_cache() -> str | None:
-    """Give each user a folder of Triton's where the one that is set is shared.
 
-    Return why no library may be loaded from the one that is set, None if nothing is wrong with it.
-    """
+def use_private_cache() -> None:
+    """Give each user a folder of Triton's where the one that is set is shared; unset one that others can change."""
     chosen = os.environ.get(_CACHE)
     if not chosen:
-        return None
+        return
     place = Path(chosen)
     folder = private_folder_in(place, "triton") if is_shared(place) else place
     try:
         make_private_folder(folder)
+        os.environ[_CACHE] = str(folder)
     except OSError as error:
-        return f"{_CACHE}={chosen} is not used: {error.strerror}"
-    os.environ[_CACHE] = str(folder)
-    return None
+        del os.environ[_CACHE]
+        logger.warning("%s=%s is not used: %s", _CACHE, chosen, error.strerror)
 
 
-_CACHE_FAULT = use_private_cache()
+use_private_cache()
 
 try:
     import triton
@@ -77,7 +77,7 @@ def unavailable() -> str | None:
         return f"Triton {OLDEST[0]}.{OLDEST[1]} or newer is needed, {triton.__version__} is installed"
     if not INTERPRETED and not torch.cuda.is_available():
         return "PyTorch sees no CUDA device"
-    return None if INTERPRETED else _CACHE_FAULT
+    return None
 
 
 @contextlib.contextmanager
