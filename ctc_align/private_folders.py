@@ -84,6 +84,25 @@ def private_folder_in(place: Path, name: str) -> Path:
     return place / f"{name}-{os.geteuid()}" if is_shared(place) else place / name
 
 
+def use_private_folder(variable: str, name: str) -> None:
+    """Let a variable that names a library's folder name one that is trusted, or none.
+
+    Where the folder is shared, each user gets the folder `name` in it. One that others can change is unset, which is
+    said.
+    """
+    chosen = os.environ.get(variable)
+    if not chosen:
+        return
+    place = Path(chosen)
+    folder = private_folder_in(place, name) if is_shared(place) else place
+    try:
+        make_private_folder(folder)
+        os.environ[variable] = str(folder)
+    except OSError as error:
+        del os.environ[variable]
+        logger.warning("%s=%s is not used: %s", variable, chosen, error.strerror)
+
+
 def make_private_folder(folder: Path, mode: int = PRIVATE) -> None:
     """Make a folder, and those above it, with this mode whatever the umask is; one that is there stays as it is.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import grp
 import logging
 import os
-import pwd
 import stat
+import sys
 import types
 from collections.abc import Callable
 from pathlib import Path
@@ -16,8 +15,8 @@ import pytest
 from ctc_align import private_folders
 from ctc_align.private_folders import make_private_folder, read_private_file, user_cache_folder, why_not_trusted
 
-if not private_folders.HAS_OWNERS:
-    pytest.skip("this system has no owners of files", allow_module_level=True)
+grp = pytest.importorskip("grp", reason="this system has no owners of files")
+pwd = pytest.importorskip("pwd")
 
 OTHER = 12346
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to another user")
@@ -140,7 +139,7 @@ def test_a_file_that_others_can_have_written_is_not_read(
         read_private_file(path)
 
 
-@pytest.mark.skipif(os.uname().sysname == "Darwin", reason="XDG's folders are Linux's")
+@pytest.mark.skipif(sys.platform == "darwin", reason="XDG's folders are Linux's")
 def test_an_empty_or_relative_cache_home_is_none(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     for given in ("", ".", "cache"):
@@ -189,11 +188,9 @@ def test_a_relative_folder_of_a_variable_is_ignored_with_one_warning(
 def test_triton_gets_a_folder_of_the_user_in_a_shared_one(
     monkeypatch: pytest.MonkeyPatch, place: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from ctc_align.kernels.gpu import triton_import
-
     def used(chosen: Path | str) -> str | None:
         monkeypatch.setenv("TRITON_CACHE_DIR", str(chosen))
-        triton_import.use_private_cache()
+        private_folders.use_private_folder("TRITON_CACHE_DIR", "triton")
         return os.environ.get("TRITON_CACHE_DIR")
 
     monkeypatch.setattr(logging.getLogger("ctc_align"), "propagate", True)
@@ -205,3 +202,15 @@ def test_triton_gets_a_folder_of_the_user_in_a_shared_one(
     own.chmod(0o777)
     assert [used(chosen) for chosen in (own, "kernels")] == [None, None]
     assert ["others may write" in caplog.text, "not an absolute path" in caplog.text] == [True, True]
+
+
+def test_the_backend_of_the_gpu_is_imported_with_a_folder_of_the_user(
+    monkeypatch: pytest.MonkeyPatch, place: Path
+) -> None:
+    from ctc_align import kernels
+
+    place.chmod(0o1777)
+    monkeypatch.setenv("TRITON_CACHE_DIR", str(place))
+    monkeypatch.delitem(sys.modules, "ctc_align.kernels.gpu.gpu_backend", raising=False)
+    monkeypatch.setattr(kernels, "import_module", lambda name: os.environ["TRITON_CACHE_DIR"])
+    assert kernels._module("gpu") == str(place / f"triton-{os.geteuid()}")

@@ -4,39 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-import logging
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-
-from ctc_align.private_folders import is_shared, make_private_folder, private_folder_in
-
-_CACHE = "TRITON_CACHE_DIR"
-"""The environment variable that names the folder from which Triton loads libraries that it has compiled."""
-
-logger = logging.getLogger(__name__)
-
-
-def use_private_cache() -> None:
-    """Give each user a folder of Triton's where the one that is set is shared; unset one that others can change."""
-    chosen = os.environ.get(_CACHE)
-    if not chosen:
-        return
-    place = Path(chosen)
-    folder = private_folder_in(place, "triton") if is_shared(place) else place
-    try:
-        make_private_folder(folder)
-        os.environ[_CACHE] = str(folder)
-    except OSError as error:
-        del os.environ[_CACHE]
-        logger.warning("%s=%s is not used: %s", _CACHE, chosen, error.strerror)
-
-
-use_private_cache()
 
 try:
     import triton
