@@ -42,13 +42,14 @@ RUN if [[ "${TORCH}" != cpu ]]; then \
         && rm -rf /var/lib/apt/lists/*; \
     fi \
     && useradd --uid 1000 --create-home ctc \
-    # of any --user; what is compiled in a container stays in it, or in the volume that is mounted here
+    # of any --user, each with a folder of their own in it; what is compiled in a container stays in it, or in the volume
+    # that is mounted here
     && install --directory --mode=1777 /var/cache/ctc-align \
     && install --directory --owner=ctc --group=ctc /data
 COPY --from=build /opt/ctc-align /opt/ctc-align
 ENV PATH=/opt/ctc-align/bin:$PATH \
     NUMBA_CACHE_DIR=/var/cache/ctc-align \
-    TRITON_CACHE_DIR=/var/cache/ctc-align/triton \
+    TRITON_CACHE_DIR=/var/cache/ctc-align \
     NVIDIA_VISIBLE_DEVICES=all \
     NVIDIA_DRIVER_CAPABILITIES=compute,utility
 USER 1000

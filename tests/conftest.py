@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+from caused_warnings import errors_where_caused
 from planted_runs import PlantedRuns, add_option
 from schema_checks import Watch, files_against_schema
 
@@ -159,6 +160,12 @@ def _turn(item: pytest.Item) -> int:
     if file in PROCESSES:
         return 0
     return next((turn for turn, start in enumerate(LONG, start=1) if file.startswith(start)), len(LONG) + 1)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[object]:
+    with errors_where_caused():
+        return (yield)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PUBLIC = {"Aligner", "Alignment", "CTCLoss", "CtcAlignError", "Emissions", "__version__", "align", "read_alignment"}
 """A promise: what is here stays, and what is not here is nobody's to rely on."""
 LIMITS = {
-    rules.root_files: 11,
+    rules.root_files: 12,
     rules.small_files: 10,
     rules.repeated_modules: 0,
     rules.repeated_classes: 0,

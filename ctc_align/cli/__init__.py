@@ -38,6 +38,7 @@ from ctc_align.cli.printing import (
 )
 from ctc_align.config import settings_toml
 from ctc_align.errors import BackendError, CtcAlignError, InputError, UsageError
+from ctc_align.private_folders import unset_relative_cache_home
 
 
 def show_help(
@@ -232,6 +233,7 @@ def main() -> None:
     _replace_closed_streams()
     if os.name == "nt" and not sys.stdout.isatty():
         as_everywhere(sys.stdout)
+    unset_relative_cache_home()
     route_python_warnings()
     if _COMPLETION in os.environ:
         os.environ.update(completed_with_command(os.environ))

@@ -30,6 +30,7 @@ from ctc_align.cli.printing import SOME_FAILED, Talk, console_for, put
 from ctc_align.config import Settings, setting
 from ctc_align.errors import UsageError
 from ctc_align.extras import EXTRAS, install_line
+from ctc_align.private_folders import why_not_trusted
 
 DEMO_FOLDER = Path(__file__).resolve().parent.parent / "demo"
 PACKAGES = [
@@ -99,6 +100,8 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
 
 
 def _folder_line(row: dict[str, Any]) -> str:
+    if row.get("unused"):
+        return f"{row['folder']} (not used: {row['unused']})"
     size = f"{row['free_megabytes']} MB free" if "free_megabytes" in row else f"{row['megabytes']} MB"
     return f"{row['folder']} ({'' if row['writable'] else 'not '}writable, {size})"
 
@@ -211,7 +214,10 @@ def _mps() -> str:
 
 
 def _folders() -> list[dict[str, Any]]:
-    """Return the folders that are written to besides the outputs; for kernels, the first writable one is used."""
+    """Return the folders that are written to besides the outputs; for kernels, the first writable one is used.
+
+    `unused` says why a folder of kernels is neither read nor written.
+    """
     try:
         from ctc_align.kernels.cpu.compilation import cache_folders
 
@@ -224,6 +230,10 @@ def _folders() -> list[dict[str, Any]]:
         {"holds": holds, "folder": str(folder), "writable": _is_writable(folder), "megabytes": _megabytes(folder)}
         for holds, folder in named
     ]
+    for row, folder in zip(rows, kernels):
+        reason = why_not_trusted(folder)
+        if reason:
+            row["unused"] = reason
     free = round(shutil.disk_usage(tempfile.gettempdir()).free / 1e6)
     return [
         *rows,

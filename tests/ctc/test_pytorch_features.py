@@ -31,9 +31,6 @@ from ctc_align.errors import KernelError
 from ctc_align.functional import ctc_loss, forced_align, hessian, occupancy, simple_ctc_loss
 from ctc_align.lattice import segmentation
 
-# PyTorch's own, in its rules of forward mode.
-pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.:DeprecationWarning")
-
 FRAMES, UTTERANCES, CLASSES = 9, 3, 5
 SCORES = torch.randn(FRAMES, UTTERANCES, CLASSES, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
 TARGETS = torch.tensor([[1, 2, 2], [3, 4, 0], [1, 0, 0]])
@@ -85,6 +82,7 @@ OTHERS: dict[str, Callable[[torch.Tensor], Any]] = {
 
 
 @pytest.mark.long
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf:UserWarning")  # PyTorch's own
 def test_opcheck() -> None:
     """Schema, fake tensors, autograd and compilation of all operators, on views too."""
     x, y = SCORES.transpose(0, 1), SCORES.transpose(0, 1).contiguous().requires_grad_()
@@ -267,6 +265,7 @@ def tiny(x: torch.Tensor) -> torch.Tensor:
     return ctc_loss(x, torch.tensor([[1]]), [2], [1])
 
 
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is:FutureWarning")  # which is what one row calls
 @over_rows(
     ("call", "said"),
     [

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import os
+import pickle
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import types
@@ -121,6 +124,135 @@ def test_workers_share_a_folder_where_no_other_can_be_written(tmp_path: Path, mo
     monkeypatch.setenv("HOME", str(file))
     monkeypatch.setenv(compilation.SHARED, str(tmp_path / "shared"))
     assert [calls(), calls()] == [(0, 1), (1, 0)]
+
+
+class Attack:
+    """A corpus whose files, or a neighbour's, have the names of kernels, and leave a mark where they are run."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.mark, self._name, self.site = folder / "mark", name, folder / "site"
+        self.corpus, self.shared = folder / "corpus", folder / "shared"
+        for each in (self.site, self.corpus, self.shared):
+            each.mkdir()
+        self.shared.chmod(0o1777)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return Path.touch, (self.mark,)
+
+    def plant(
+        self, place: Path, owner: int | None = None, folder: str = "ctc-align-kernels", mode: int = 0o644
+    ) -> None:
+        content = pickle.dumps(self)
+        path = place / folder / self._name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"ctc-align kernel 1\n" + hashlib.sha256(content).digest() + content)
+        path.chmod(mode)
+        for each in (path, path.parent) if owner else ():
+            os.chown(each, owner, owner)
+
+
+OTHER = 12346
+ATTACKS: dict[str, tuple[dict[str, str], Callable[[Attack], None]]] = {
+    "empty": ({"XDG_CACHE_HOME": ""}, lambda attack: attack.plant(attack.corpus / "ctc-align")),
+    "relative": ({"XDG_CACHE_HOME": "c"}, lambda attack: attack.plant(attack.corpus / "c" / "ctc-align")),
+    "relative, of Numba": ({"NUMBA_CACHE_DIR": "c"}, lambda attack: attack.plant(attack.corpus / "c")),
+    "relative, at home": ({"HOME": "."}, lambda attack: attack.plant(attack.corpus / ".cache" / "ctc-align")),
+    "read-only": (
+        {"HOME": "/proc/none", "XDG_CACHE_HOME": ""},
+        lambda attack: attack.plant(attack.corpus / "ctc-align"),
+    ),
+    "files for all": ({}, lambda attack: attack.plant(attack.site / "__pycache__", mode=0o666)),
+}
+ATTACKS_OF_NEIGHBOURS: dict[str, tuple[dict[str, str], Callable[[Attack], None]]] = {
+    "sticky": ({"NUMBA_CACHE_DIR": "SHARED"}, lambda attack: attack.plant(attack.shared, OTHER)),
+    "sticky, by name": (
+        {"NUMBA_CACHE_DIR": "SHARED"},
+        lambda attack: attack.plant(attack.shared, OTHER, f"ctc-align-kernels-{os.geteuid()}"),
+    ),
+    "workers": ({"CTC_ALIGN_SHARED_KERNELS": "SHARED"}, lambda attack: attack.plant(attack.shared, OTHER)),
+    "another owner": ({"XDG_CACHE_HOME": "SITE"}, lambda attack: attack.plant(attack.site / "ctc-align", OTHER)),
+}
+
+
+def check_attack(
+    variables: dict[str, str], plant: Callable[[Attack], None], folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(compilation, "cache_places", lambda: [folder / "names"])
+        assert calls() == (0, 1)
+        (named,) = files(folder / "names")
+        attack = Attack(folder, named.name)
+        plant(attack)
+    with monkeypatch.context() as patch:
+        patch.setattr(compilation, "__file__", str(attack.site / "compilation.py"))
+        patch.chdir(attack.corpus)
+        for name in ("XDG_CACHE_HOME", "NUMBA_CACHE_DIR", "CTC_ALIGN_SHARED_KERNELS"):
+            patch.delenv(name, raising=False)
+        patch.setenv("HOME", str(folder / "home"))
+        for name, value in variables.items():
+            patch.setenv(name, {"SHARED": str(attack.shared), "SITE": str(attack.site)}.get(value, value))
+        compilation._tell_uncached.cache_clear()
+        assert calls() == (0, 1)
+    assert not attack.mark.exists(), "the file of a stranger was run"
+
+
+@over_rows(("name", "attack"), ATTACKS.items())
+def test_files_of_a_corpus_are_not_run(
+    name: str, attack: tuple[dict[str, str], Callable[[Attack], None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    check_attack(*attack, folder, monkeypatch)
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can give files to another user")
+@over_rows(("name", "attack"), ATTACKS_OF_NEIGHBOURS.items())
+def test_files_of_another_user_are_not_run(
+    name: str, attack: tuple[dict[str, str], Callable[[Attack], None]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / name
+    folder.mkdir()
+    check_attack(*attack, folder, monkeypatch)
+
+
+def call_as(user: int, function: Callable[[], object]) -> object:
+    """Return what a function returns in a process of another user."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setgroups([])
+            os.setresgid(user, user, user)
+            os.setresuid(user, user, user)
+            os.write(writer, pickle.dumps(function()))
+        finally:
+            os._exit(0)
+    os.close(writer)
+    os.waitpid(child, 0)
+    with open(reader, "rb") as file:
+        return pickle.loads(file.read())
+
+
+@pytest.mark.skipif(os.name == "nt" or os.geteuid() != 0, reason="only root can act as another user")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded")
+def test_installations_of_root_and_shared_folders_serve_other_users(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What root compiled beside the package; in the folder of an image each user has a folder of their own."""
+    with tempfile.TemporaryDirectory() as folder, monkeypatch.context() as patch:
+        site, shared = Path(folder, "site"), Path(folder, "shared")
+        for each, mode in ((Path(folder), 0o755), (site, 0o755), (shared, 0o1777)):
+            each.mkdir(exist_ok=True)
+            each.chmod(mode)
+        patch.setattr(compilation, "__file__", str(site / "compilation.py"))
+        patch.setenv("HOME", "/proc/none")
+        for name in ("XDG_CACHE_HOME", "NUMBA_CACHE_DIR", "CTC_ALIGN_SHARED_KERNELS"):
+            patch.delenv(name, raising=False)
+        assert calls() == (0, 1)
+        assert call_as(OTHER, calls) == (1, 0)
+        patch.setattr(compilation, "__file__", str(shared / "none" / "compilation.py"))
+        patch.setenv("NUMBA_CACHE_DIR", str(shared))
+        assert [call_as(user, calls) for user in (OTHER, OTHER, OTHER + 1, OTHER + 1)] == [(0, 1), (1, 0)] * 2
+        found = {path.name: (path.stat().st_uid, path.stat().st_mode & 0o7777) for path in shared.iterdir()}
+    assert found == {f"ctc-align-kernels-{user}": (user, 0o700) for user in (OTHER, OTHER + 1)}
 
 
 def test_what_is_not_used_goes_after_a_month(place: Path) -> None:

@@ -9,6 +9,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from caused_warnings import PYTHONWARNINGS
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 FENCE = re.compile(r"(?P<before>[^\n]*)\n```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL)
 MARKER = re.compile(r"<!-- run by \.ci/run: (\w+) -->")
@@ -40,7 +42,7 @@ def run(block: Block, place: Path) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {
         "PATH": f"{place / '.venv' / 'bin'}{os.pathsep}{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT),
-        "PYTHONWARNINGS": "error" if block.language == "python" else "default",
+        "PYTHONWARNINGS": PYTHONWARNINGS if block.language == "python" else "default",
     }
     python = place / ".venv" / "bin" / "python"
     command = ["bash", "-euc"] if block.language == "sh" else [str(python) if python.exists() else sys.executable, "-c"]

@@ -102,8 +102,8 @@ def run_text(arguments: list[str]) -> int:
     option, text = arguments
     assert option == "-c"
     # Python reads PYTHONWARNINGS when it starts.
-    if os.environ.get("PYTHONWARNINGS") == "error":
-        warnings.simplefilter("error")
+    for option in filter(None, os.environ.get("PYTHONWARNINGS", "").split(",")):
+        warnings._setoption(option)
     try:
         exec(compile(text, "<string>", "exec"), {"__name__": "__main__"})
     except BaseException:

@@ -5,11 +5,11 @@ and the processor: a line that names the form, the checksum of the rest, and the
 code, pickled by Numba. What is cut, garbled or of another form counts as absent: the kernel is compiled again, and the
 file replaced whole. Files that were not read for a month are removed.
 
-Folders, the first that can be used: `NUMBA_CACHE_DIR`, `__pycache__` beside the kernels, the user's folder of caches.
-All of them are read, so that an installation that was used once may be made read-only. Where none can be written
-kernels are compiled at each start, which is said once; processes that belong together may share a folder for their time
-by `CTC_ALIGN_SHARED_KERNELS`. Like every pickle, a file runs code when it is read: the folders must be the user's own,
-or of those whom the user trusts.
+Folders, the first that can be used: `NUMBA_CACHE_DIR`, `__pycache__` beside the kernels, the user's folder of caches;
+on Windows only the last. All of them are read, so that an installation that was used once may be made read-only. Where
+none can be written kernels are compiled at each start, which is said once; processes that belong together may share a
+folder for their time by `CTC_ALIGN_SHARED_KERNELS`. Like every pickle, a file runs code when it is read: folders and
+files that somebody else can have written are not used (`private_folders`).
 """
 
 from __future__ import annotations
@@ -36,8 +36,21 @@ from numba.core.compiler import CompileResult
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 from numba.extending import register_jitable
-from numba.misc.appdirs import AppDirs
 
+from ctc_align.private_folders import (
+    HAS_OWNERS,
+    PRIVATE,
+    make_private_folder,
+    private_folder_in,
+    read_folder_variable,
+    read_private_file,
+    user_cache_folder,
+    why_not_trusted,
+    write_private_file,
+)
+
+CHOSEN = "NUMBA_CACHE_DIR"
+"""The environment variable that names the user's choice of a folder."""
 SHARED = "CTC_ALIGN_SHARED_KERNELS"
 """The environment variable that names a folder of processes that belong together."""
 _IMPORT = re.compile(r"from ctc_align\.kernels\.cpu(?:\.(\w+) import| import (\([^)]*\)|[^\n]*))")
@@ -47,6 +60,8 @@ _UNUSED_S = 30 * 86400.0
 """Kernels that were not used for this long are removed."""
 _DAY_S = 86400.0
 _FOLDER = "ctc-align-kernels"
+_READABLE = 0o755
+"""The mode of the folder beside the kernels: whoever may run the package may read what was compiled for it."""
 
 logger = logging.getLogger(__name__)
 
@@ -128,7 +143,7 @@ class KernelCache:
         if not self._is_enabled:
             return None
         key = self._key(sig, target_context.codegen())
-        for folder in cache_folders():
+        for folder in trusted_folders():
             with suppress(Exception):  # whatever it is, the kernel can be compiled
                 path = folder / self._file_name(key)
                 stored, reduced = pickle.loads(_content(path))
@@ -162,7 +177,7 @@ class KernelCache:
 
     def flush(self) -> None:
         """Remove the files of this kernel."""
-        for folder in cache_folders():
+        for folder in trusted_folders():
             for path in folder.glob(f"{self._name}-*.kernel"):
                 with suppress(OSError):
                     path.unlink()
@@ -173,7 +188,7 @@ class KernelCache:
         The compiled code may be damaged.
         """
         pattern = f"{self._name}-{self._state[:16]}-*.kernel"
-        return len({path.name for folder in cache_folders() for path in folder.glob(pattern)}) >= forms
+        return len({path.name for folder in trusted_folders() for path in folder.glob(pattern)}) >= forms
 
     def _key(self, sig: Any, codegen: Any) -> str:
         return repr((self._state, self._name, sig, codegen.magic_tuple()))
@@ -218,10 +233,10 @@ def _content(path: Path) -> bytes:
     """Return what a file holds behind its checksum.
 
     Raises:
-        OSError: it cannot be read.
+        OSError: it cannot be read, or somebody else may have written it.
         ValueError: it is not whole, or of another form.
     """
-    data = path.read_bytes()
+    data = read_private_file(path)
     start = len(_FORM) + _DIGEST_BYTES
     content = data[start:]
     if data[:start] != _FORM + hashlib.sha256(content).digest():
@@ -232,7 +247,7 @@ def _content(path: Path) -> bytes:
 def _replace(path: Path, content: bytes) -> None:
     part = path.with_name(f".{secrets.token_hex(8)}.part")
     try:
-        part.write_bytes(_FORM + hashlib.sha256(content).digest() + content)
+        write_private_file(part, _FORM + hashlib.sha256(content).digest() + content, _mode_in(path.parent.parent))
         os.replace(part, path)
     except BaseException:
         with suppress(OSError):
@@ -242,16 +257,29 @@ def _replace(path: Path, content: bytes) -> None:
 
 def cache_places() -> list[Path]:
     """Return the folders in which the folder of this version may lie."""
-    own = os.environ.get("NUMBA_CACHE_DIR")
-    places = [Path(own)] if own else []
-    places += [Path(__file__).with_name("__pycache__"), Path(AppDirs("ctc-align", appauthor=False).user_cache_dir)]
-    shared = os.environ.get(SHARED)
-    return [*places, Path(shared)] if shared else places
+    home = user_cache_folder("ctc-align")
+    if not HAS_OWNERS:
+        return [home] if home else []
+    places = [read_folder_variable(CHOSEN), _place_beside_kernels(), home, read_folder_variable(SHARED)]
+    return [place for place in places if place]
+
+
+def _place_beside_kernels() -> Path:
+    return Path(__file__).with_name("__pycache__")
+
+
+def _mode_in(place: Path) -> int:
+    return _READABLE if place == _place_beside_kernels() else PRIVATE
 
 
 def cache_folders() -> list[Path]:
-    """Return the folders that compiled kernels are read from; the first that can be written is written to."""
-    return [place / _FOLDER for place in cache_places()]
+    """Return the folders of compiled kernels; the first that can be written is written to."""
+    return [private_folder_in(place, _FOLDER) for place in cache_places()]
+
+
+def trusted_folders() -> list[Path]:
+    """Return the folders that compiled kernels are read from."""
+    return [folder for folder in cache_folders() if why_not_trusted(folder) is None]
 
 
 def writable_folder() -> Path | None:
@@ -264,10 +292,12 @@ def _writable_folders() -> Iterator[Path]:
     for folder in cache_folders():
         try:
             is_new = not folder.exists()
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private_folder(folder, _mode_in(folder.parent))
             if not os.access(folder, os.W_OK):
                 continue
-        except OSError:
+        except OSError as error:
+            if folder.parent == read_folder_variable(CHOSEN):
+                _tell_unused(error.strerror)
             continue
         if is_new:
             _remove_former_folders(folder.parent)
@@ -307,10 +337,17 @@ def _tell_compiling() -> None:
 
 
 @functools.cache
+def _tell_unused(reason: str) -> None:
+    """Say once that the folder which the user chose is not used."""
+    logger.warning("%s=%s is not used for compiled kernels: %s", CHOSEN, os.environ[CHOSEN], reason)
+
+
+@functools.cache
 def _tell_uncached() -> None:
     """Say once that compiled kernels are not kept."""
     logger.warning(
-        "cannot write to %s, so kernels are compiled again at each start, which takes up to a minute; set "
-        "NUMBA_CACHE_DIR to a folder that you can write to",
+        "cannot write to %s, so kernels are compiled again at each start, which takes up to a minute; set %s to a "
+        "folder to which only you can write",
         ", ".join(str(place) for place in cache_places() if str(place) != os.environ.get(SHARED)),
+        CHOSEN,
     )
