@@ -90,7 +90,9 @@ _WRITE = (*_ALIGN, "convert")
 _TIME = (*_ALIGN, "serve")
 _READ = (*_TIME, "score")
 _TEXT = (*_READ, "check")
-"""The commands that align to files, that write files, that find times, that read transcripts, and that read words."""
+_TEXT_FILES = ("align", "corpus", "score", "serve", "check")
+"""The commands that align to files, that write files, that find times, that read transcripts, that read words, and that
+read files of transcripts."""
 _reading = functools.partial(setting, panel=READING, commands=_READ, api=True)
 _timing = functools.partial(setting, panel=TIMES, commands=_TIME)
 _layout = functools.partial(setting, panel=SUBTITLES, commands=_WRITE, api=True)
@@ -277,6 +279,18 @@ class Settings:
         shown="detected in the text, else en",
         panel=EVERYDAY,
         commands=(*_TEXT, "models"),
+        api=True,
+    )
+    encoding: str = setting(
+        "",
+        "Encoding of transcripts that are not UTF-8: cp1254, shift_jis, gb18030, utf-16 and others.",
+        more='A byte order mark is obeyed, and text that is UTF-8 is UTF-8, whatever the setting is. "" means UTF-8; for '
+        "any other text, a message says which encoding it looks like.",
+        pattern=(r"|[A-Za-z][A-Za-z0-9_.:-]{0,39}", "the name of an encoding"),
+        panel=READING,
+        commands=_TEXT_FILES,
+        metavar="NAME",
+        shown="UTF-8, or as the byte order mark says",
         api=True,
     )
     phones: str = _phones(

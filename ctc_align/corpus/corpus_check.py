@@ -19,6 +19,7 @@ import numpy as np
 from ctc_align.corpus.utterance import Refused, Source, Utterance
 from ctc_align.errors import CtcAlignError
 from ctc_align.text.characters import printable
+from ctc_align.text.encodings import wrong_decoding
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
@@ -50,8 +51,6 @@ BEYOND_S = 0.1
 SHORTEST_S = 0.025
 _THREADS = 8
 _STRANGE = {
-    "a replacement character (U+FFFD)": re.compile("\ufffd"),
-    "UTF-8 that was read as Latin-1": re.compile("[ÃÂ][\u0080-\u00bf]|â€"),
     "a control character": re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"),
     "markup": re.compile(r"</?[A-Za-z][A-Za-z0-9]{0,20}[ />]|&(?:[a-z]{2,6}|#[0-9]{1,6});"),
     "a URL": re.compile(r"\bhttps?://"),
@@ -217,6 +216,8 @@ class _Texts:
 
     def problems(self, utterance: Utterance, length_s: float) -> Iterator[tuple[str, str]]:
         """Yield the problems of an utterance's text, which is read in `length_s` seconds (0: not known)."""
+        if wrong := wrong_decoding(utterance.text):
+            yield "strange", printable(f"decoded wrongly: {wrong}")
         for what, pattern in _STRANGE.items():
             # tags and entities of captions are part of their format
             if (what != "markup" or utterance.file is None) and (met := pattern.search(utterance.text)):

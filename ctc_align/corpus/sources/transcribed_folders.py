@@ -91,12 +91,14 @@ class MfaFolder(FolderSource):
         fold_case: bool = False,
         parts: bool = False,
         text: str = "",
+        encoding: str | None = None,
     ) -> None:
         super().__init__(path, exclude, fold_case=fold_case)
+        self.encoding = encoding
         self.parts = parts
         self._last: SharedText | None = None
         if text:
-            self._last = read_shared_text(text)
+            self._last = read_shared_text(text, encoding)
             if self._last.transcript is None:
                 raise TranscriptError(f"--text {self._last.fault}")
         self._is_of_all = bool(text)
@@ -104,7 +106,7 @@ class MfaFolder(FolderSource):
     def __iter__(self) -> Iterator[Item]:
         maker = ItemMaker(fold_case=self.fold_case)
         for folder in folders_below(self.name, self.exclude):
-            yield from _Recordings(folder, maker, self.shared_text(folder)).items()
+            yield from _Recordings(folder, maker, self.shared_text(folder), self.encoding).items()
 
     def shared_text(self, folder: Folder) -> SharedText | None:
         """Return the text that recordings without a transcript read parts of, None if there is no such text."""
@@ -114,7 +116,7 @@ class MfaFolder(FolderSource):
             return None
         path = folder.join(folder.book)
         if self._last is None or self._last.path != path:
-            self._last = read_shared_text(path)
+            self._last = read_shared_text(path, self.encoding)
         return self._last
 
 
@@ -127,11 +129,11 @@ class SharedText:
     fault: str = ""
 
 
-def read_shared_text(path: str) -> SharedText:
+def read_shared_text(path: str, encoding: str | None) -> SharedText:
     """Return the text of many recordings, or why it cannot be read."""
     try:
         _check_readable(path)
-        transcript = read_transcript_file(path)
+        transcript = read_transcript_file(path, encoding)
         checked_text(transcript.text, path)
     except CtcAlignError as error:
         return SharedText(path, None, str(error))
@@ -141,9 +143,10 @@ def read_shared_text(path: str) -> SharedText:
 class _FolderItems:
     """The utterances and refusals of one folder."""
 
-    def __init__(self, folder: Folder, maker: ItemMaker) -> None:
+    def __init__(self, folder: Folder, maker: ItemMaker, encoding: str | None) -> None:
         self.folder = folder
         self.maker = maker
+        self.encoding = encoding
 
     def refused(self, stem: str, name: str, reason: str) -> Item:
         return self.maker.refused_file(self.folder.below, stem, name, reason)
@@ -158,8 +161,8 @@ class _FolderItems:
 class _Recordings(_FolderItems):
     """The sound files and transcripts of one folder, and the text that its recordings may share."""
 
-    def __init__(self, folder: Folder, maker: ItemMaker, shared: SharedText | None) -> None:
-        super().__init__(folder, maker)
+    def __init__(self, folder: Folder, maker: ItemMaker, shared: SharedText | None, encoding: str | None) -> None:
+        super().__init__(folder, maker, encoding)
         self.shared = shared
         self.speaker = printable(os.path.basename(os.path.abspath(folder.path)))
 
@@ -226,7 +229,7 @@ class _Recordings(_FolderItems):
         path = self.folder.join(transcript)
         try:
             _check_readable(path)
-            transcript_file = read_transcript_file(path)
+            transcript_file = read_transcript_file(path, self.encoding)
             text = checked_text(transcript_file.text, path)
         except CtcAlignError as error:
             return self.refused(stem, transcript, str(error))
@@ -239,7 +242,7 @@ class _Recordings(_FolderItems):
         path = self.folder.join(grid)
         try:
             _check_readable(path)
-            tiers = read_textgrid(path).tiers
+            tiers = read_textgrid(path, self.encoding).tiers
         except CtcAlignError as error:
             yield self.refused(stem, grid, str(error))
             return
@@ -289,14 +292,14 @@ class LibriSpeech(FolderSource):
     def __iter__(self) -> Iterator[Item]:
         maker = ItemMaker(fold_case=self.fold_case)
         for folder in folders_below(self.name, self.exclude):
-            yield from _Chapter(folder, maker).items()
+            yield from _Chapter(folder, maker, self.encoding).items()
 
 
 class _Chapter(_FolderItems):
     """One folder of a LibriSpeech corpus."""
 
-    def __init__(self, folder: Folder, maker: ItemMaker) -> None:
-        super().__init__(folder, maker)
+    def __init__(self, folder: Folder, maker: ItemMaker, encoding: str | None) -> None:
+        super().__init__(folder, maker, encoding)
         self.lines: dict[str, str] = {}
         """The position of each id's line."""
 
@@ -305,7 +308,7 @@ class _Chapter(_FolderItems):
             yield self.refused("", self.folder.below or ".", self.folder.fault)
         for trans in self.folder.trans:
             try:
-                for line in read_lines(self.folder.join(trans)):
+                for line in read_lines(self.folder.join(trans), self.encoding):
                     yield self.item(trans, line)
             except UsageError as error:
                 yield self.refused(os.path.splitext(trans)[0], trans, str(error))
@@ -513,7 +516,7 @@ class Kaldi(FolderSource):
 
     def __iter__(self) -> Iterator[Item]:
         maker = ItemMaker(fold_case=self.fold_case, file=self.first)
-        index = {name: _LineIndex(self.path(name), name) for name in self.has if name != self.first}
+        index = {name: _LineIndex(self.path(name), name, self.encoding) for name in self.has if name != self.first}
         try:
             for line in read_lines(self.path(self.first)):
                 yield self._item(line, maker, index)
@@ -571,9 +574,10 @@ class _KaldiLine(NamedTuple):
 class _LineIndex:
     """The lines of a file by their first word; if several have the same first word, the first counts."""
 
-    def __init__(self, path: str, name: str) -> None:
+    def __init__(self, path: str, name: str, encoding: str | None) -> None:
         self.path = path
         self.name = name
+        self.encoding = encoding
         self.numbers = HashIndex()
         self.offsets = array("Q", [0])
         """The offset of line n, from 1, is at n - 1."""
@@ -605,7 +609,7 @@ class _LineIndex:
         if number is None:
             return None
         data = self._data(number)
-        line = decoded(number, data)
+        line = decoded(number, data, self.encoding)
         if len(data) == MAX_LINE_BYTES:
             line = TextLine(number, "", f"expected a line of text, got one of {MAX_LINE_BYTES >> 20} MiB or more")
         if line.fault:
