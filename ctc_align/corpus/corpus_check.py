@@ -17,7 +17,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from ctc_align.corpus.utterance import Refused, Source, Utterance
+from ctc_align.corpus.sources.transcribed_folders import TEXTGRID
 from ctc_align.errors import CtcAlignError
+from ctc_align.files.textgrid import read_textgrid
+from ctc_align.files.tiers import utterance_tiers
 from ctc_align.text.characters import printable
 from ctc_align.text.encodings import wrong_decoding
 
@@ -39,6 +42,7 @@ PROBLEMS = {
     "slow": (DOUBT, "little text for the time: less than 2 sounds a second"),
     "letters": (DOUBT, "words with letters that the model cannot pronounce"),
     "strange": (DOUBT, "texts with markup, wrong encodings or control characters"),
+    "tiers": (DOUBT, "TextGrids with tiers that are not read as utterances"),
     "twice": (DOUBT, "the same stretch of a recording as another utterance"),
 }
 """Kinds of problems: whether the utterance fails, and what it is."""
@@ -184,6 +188,9 @@ def _problems(
         yield from _of_sound(utterance, header, length_s, texts.sample_rate)
     if length_s > 0:
         figures.lengths_s.append(length_s)
+    if utterance.transcript not in texts.grids:
+        texts.grids.add(utterance.transcript)
+        yield from _of_tiers(utterance)
     stretch = utterance.audio, utterance.offset_s, utterance.duration_s, utterance.channel
     if stretch in stretches:
         yield "twice", f"{utterance.audio}, from {utterance.offset_s:g} s"
@@ -206,12 +213,29 @@ def _of_sound(utterance: Utterance, header: Header, length_s: float, rate: int) 
         yield "channel", f"channel {utterance.channel} of {header.channels}"
 
 
+def _of_tiers(utterance: Utterance) -> Iterator[tuple[str, str]]:
+    """Yield the tiers of a TextGrid that are no utterances, where that is not clear from their names."""
+    if not utterance.transcript.casefold().endswith(TEXTGRID):
+        return
+    try:
+        chosen, unread = utterance_tiers(read_textgrid(utterance.transcript).tiers)
+    except CtcAlignError:  # in another encoding
+        return
+    names = printable(", ".join(unread))
+    if not chosen:
+        yield "tiers", f"{names}: words and sounds, not utterances; the words are read as the text of the recording"
+    elif unread:
+        yield "tiers", f"{names}: beside the utterances of {printable(', '.join(tier.name for tier in chosen))}"
+
+
 class _Texts:
     """The problems of texts, by the words and pronunciations of an aligner."""
 
     def __init__(self, aligner: Aligner, figures: CorpusFigures) -> None:
         self._aligner = aligner
         self._figures = figures
+        self.grids = {""}
+        """The transcripts whose tiers have been looked at."""
         self.sample_rate = aligner.model.sample_rate if aligner.model is not None else 0
 
     def problems(self, utterance: Utterance, length_s: float) -> Iterator[tuple[str, str]]:

@@ -208,6 +208,36 @@ def test_textgrid_transcripts(tmp_path):
     assert found[1].origin == 'day 1/rec.TextGrid, tier "anna", interval 4'
 
 
+def test_tiers_of_words_and_sounds_are_no_utterances(tmp_path):
+    """As MFA, FAVE, BAS and this program write them beside recordings, with and without a tier of utterances."""
+    words = [(0.0, 0.5, "we"), (0.5, 1.0, "call"), (1.0, 2.0, "it")]
+    sounds = [(0.0, 0.2, "W"), (0.2, 0.5, "IY1"), (0.5, 0.7, "K"), (0.7, 1.0, "AO1"), (1.0, 1.5, "IH1"), (1.5, 2.0, "T")]
+    spoken = ("ann", [(0.0, 2.0, "we call it")])
+    names = {"mfa": ("ann - words", "ann - phones"), "fave": ("ann - word", "ann - phone"), "bas": ("ORT-MAU", "MAU")}
+    files = {}
+    for name, (of_words, of_sounds) in names.items():
+        tiers = (of_sounds, sounds), (of_words, words)
+        files |= {f"{name}.wav": "", f"{name}.TextGrid": grid(*tiers, spoken)}
+    files |= {"alone.wav": "", "alone.TextGrid": grid(("words", words), ("phones", sounds))}
+    files |= {"odd.wav": "", "odd.TextGrid": grid(("w", words), ("s", sounds), spoken)}
+    found, refused = read(write(tmp_path, files))
+    assert refused == []
+    assert [(u.id, u.text) for u in found] == [
+        ("alone", "we\ncall\nit"),
+        ("bas-ann-0.000-2.000", "we call it"),
+        ("fave-ann-0.000-2.000", "we call it"),
+        ("mfa-ann-0.000-2.000", "we call it"),
+        ("odd-ann-0.000-2.000", "we call it"),
+    ]
+
+
+def test_speakers_who_say_single_words_are_not_taken_for_words_of_others(tmp_path):
+    digits = [(0.0, 1.0, "one"), (1.0, 2.0, "two"), (4.0, 5.0, "three")]
+    answers = [(2.0, 3.0, "yes"), (6.0, 7.0, "no")]
+    root = write(tmp_path, {"a.wav": "", "a.TextGrid": grid(("ann", digits), ("ben", answers))})
+    assert [u.speaker for u in read(root)[0]] == ["ann"] * 3 + ["ben"] * 2
+
+
 def test_textgrids_that_are_no_transcripts(tmp_path):
     silence = grid(("anna", [(0, 1, " ")]))
     files = {"bad.wav": "", "bad.TextGrid": "nonsense", "none.wav": "", "none.TextGrid": silence}

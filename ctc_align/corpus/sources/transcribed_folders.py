@@ -36,6 +36,7 @@ from ctc_align.corpus.sources.source import (
 from ctc_align.corpus.sources.utterance_ids import HashIndex, hash64
 from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
 from ctc_align.files.textgrid import read_textgrid
+from ctc_align.files.tiers import utterance_tiers
 from ctc_align.files.transcripts import read_transcript_file
 from ctc_align.reading import open_input
 from ctc_align.types import Interval, Transcript
@@ -75,7 +76,8 @@ class MfaFolder(FolderSource):
 
     The id is the path below the folder without extension, the speaker the folder that the file lies in. Each interval
     with text in a TextGrid is an utterance of the speaker that the tier is named after; its id is the recording's,
-    followed by tier, start and end. A TextGrid beside a `.lab` or `.txt` counts as its alignment and is ignored. If
+    followed by tier, start and end. Tiers of words and sounds, which aligners write, are no utterances; where there are
+    only such tiers, the words are the text of the recording. A TextGrid beside a `.lab` or `.txt` counts as its alignment and is ignored. If
     several recordings have no transcript, and one text or book lies beside them, each reads a part of it (`parts`); if
     the file `text` is given, they read parts of this file. Files without a partner, a second sound file of one name and
     a second transcript are refused.
@@ -249,10 +251,14 @@ class _Recordings(_FolderItems):
         if not any(interval.label.strip() for tier in tiers for interval in tier.intervals):
             yield self.refused(stem, grid, "expected an interval with text in it, got none")
             return
+        utterances, _ = utterance_tiers(tiers)
+        if not utterances:
+            yield self.whole(stem, sound, grid)
+            return
         # reserve the recording's name, so that no utterance writes where its TextGrid will be
         recording = self.maker.ids.make(self.folder.below + stem, 0)[1]
         common = {"audio": self.folder.join(sound), "recording": recording, "transcript": path}
-        for tier in tiers:
+        for tier in utterances:
             for number, interval in enumerate(tier.intervals, 1):
                 if interval.label.strip():
                     origin = f'{self.folder.below}{grid}, tier "{tier.name}", interval {number}'
