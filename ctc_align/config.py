@@ -96,7 +96,6 @@ read files of transcripts."""
 _reading = functools.partial(setting, panel=READING, commands=_READ, api=True)
 _timing = functools.partial(setting, panel=TIMES, commands=_TIME)
 _layout = functools.partial(setting, panel=SUBTITLES, commands=_WRITE, api=True)
-_phones = functools.partial(setting, panel=SUBTITLES, commands=_TIME, api=True)
 _downloads = functools.partial(setting, panel=MACHINE, commands=(*_READ, "models"))
 """Settings that several fields share: their heading, their commands, and whether a request can have them."""
 
@@ -293,16 +292,22 @@ class Settings:
         shown="UTF-8, or as the byte order mark says",
         api=True,
     )
-    phones: str = _phones(
+    phones: str = setting(
         "auto",
         "Labels of English phones: those of the model, ARPAbet (OY) or IPA (ɔɪ).",
         choices=("auto", "arpabet", "ipa"),
+        panel=SUBTITLES,
+        commands=(*_TIME, "convert"),
+        api=True,
         metavar="arpabet|ipa",
         shown="the model's",
     )
-    stress: bool = _phones(
+    stress: bool = setting(
         False,
         "Keep the stress marks of a dictionary (--lexicon) in the labels of vowels: OY1, or ˈɔɪ with IPA.",
+        panel=SUBTITLES,
+        commands=_TIME,
+        api=True,
     )
     romanize: bool = setting(
         False,

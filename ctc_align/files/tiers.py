@@ -19,7 +19,7 @@ from ctc_align.files.sentences import sentences
 from ctc_align.files.writer import Style, TimedLabel, token_rows, word_rows, words_by_time
 from ctc_align.text.characters import lazy_regex
 from ctc_align.text.languages import base_code
-from ctc_align.text.phone_sets import broad_phones, phone_set_of, syllable_starts
+from ctc_align.text.phone_sets import broad_phones, label_in, phone_set_of, syllable_starts
 from ctc_align.text.transcript import has_spaceless
 from ctc_align.types import AlignedToken, AlignedWord, AlignmentData, SourceCue, Subtitles, Tier, Transcript
 
@@ -293,6 +293,34 @@ def syllabified(alignment: AlignmentData) -> AlignmentData:
         parts = [word.tokens[first:end] for first, end in pairwise([*starts, len(phones)])]
         words.append(replace(word, tokens=tuple(map(_syllable, parts))))
     return replace(alignment, words=tuple(words), token_kind=SYLLABLES)
+
+
+def in_alphabet(words: Sequence[AlignedWord], alphabet: str, *, stress: bool = False) -> tuple[AlignedWord, ...]:
+    """Return words whose labels of English phones are in "arpabet" or "ipa"; `stress` keeps their marks."""
+    return tuple(
+        replace(
+            word,
+            tokens=tuple(replace(each, token=label_in(alphabet, each.token, stress=stress)) for each in word.tokens),
+        )
+        for word in words
+    )
+
+
+def with_phones(alignment: AlignmentData, alphabet: str) -> AlignmentData:
+    """Return an alignment whose phones are in "arpabet" or "ipa".
+
+    Raises:
+        UsageError: the tokens are not English phones.
+    """
+    if alphabet == "auto":
+        return alignment
+    words = in_alphabet(alignment.words, alphabet, stress=bool(alignment.config.get("stress")))
+    labels = {token.token for word in words for token in word.tokens}
+    is_ipa_of_all = alphabet == "arpabet" and any(not label.isascii() for label in labels)
+    if alignment.token_kind != PHONES or is_ipa_of_all:
+        got = "phones of IPA for all languages" if is_ipa_of_all else alignment.token_kind
+        raise UsageError(f"--phones {alphabet}: expected English phones, got {got} of the model {alignment.model}")
+    return replace(alignment, words=words)
 
 
 def _syllable(phones: Sequence[AlignedToken]) -> AlignedToken:

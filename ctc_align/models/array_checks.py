@@ -87,12 +87,17 @@ def check_values(matrix: np.ndarray, name: str) -> None:
         raise WrongArrayError(f"{name}: these look like {what}")
     logger.warning(
         "%s: rows are not distributions (log-sum-exp up to %.3g from 0, values %.3g to %.3g): "
-        "taken as unnormalised scores; take log_softmax first if they are logits",
+        "taken as unnormalised scores, by which no fit can be judged; take log_softmax first if they are logits",
         name,
         farthest,
         lowest,
         highest,
     )
+
+
+def are_distributions(log_probs: np.ndarray) -> bool:
+    """Return whether the rows of (T, C) are log-probs that sum to one; a fit is judged by these alone."""
+    return all(bool((np.abs(log_sum_exp(rows)) <= _NORMALISED).all()) for _, rows in _blocks(log_probs))
 
 
 def _blocks(matrix: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
