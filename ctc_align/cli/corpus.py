@@ -304,9 +304,7 @@ def _first_utterances(run: CorpusRun) -> list[Utterance]:
 
     try:
         encoding = run.settings.encoding
-        source = open_source(
-            run.source, run.kind, exclude=[run.out_dir], parts=True, text=run.text, encoding=encoding
-        )
+        source = open_source(run.source, run.kind, exclude=[run.out_dir], parts=True, text=run.text, encoding=encoding)
         return [item for item in islice(source, _SAMPLED) if isinstance(item, Utterance)]
     except (CtcAlignError, OSError):
         return []

@@ -218,9 +218,7 @@ def _is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def _read(
-    files: list[str], texts: list[str], encoding: str
-) -> list[tuple[str, Transcript | TranscriptError, bool]]:
+def _read(files: list[str], texts: list[str], encoding: str) -> list[tuple[str, Transcript | TranscriptError, bool]]:
     """Return for each transcript its name, its text or the error of reading it, and whether it comes from a file.
 
     Raises:
