@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ctc_align.corpus.utterance import Refused, Source, Utterance
 from ctc_align.corpus.sources.transcribed_folders import TEXTGRID
+from ctc_align.corpus.utterance import Refused, Source, Utterance
 from ctc_align.errors import CtcAlignError
 from ctc_align.files.textgrid import read_textgrid
 from ctc_align.files.tiers import utterance_tiers
@@ -165,7 +165,8 @@ def _presence(name: str) -> Header:
 
 
 def _refused(entry: Refused) -> Iterator[tuple[str, str]]:
-    yield "refused", f"{entry.origin}: {entry.reason}"
+    named = entry.reason.partition(":")[0].partition(", line ")[0].endswith(entry.origin)
+    yield "refused", entry.reason if named else f"{entry.origin}: {entry.reason}"
 
 
 def _problems(

@@ -122,7 +122,9 @@ def run_corpus(run: CorpusRun, observer: Observer) -> RunResult:
     _check(run)
     layout = _layout(run)
     layout.check()
-    open_source(run.source, run.kind, parts=True, text=run.text, encoding=run.settings.encoding)  # a wrong call leaves no folder behind
+    open_source(
+        run.source, run.kind, parts=True, text=run.text, encoding=run.settings.encoding
+    )  # a wrong call leaves no folder behind
     if run.model not in (None, AUTO):
         check_model(run.model)
     is_new = not out_dir.exists()

@@ -112,8 +112,11 @@ def _opened(
     reader = KINDS[kind]
     if issubclass(reader, MfaFolder):
         return reader(path, exclude, fold_case=fold_case, parts=parts, text=text, encoding=encoding)
-    is_folder = issubclass(reader, FolderSource)
-    source = reader(path, exclude, fold_case=fold_case) if is_folder else reader(path, fold_case=fold_case)
+    source: FileSource | FolderSource
+    if issubclass(reader, FolderSource):
+        source = reader(path, exclude, fold_case=fold_case)
+    else:
+        source = reader(path, fold_case=fold_case)
     source.encoding = encoding
     return source
 

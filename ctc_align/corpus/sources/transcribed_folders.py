@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import re
+import unicodedata
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -77,10 +78,10 @@ class MfaFolder(FolderSource):
     The id is the path below the folder without extension, the speaker the folder that the file lies in. Each interval
     with text in a TextGrid is an utterance of the speaker that the tier is named after; its id is the recording's,
     followed by tier, start and end. Tiers of words and sounds, which aligners write, are no utterances; where there are
-    only such tiers, the words are the text of the recording. A TextGrid beside a `.lab` or `.txt` counts as its alignment and is ignored. If
-    several recordings have no transcript, and one text or book lies beside them, each reads a part of it (`parts`); if
-    the file `text` is given, they read parts of this file. Files without a partner, a second sound file of one name and
-    a second transcript are refused.
+    only such tiers, the words are the text of the recording. A TextGrid beside a `.lab` or `.txt` counts as its
+    alignment and is ignored. If several recordings have no transcript, and one text or book lies beside them, each
+    reads a part of it (`parts`); if the file `text` is given, they read parts of this file. Files without a partner, a
+    second sound file of one name and a second transcript are refused.
     """
 
     kind = "mfa"
@@ -412,11 +413,26 @@ def folder_of(path: str, below: str, names: Sequence[str]) -> Folder:
             by_extension[extension.lower()].setdefault(stem, []).append(name)
     for stem, videos in media.items():
         found.sounds.setdefault(stem, videos)
+    for transcripts in (found.texts, found.grids, found.subtitles, found.books, found.elan):
+        _pair_by_letters(transcripts, found.sounds)
     for stem in found.transcribed & log_probs.keys():
         found.sounds.setdefault(stem, log_probs[stem])
     for texts in found.texts.values():
         texts.sort(key=lambda name: TEXT.index(os.path.splitext(name)[1].lower()))
     return found
+
+
+def _pair_by_letters(texts: dict[str, list[str]], sounds: Mapping[str, list[str]]) -> None:
+    """Give transcripts the stems of sounds whose names have the same letters, composed in another way.
+
+    macOS wrote "ä" in names as two characters; archives and other systems keep what they get.
+    """
+    alone = [stem for stem in texts if stem not in sounds and not stem.isascii()]
+    if alone:
+        by_letters = {unicodedata.normalize("NFC", stem): stem for stem in sounds if stem not in texts}
+        for stem in alone:
+            if (sound := by_letters.get(unicodedata.normalize("NFC", stem))) is not None:
+                texts.setdefault(sound, []).extend(texts.pop(stem))
 
 
 def folders_below(root: str, exclude: Sequence[str] = ()) -> Iterator[Folder]:
