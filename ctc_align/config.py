@@ -283,8 +283,8 @@ class Settings:
     encoding: str = setting(
         "",
         "Encoding of transcripts that are not UTF-8: cp1254, shift_jis, gb18030, utf-16 and others.",
-        more='A byte order mark is obeyed, and text that is UTF-8 is UTF-8, whatever the setting is. "" means UTF-8; for '
-        "any other text, a message says which encoding it looks like.",
+        more="A byte order mark is obeyed, and text that is UTF-8 is read as such, whatever the setting is. Without a "
+        "setting, a message says which encoding any other text looks like.",
         pattern=(r"|[A-Za-z][A-Za-z0-9_.:-]{0,39}", "the name of an encoding"),
         panel=READING,
         commands=_TEXT_FILES,

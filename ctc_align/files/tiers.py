@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard, TypeVar
 
 from ctc_align.errors import TranscriptError, UsageError
 from ctc_align.files.sentences import sentences
@@ -129,9 +129,9 @@ def sentence_tiers(tiers: Sequence[Tier]) -> list[Tier]:
 def utterance_tiers(tiers: Sequence[Tier]) -> tuple[list[Tier], list[str]]:
     """Return the tiers whose labels are the utterances of speakers, and the names of others with text to mention.
 
-    They are the sentence tiers. Without any, labels of single words are utterances, too, unless the tier is one of words
-    or sounds by its name, by its labels, or because it divides another one. No tier: the words of a document without
-    utterances are the text of its recording.
+    They are the sentence tiers. Without any, labels of single words are utterances, too, unless the tier is one of
+    words or sounds by its name, by its labels, or because it divides another one. No tier: the words of a document
+    without utterances are the text of its recording.
 
     >>> from ctc_align.types import Interval
     >>> tiers = [Tier(name, (Interval(0, 1, "so"), Interval(1, 2, "be"))) for name in ("Ann - words", "Ann - phones")]
@@ -174,6 +174,9 @@ def _is_of_sentences(tier: Tier) -> bool:
     words = sum(len(label) // 2 if has_spaceless(label) else len(label.split()) for label in labels)
     ended = sum(label.rstrip("\"'”’») ").endswith(_ENDS) for label in labels)
     return words >= _LEAST_WORDS * count or ended >= count / 2
+
+
+Data = TypeVar("Data", bound=AlignmentData)
 
 
 class SpokenTier(NamedTuple):
@@ -306,7 +309,7 @@ def in_alphabet(words: Sequence[AlignedWord], alphabet: str, *, stress: bool = F
     )
 
 
-def with_phones(alignment: AlignmentData, alphabet: str) -> AlignmentData:
+def with_phones(alignment: Data, alphabet: str) -> Data:
     """Return an alignment whose phones are in "arpabet" or "ipa".
 
     Raises:

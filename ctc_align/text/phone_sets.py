@@ -116,8 +116,8 @@ _ARPABET_LABELS = {ipa: strip_stress(arpabet) for arpabet, ipa in _IPA_LABELS.it
 def arpabet_label(label: str, *, stress: bool) -> str:
     """Return the ARPAbet label of an English phone that is shown in IPA; anything else is unchanged.
 
-    >>> [arpabet_label(label, stress=True) for label in ("ˈɔɪ", "ʌ", "ɚ", "t", "OY1")], arpabet_label("ˈɔɪ", stress=False)
-    (['OY1', 'AH0', 'ER0', 'T', 'OY1'], 'OY')
+    >>> [arpabet_label(label, stress=True) for label in ("ˈɔɪ", "ʌ", "ɚ", "t", "OY1")]
+    ['OY1', 'AH0', 'ER0', 'T', 'OY1']
     """
     phone = _ARPABET_LABELS.get(label.lstrip("ˈˌ"))
     if phone is None:
@@ -127,10 +127,10 @@ def arpabet_label(label: str, *, stress: bool) -> str:
 
 
 def label_in(alphabet: str, label: str, *, stress: bool) -> str:
-    """Return the label of an English phone in "arpabet" or "ipa"; anything else, and any other alphabet, changes nothing.
+    """Return the label of an English phone in "arpabet" or "ipa"; anything else is unchanged, and so by any other name.
 
-    >>> label_in("ipa", "OY1", stress=False), label_in("arpabet", "ɔɪ", stress=False), label_in("auto", "ɔɪ", stress=False)
-    ('ɔɪ', 'OY', 'ɔɪ')
+    >>> [label_in(*each, stress=False) for each in (("ipa", "OY1"), ("arpabet", "ɔɪ"), ("auto", "ɔɪ"))]
+    ['ɔɪ', 'OY', 'ɔɪ']
     """
     if alphabet == "ipa" and label.isascii() and label.isupper():
         return phone_label(label, ipa=True, stress=stress)

@@ -1,4 +1,4 @@
-"""The encoding of a text: marks are obeyed, older encodings are named and never guessed, wrong decodings are noticed."""
+"""The encoding of a text: marks are obeyed, others are named and never guessed, wrong decodings are noticed."""
 
 import codecs
 
@@ -9,15 +9,24 @@ from ctc_align.text.encodings import decode_text, encoding_advice, known_encodin
 
 TEXTS = {
     ("tr", "cp1254"): "Bugün hava çok güzel değil mi? Akşam görüşürüz, işten sonra kızın için bir şey alacağım.",
-    ("pl", "cp1250"): "Wszyscy ludzie rodzą się wolni i równi pod względem swej godności i swych praw. Są oni obdarzeni rozumem i sumieniem.",
-    ("pl", "iso8859_2"): "Wszyscy ludzie rodzą się wolni i równi pod względem swej godności i swych praw. Są oni obdarzeni rozumem i sumieniem.",
+    (
+        "pl",
+        "cp1250",
+    ): "Wszyscy ludzie rodzą się wolni i równi pod względem swej godności i swych praw. Mają rozum i sumienie.",
+    (
+        "pl",
+        "iso8859_2",
+    ): "Wszyscy ludzie rodzą się wolni i równi pod względem swej godności i swych praw. Mają rozum i sumienie.",
     ("cs", "cp1250"): "Všichni lidé rodí se svobodní a sobě rovní co do důstojnosti a práv.",
     ("hu", "cp1250"): "Minden emberi lény szabadon születik és egyenlő méltósága és joga van, de az idő nem vár.",
     ("ru", "cp1251"): "Все люди рождаются свободными и равными в своём достоинстве и правах.",
     ("ru", "koi8_u"): "Все люди рождаются свободными и равными в своём достоинстве и правах.",
     ("ru", "cp866"): "Все люди рождаются свободными и равными в своём достоинстве и правах.",
     ("uk", "cp1251"): "Всі люди народжуються вільними і рівними у своїй гідності та правах.",
-    ("el", "cp1253"): "Όλοι οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι στην αξιοπρέπεια και τα δικαιώματα. Άλλο τίποτα.",
+    (
+        "el",
+        "cp1253",
+    ): "Όλοι οι άνθρωποι γεννιούνται ελεύθεροι και ίσοι στην αξιοπρέπεια και τα δικαιώματα. Άλλο τίποτα.",
     ("he", "cp1255"): "כל בני האדם נולדו בני חורין ושווים בערכם ובזכויותיהם.",
     ("ar", "cp1256"): "يولد جميع الناس أحرارا متساوين في الكرامة والحقوق.",
     ("th", "cp874"): "มนุษย์ทั้งหลายเกิดมามีอิสระและเสมอภาคกันในเกียรติศักดิ์และสิทธิ",
@@ -59,9 +68,9 @@ def test_big_endian_marks_and_texts_that_are_utf8_already():
 
 def test_a_named_encoding_that_does_not_fit_is_refused_with_the_likely_one():
     japanese = TEXTS["ja", "cp932"].encode("cp932")
-    with pytest.raises(TranscriptError, match="expected big5, got byte .* Japanese in Shift JIS.*--encoding cp932"):
+    with pytest.raises(TranscriptError, match=r"expected big5, got byte .* Japanese in Shift JIS.*--encoding cp932"):
         decode_text(japanese, "a.txt", "big5")
-    with pytest.raises(TranscriptError, match="save it as UTF-8$") as error:
+    with pytest.raises(TranscriptError, match=r"save it as UTF-8$") as error:
         decode_text(japanese, "a.txt")
     assert "--encoding" not in str(error.value), "where nobody can give one"
 
