@@ -90,11 +90,12 @@ _WRITE = (*_ALIGN, "convert")
 _TIME = (*_ALIGN, "serve")
 _READ = (*_TIME, "score")
 _TEXT = (*_READ, "check")
-"""The commands that align to files, that write files, that find times, that read transcripts, and that read words."""
+_TEXT_FILES = ("align", "corpus", "score", "serve", "check")
+"""The commands that align to files, that write files, that find times, that read transcripts, that read words, and that
+read files of transcripts."""
 _reading = functools.partial(setting, panel=READING, commands=_READ, api=True)
 _timing = functools.partial(setting, panel=TIMES, commands=_TIME)
 _layout = functools.partial(setting, panel=SUBTITLES, commands=_WRITE, api=True)
-_phones = functools.partial(setting, panel=SUBTITLES, commands=_TIME, api=True)
 _downloads = functools.partial(setting, panel=MACHINE, commands=(*_READ, "models"))
 """Settings that several fields share: their heading, their commands, and whether a request can have them."""
 
@@ -279,16 +280,34 @@ class Settings:
         commands=(*_TEXT, "models"),
         api=True,
     )
-    phones: str = _phones(
+    encoding: str = setting(
+        "",
+        "Encoding of transcripts that are not UTF-8: cp1254, shift_jis, gb18030, utf-16 and others.",
+        more="A byte order mark is obeyed, and text that is UTF-8 is read as such, whatever the setting is. Without a "
+        "setting, a message says which encoding any other text looks like.",
+        pattern=(r"|[A-Za-z][A-Za-z0-9_.:-]{0,39}", "the name of an encoding"),
+        panel=READING,
+        commands=_TEXT_FILES,
+        metavar="NAME",
+        shown="UTF-8, or as the byte order mark says",
+        api=True,
+    )
+    phones: str = setting(
         "auto",
         "Labels of English phones: those of the model, ARPAbet (OY) or IPA (ɔɪ).",
         choices=("auto", "arpabet", "ipa"),
+        panel=SUBTITLES,
+        commands=(*_TIME, "convert"),
+        api=True,
         metavar="arpabet|ipa",
         shown="the model's",
     )
-    stress: bool = _phones(
+    stress: bool = setting(
         False,
         "Keep the stress marks of a dictionary (--lexicon) in the labels of vowels: OY1, or ˈɔɪ with IPA.",
+        panel=SUBTITLES,
+        commands=_TIME,
+        api=True,
     )
     romanize: bool = setting(
         False,

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 
 import av
 import numpy as np
+from av.audio.stream import AudioStream
+from av.container import InputContainer, OutputContainer
 
 from synthetic_sounds import RATE, synthetic_music
 
@@ -166,15 +168,21 @@ def pass_codec(samples: np.ndarray, codec: Codec, rate: int, bit_rate: int) -> n
     given = av.AudioFrame.from_ndarray((samples / peak * 0.7 * 32767).astype(np.int16)[None], "s16", "mono")
     given.sample_rate = RATE
     file = io.BytesIO()
-    with av.open(file, "w", format=codec.container) as output:
+    output = av.open(file, "w", format=codec.container)
+    assert isinstance(output, OutputContainer)
+    with output:
         stream = output.add_stream(codec.name, rate=rate, layout="mono")
+        assert isinstance(stream, AudioStream)
         stream.bit_rate = bit_rate
-        converter = av.AudioResampler(stream.codec_context.format, "mono", rate, stream.codec_context.frame_size or 0)
+        context = stream.codec_context
+        converter = av.AudioResampler(context.format, "mono", rate, context.frame_size or 0)
         for frame in [*converter.resample(given), *converter.resample(None)]:
             output.mux(stream.encode(frame))
         output.mux(stream.encode(None))
     file.seek(0)
-    with av.open(file) as coded:
+    coded = av.open(file)
+    assert isinstance(coded, InputContainer)
+    with coded:
         converter = av.AudioResampler("flt", "mono", RATE)
         frames = [part for frame in coded.decode(audio=0) for part in converter.resample(frame)]
         frames += converter.resample(None)

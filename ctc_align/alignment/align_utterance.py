@@ -47,6 +47,7 @@ from ctc_align.alignment.wildcard import place_wildcards
 from ctc_align.errors import InputError
 from ctc_align.files import Alignment
 from ctc_align.kernels.batching import KernelSteps
+from ctc_align.models.array_checks import are_distributions
 from ctc_align.models.calibration import Calibration
 from ctc_align.models.confidence_network import FitLimits
 from ctc_align.models.edge_network import EdgeNetwork
@@ -269,9 +270,9 @@ def finish_edges(
 def build_alignment(inputs: UtteranceInputs, word_tokens: Sequence[WordTokens], placed: PlacedWords) -> Alignment:
     """Return the alignment of placed words, with its fit and the regions where text and recording disagree."""
     inputs.warn_of_edges()
-    fit, words, unexplained, regions = assess_fit(
-        inputs, placed.words, placed.loss_per_token, placed.limits, placed.heard
-    )
+    is_normalised = inputs.emissions.state_array is not None or are_distributions(inputs.emissions.array)
+    limits = placed.limits if is_normalised else None
+    fit, words, unexplained, regions = assess_fit(inputs, placed.words, placed.loss_per_token, limits, placed.heard)
     lacking = missing_letters(own for own, word in zip(word_tokens, words) if not word.kind)
     return Alignment(
         utterance=inputs.name,

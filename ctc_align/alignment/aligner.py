@@ -41,7 +41,7 @@ from ctc_align.files.json_files import is_fixed
 from ctc_align.kernels import backend_of, batching
 from ctc_align.kernels.batching import KernelSteps
 from ctc_align.models import AUTO
-from ctc_align.models.array_checks import warn_of_frame_shift, with_named_classes
+from ctc_align.models.array_checks import check_computed, warn_of_frame_shift, with_named_classes
 from ctc_align.models.calibration import Calibration, file_in, read_calibration
 from ctc_align.models.catalogue import folder_settings
 from ctc_align.models.confidence_network import FitLimits, network_of_any_model
@@ -436,7 +436,9 @@ class Aligner:
     ) -> KernelSteps[Emissions]:
         if isinstance(loaded, Emissions):
             return loaded
-        emissions = yield ModelEmissions(self._loaded_model(), loaded, progress)
+        model = self._loaded_model()
+        emissions = yield ModelEmissions(model, loaded, progress)
+        check_computed(emissions, model.name)
         keep_sound = keep_sound or may_refine(self.settings.edges, self._edge_network)
         return emissions.altered(sound=loaded) if keep_sound else emissions
 

@@ -156,10 +156,11 @@ class ModelEmissions:
     @staticmethod
     def run(requests: Sequence[ModelEmissions]) -> Sequence[Emissions]:
         model = requests[0].model
-        if len(requests) == 1 and requests[0].progress is not None:
-            results = [model.emissions(requests[0].audio, requests[0].progress)]
-        else:
-            results = model.emissions_batch([request.audio for request in requests])
+        with np.errstate(over="ignore", invalid="ignore"):  # of damaged weights: what comes out is checked
+            if len(requests) == 1 and requests[0].progress is not None:
+                results = [model.emissions(requests[0].audio, requests[0].progress)]
+            else:
+                results = model.emissions_batch([request.audio for request in requests])
         for result in results:
             check_coverage(result, f"model {model.name}", model.receptive_field_s)
         return results

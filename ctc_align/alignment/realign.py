@@ -43,11 +43,13 @@ from ctc_align.config import Settings
 from ctc_align.errors import AudioError, InputError, TooShortError, UsageError
 from ctc_align.files import Alignment
 from ctc_align.files.json_files import SLACK_S, fixed_name, is_fixed
+from ctc_align.files.tiers import in_alphabet
 from ctc_align.kernels.batching import KernelSteps
 from ctc_align.lattice import WILDCARD
 from ctc_align.models.confidence_network import FitLimits
 from ctc_align.text import require_words, words_of
 from ctc_align.text.sounds import phones_together
+from ctc_align.tokens.phones import is_arpabet
 from ctc_align.types import (
     ALIGNED,
     DEFAULT_SOUND,
@@ -172,7 +174,12 @@ class _Realignment:
     def __init__(
         self, inputs: UtteranceInputs, corrected: Sequence[AlignedWord], word_tokens: Sequence[WordTokens]
     ) -> None:
-        self.inputs, self.corrected, self.word_tokens = inputs, corrected, word_tokens
+        self.inputs, self.word_tokens = inputs, word_tokens
+        is_english = is_arpabet(inputs.emissions.vocab)
+        self.corrected = in_alphabet(corrected, "arpabet") if is_english else corrected
+        shown = "ipa" if inputs.settings.phones == "ipa" else "arpabet"
+        self.shown = in_alphabet(corrected, shown, stress=inputs.settings.stress) if is_english else corrected
+        """The corrected words with the labels of the model, and with those that the settings ask for."""
         self.pieces: dict[int, PlacedTokens] = {}
         self.words: dict[int, AlignedWord] = {}
         self.ids: dict[int, Sequence[int]] = {}
@@ -387,7 +394,7 @@ class _Realignment:
         ids: list[int] = []
         for _, of_part in sorted(self.ids.items()):
             ids += of_part if separator is None or not ids else (separator, *of_part)
-        fixed = with_fixed(words, self.corrected)
+        fixed = with_fixed(words, self.shown)
         return PlacedWords(fixed, *(yield from losses(self.inputs, self.word_tokens, fixed, ids)), self.limits)
 
     def _with_fine_edges(self, words: Sequence[AlignedWord]) -> KernelSteps[list[AlignedWord]]:

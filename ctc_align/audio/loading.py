@@ -16,6 +16,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, SupportsIndex, TypeAlias, cast
 
@@ -38,6 +39,7 @@ from ctc_align.audio.recordings import (
 from ctc_align.errors import NOTE, AudioError, UsageError
 from ctc_align.reading import STANDARD_INPUT
 from ctc_align.reading.file_kinds import is_sound_file
+from ctc_align.reading.own_folders import own_folder
 from ctc_align.reading.rows_on_disk import RowsOnDisk
 from ctc_align.text.languages import base_code, name_of_language
 from ctc_align.types import DEFAULT_SOUND, Audio, SoundChoice
@@ -132,15 +134,17 @@ def load_stdin(sample_rate: int = SAMPLE_RATE, *, choice: SoundChoice = DEFAULT_
     _check_target_rate(sample_rate)
     if sys.stdin is None or sys.stdin.isatty():
         raise UsageError("AUDIO is -, but no recording comes by standard input: pipe one in (… | ctc-align - TEXT)")
-    with tempfile.NamedTemporaryFile(prefix="ctc-align-") as file:
+    with ExitStack() as ends:
         try:
-            shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
-            file.flush()
+            path = ends.enter_context(own_folder("ctc-align-stdin-")) / "audio"
+            with open(path, "xb") as file:
+                shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
         except OSError as error:
-            raise AudioError(f"{STANDARD_INPUT}: cannot be kept in {file.name}: {error.strerror or error}") from error
-        if not file.tell():
+            where = tempfile.gettempdir()
+            raise AudioError(f"{STANDARD_INPUT}: cannot be kept in {where}: {error.strerror or error}") from error
+        if not path.stat().st_size:
             raise AudioError(f"{STANDARD_INPUT}: expected audio, got nothing (0 bytes)")
-        with open_recording(STANDARD_INPUT, file.name, choice) as recording:
+        with open_recording(STANDARD_INPUT, str(path), choice) as recording:
             return replace(_loaded(recording, sample_rate, 0.0, None, choice, on_disk), name="-")
 
 
@@ -412,8 +416,8 @@ _WINDOW_SAMPLES = 4096
 _SILENT_ENERGY = 1e-8
 _NOTHING_LEFT = 1e-6
 """60 dB below the channels' energy: if channels of opposite phase leave less than that, it is a codec's noise."""
-_HUGE = 1e30
-"""Near the limit of float32, where a resampler's overshoot becomes infinity."""
+_HUGE = 1e10
+"""The largest sample: of 32-bit integers that were stored as floats. Squares of 1e19 are infinite in a network."""
 _GROWTH = 2**16
 MOST_IN_MEMORY = 2**25
 """The most samples that stay in memory: 35 minutes at 16 kHz, 128 MiB."""

@@ -429,7 +429,13 @@ def _chosen_stream(container: InputContainer, choice: SoundChoice, name: str) ->
 
 def _samples(frame: AudioFrame) -> np.ndarray:
     """Return the samples of a frame (n, channels) float32, full scale 1."""
-    array = frame.to_ndarray()
+    try:
+        array = frame.to_ndarray()
+    except ValueError as error:  # samples of 64-bit integers
+        raise NotMediaError(
+            f"samples of a kind that is not read ({frame.format.name}); convert them: "
+            "ffmpeg -i FILE -c:a pcm_s32le NEW.wav"
+        ) from error
     channels = len(frame.layout.channels)
     array = array.T if frame.format.is_planar else array.reshape(-1, channels)
     scale = _FULL_SCALE.get(array.dtype.str[1:])

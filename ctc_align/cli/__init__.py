@@ -37,7 +37,7 @@ from ctc_align.cli.printing import (
     say_lines,
 )
 from ctc_align.config import settings_toml
-from ctc_align.errors import BackendError, CtcAlignError, InputError, UsageError
+from ctc_align.errors import BackendError, ConfigError, CtcAlignError, InputError, UsageError
 from ctc_align.private_folders import unset_relative_cache_home
 
 
@@ -315,7 +315,9 @@ def run(arguments: Sequence[str]) -> int:
     except CtcAlignError as error:
         if "--verbose" in arguments or "-v" in arguments:
             say_lines(traceback.format_exc())
-        _say(*(f"error: {line}" for line in str(error).split("\n") if line.strip()))
+        lines = [line for line in str(error).split("\n") if line.strip()]
+        lines = ["; ".join(lines)] if isinstance(error, ConfigError) else lines  # all faults of a call in one line
+        _say(*(f"error: {line}" for line in lines))
         return WRONG_CALL if isinstance(error, (UsageError, BackendError)) else SOME_FAILED
     except OSError as error:
         if "--verbose" in arguments or "-v" in arguments:

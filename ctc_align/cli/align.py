@@ -158,7 +158,7 @@ def align(
     check_roles("ctc-align", audio, [] if transcript is None else [transcript])
     talk.listen()
     source = "--text" if transcript is None else transcript
-    written = read_transcript_file(source) if text is None else Transcript(text)
+    written = read_transcript_file(source, settings.encoding) if text is None else Transcript(text)
     require_text(written.text, source)
     check_recording(audio, reader, formats)
     if reader is None and model.model is not None:

@@ -53,9 +53,10 @@ def check(
         raise UsageError("SOURCE: expected the path of a corpus, got an empty one")
     check_source(source)
     check_files({"--lexicon": lexicon, "--text": text})
-    corpus = open_source(source, kind, parts=True, text=text or "")
+    settings = config.settings()
+    corpus = open_source(source, kind, parts=True, text=text or "", encoding=settings.encoding)
     talk.listen()
-    aligner = Aligner(model or "auto", lexicon=lexicon, settings=config.settings())
+    aligner = Aligner(model or "auto", lexicon=lexicon, settings=settings)
     figures = CorpusFigures()
     with talk.progress("checking") as progress:
         found = check_corpus(corpus, aligner, figures, progress=progress)

@@ -76,6 +76,7 @@ def convert(
 
     def run(path: str, files: OutputFiles | None) -> int:
         from ctc_align.files import FORMATS
+        from ctc_align.files.tiers import with_phones
 
         alignment = read_with_corrections(path, talk)
         check_places(formats, alignment.places, f"the transcript of {path} is not one")
@@ -86,6 +87,8 @@ def convert(
         new = {name: getattr(settings, name) for name in config.overrides}
         changed = {name: value for name, value in new.items() if value != getattr(before, name)}
         alignment = replace(alignment, config={**alignment.config, **changed})
+        if config.overrides["phones"]:
+            alignment = with_phones(alignment, settings.phones)
         recording = (
             _recording(path, alignment, audio, talk) if any(FORMATS[name].needs_sound for name in formats) else None
         )

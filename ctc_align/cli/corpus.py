@@ -17,6 +17,7 @@ from ctc_align.cli.arguments import check_files, check_source, is_book
 from ctc_align.cli.notes import (
     changed_outputs,
     choice_notes,
+    decoding_notes,
     effect_notes,
     interruption,
     language_notes,
@@ -252,7 +253,8 @@ def align_all(run: CorpusRun, first: Sequence[Utterance], talk: Talk) -> None:
     _check_books(run, first)
     talk.listen()
     model = only_model(run.model, run.settings, run.lexicon is not None)
-    talk.notes(language_notes("\n".join(item.text for item in first), model, run.settings.language))
+    texts = "\n".join(item.text for item in first)
+    talk.notes(language_notes(texts, model, run.settings.language) + decoding_notes(texts))
     talk.notes(old_book_notes(next((item.transcript for item in first if item.book is not None), "")))
     try:
         with ProgressDisplay(talk, compiling_path(Path(run.out_dir), run.shard.suffix)) as display:
@@ -301,8 +303,9 @@ def _first_utterances(run: CorpusRun) -> list[Utterance]:
     from ctc_align.corpus.utterance import Utterance
 
     try:
-        first = islice(open_source(run.source, run.kind, exclude=[run.out_dir], parts=True, text=run.text), _SAMPLED)
-        return [item for item in first if isinstance(item, Utterance)]
+        encoding = run.settings.encoding
+        source = open_source(run.source, run.kind, exclude=[run.out_dir], parts=True, text=run.text, encoding=encoding)
+        return [item for item in islice(source, _SAMPLED) if isinstance(item, Utterance)]
     except (CtcAlignError, OSError):
         return []
 

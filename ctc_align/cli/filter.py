@@ -60,6 +60,9 @@ def filter_run(
     text: str | None = setting(
         None, "The text that the recordings share, if the run had --text.", metavar="FILE", shown="none"
     ),
+    encoding: str | None = setting(
+        None, "The encoding of transcripts, if the run had --encoding.", metavar="NAME", shown="UTF-8"
+    ),
     force: bool = force_option(),
     messages: MessageOptions,
 ) -> None:
@@ -81,7 +84,7 @@ def filter_run(
     check_files({"--text": text})
     targets = _targets({"--to": to, "--left-out": left_out}, source, force)
     limits = Limits(min_fit or "", max_loss_per_token, max_local_loss, max_skipped)
-    counts = _write(selected(Path(run), limits, source or "", kind, text or ""), targets)
+    counts = _write(selected(Path(run), limits, source or "", kind, text or "", encoding or ""), targets)
     _report(counts, talk)
 
 

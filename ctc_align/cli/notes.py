@@ -66,7 +66,7 @@ def alignment_notes(alignment: Alignment) -> list[str]:
         lost = f"{alignment.regions[0].reason}: no word has times (--match exact gives times to all)"
         track = str(alignment.config.get("track", ""))
         others = [f"track {track} was aligned: is the text that of another audio track? Try --track N"] if track else []
-        return [lost, *others, *cue_notes(alignment)]
+        return [lost, *others, *decoding_notes(alignment.text), *cue_notes(alignment)]
     found = difference_notes(alignment) + order_notes(alignment)
     reasons = {UNKNOWN: "the model has none of its letters", UNSPOKEN: "nothing to pronounce"}
     for status, reason in reasons.items():
@@ -79,7 +79,7 @@ def alignment_notes(alignment: Alignment) -> list[str]:
         found.append(
             "--stress has no effect: no phone has a stress mark, which a dictionary with stress gives (--lexicon)"
         )
-    found += markup_notes(alignment) + cue_notes(alignment)
+    found += decoding_notes(alignment.text) + markup_notes(alignment) + cue_notes(alignment)
     doubtful = doubtful_words(alignment)
     if doubtful:
         found.append(f"doubtful: {several(doubtful, ', ')}")
@@ -460,6 +460,19 @@ def _look(code: str, count: int) -> str:
     if code == UNKNOWN:
         return f"{'do' if count > 1 else 'does'} not look English"
     return f"look{'' if count > 1 else 's'} {shown_language(code)}"
+
+
+def decoding_notes(text: str) -> list[str]:
+    """Return a note on a transcript that was decoded by a wrong encoding.
+
+    >>> decoding_notes("GrÃ¼ÃŸe aus KÃ¶ln")[0].partition(":")[0]
+    'the transcript was decoded wrongly'
+    """
+    from ctc_align.text.encodings import wrong_decoding
+
+    wrong = wrong_decoding(text)
+    remedy = "give the original file, with --encoding NAME if it is not UTF-8"
+    return [f"the transcript was decoded wrongly: {wrong}; {remedy}"] if wrong else []
 
 
 def language_notes(text: str, model: str | None, language: str = "") -> list[str]:

@@ -206,11 +206,11 @@ def score(
         check_audio(audio)
         check_roles("ctc-align score", audio, files)
         reader = log_probs.reader_of_file(audio, model.model)
-        rows = _rows_of_audio(audio, _read(files, text or []), reader, model, settings, talk)
+        rows = _rows_of_audio(audio, _read(files, text or [], settings.encoding), reader, model, settings, talk)
         _print(rows, thresholds, shown, False, talk)
         return
     reader = log_probs.reader_of_source(audio, model.model)
-    scored = _scored_source(audio, source, _scoring(model, settings, reader), workers, batch_seconds)
+    scored = _scored_source(audio, source, _scoring(model, settings, reader), workers, batch_seconds, settings.encoding)
     _print(_rows_of_source(scored, talk), thresholds, shown, True, talk)
 
 
@@ -218,7 +218,7 @@ def _is_terminal() -> bool:
     return sys.stdout.isatty()
 
 
-def _read(files: list[str], texts: list[str]) -> list[tuple[str, Transcript | TranscriptError, bool]]:
+def _read(files: list[str], texts: list[str], encoding: str) -> list[tuple[str, Transcript | TranscriptError, bool]]:
     """Return for each transcript its name, its text or the error of reading it, and whether it comes from a file.
 
     Raises:
@@ -237,7 +237,7 @@ def _read(files: list[str], texts: list[str]) -> list[tuple[str, Transcript | Tr
         if not file:
             raise UsageError("TRANSCRIPT: expected the path of a text file or - for standard input, got an empty one")
         try:
-            found.append((file, read_transcript_file(file), True))
+            found.append((file, read_transcript_file(file, encoding), True))
         except WrongFileError:
             raise
         except TranscriptError as error:
@@ -287,7 +287,12 @@ def _scoring(model: ModelOptions, settings: Settings, reader: LogProbsReader | N
 
 
 def _scored_source(
-    path: str, kind: str | None, options: WorkerOptions, workers: int | None, batch_seconds: float
+    path: str,
+    kind: str | None,
+    options: WorkerOptions,
+    workers: int | None,
+    batch_seconds: float,
+    encoding: str,
 ) -> Iterator[ScoredUtterance]:
     """Yield the utterances of a source with their scores."""
     from ctc_align.corpus.corpus_scores import score_source
@@ -296,9 +301,9 @@ def _scored_source(
 
     _refuse_audio(path)
     if options.log_probs is not None:
-        first = (item for item in open_source(path, kind) if isinstance(item, Utterance))
+        first = (item for item in open_source(path, kind, encoding=encoding) if isinstance(item, Utterance))
         options.log_probs.check_first((item.audio, item.offset_s, item.duration_s) for item in first)
-    yield from score_source(open_source(path, kind), options, workers, batch_seconds)
+    yield from score_source(open_source(path, kind, encoding=encoding), options, workers, batch_seconds)
 
 
 def _rows_of_source(scored: Iterator[ScoredUtterance], talk: Talk) -> Iterator[ScoreRow]:

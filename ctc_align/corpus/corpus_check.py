@@ -16,9 +16,13 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from ctc_align.corpus.sources.transcribed_folders import TEXTGRID
 from ctc_align.corpus.utterance import Refused, Source, Utterance
 from ctc_align.errors import CtcAlignError
+from ctc_align.files.textgrid import read_textgrid
+from ctc_align.files.tiers import utterance_tiers
 from ctc_align.text.characters import printable
+from ctc_align.text.encodings import wrong_decoding
 
 if TYPE_CHECKING:
     from ctc_align.alignment.aligner import Aligner
@@ -38,6 +42,7 @@ PROBLEMS = {
     "slow": (DOUBT, "little text for the time: less than 2 sounds a second"),
     "letters": (DOUBT, "words with letters that the model cannot pronounce"),
     "strange": (DOUBT, "texts with markup, wrong encodings or control characters"),
+    "tiers": (DOUBT, "TextGrids with tiers that are not read as utterances"),
     "twice": (DOUBT, "the same stretch of a recording as another utterance"),
 }
 """Kinds of problems: whether the utterance fails, and what it is."""
@@ -50,8 +55,6 @@ BEYOND_S = 0.1
 SHORTEST_S = 0.025
 _THREADS = 8
 _STRANGE = {
-    "a replacement character (U+FFFD)": re.compile("\ufffd"),
-    "UTF-8 that was read as Latin-1": re.compile("[ÃÂ][\u0080-\u00bf]|â€"),
     "a control character": re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]"),
     "markup": re.compile(r"</?[A-Za-z][A-Za-z0-9]{0,20}[ />]|&(?:[a-z]{2,6}|#[0-9]{1,6});"),
     "a URL": re.compile(r"\bhttps?://"),
@@ -162,7 +165,8 @@ def _presence(name: str) -> Header:
 
 
 def _refused(entry: Refused) -> Iterator[tuple[str, str]]:
-    yield "refused", f"{entry.origin}: {entry.reason}"
+    named = entry.reason.partition(":")[0].partition(", line ")[0].endswith(entry.origin)
+    yield "refused", entry.reason if named else f"{entry.origin}: {entry.reason}"
 
 
 def _problems(
@@ -185,6 +189,9 @@ def _problems(
         yield from _of_sound(utterance, header, length_s, texts.sample_rate)
     if length_s > 0:
         figures.lengths_s.append(length_s)
+    if utterance.transcript not in texts.grids:
+        texts.grids.add(utterance.transcript)
+        yield from _of_tiers(utterance)
     stretch = utterance.audio, utterance.offset_s, utterance.duration_s, utterance.channel
     if stretch in stretches:
         yield "twice", f"{utterance.audio}, from {utterance.offset_s:g} s"
@@ -207,16 +214,35 @@ def _of_sound(utterance: Utterance, header: Header, length_s: float, rate: int) 
         yield "channel", f"channel {utterance.channel} of {header.channels}"
 
 
+def _of_tiers(utterance: Utterance) -> Iterator[tuple[str, str]]:
+    """Yield the tiers of a TextGrid that are no utterances, where that is not clear from their names."""
+    if not utterance.transcript.casefold().endswith(TEXTGRID):
+        return
+    try:
+        chosen, unread = utterance_tiers(read_textgrid(utterance.transcript).tiers)
+    except CtcAlignError:  # in another encoding
+        return
+    names = printable(", ".join(unread))
+    if not chosen:
+        yield "tiers", f"{names}: words and sounds, not utterances; the words are read as the text of the recording"
+    elif unread:
+        yield "tiers", f"{names}: beside the utterances of {printable(', '.join(tier.name for tier in chosen))}"
+
+
 class _Texts:
     """The problems of texts, by the words and pronunciations of an aligner."""
 
     def __init__(self, aligner: Aligner, figures: CorpusFigures) -> None:
         self._aligner = aligner
         self._figures = figures
+        self.grids = {""}
+        """The transcripts whose tiers have been looked at."""
         self.sample_rate = aligner.model.sample_rate if aligner.model is not None else 0
 
     def problems(self, utterance: Utterance, length_s: float) -> Iterator[tuple[str, str]]:
         """Yield the problems of an utterance's text, which is read in `length_s` seconds (0: not known)."""
+        if wrong := wrong_decoding(utterance.text):
+            yield "strange", printable(f"decoded wrongly: {wrong}")
         for what, pattern in _STRANGE.items():
             # tags and entities of captions are part of their format
             if (what != "markup" or utterance.file is None) and (met := pattern.search(utterance.text)):

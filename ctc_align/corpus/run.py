@@ -122,7 +122,9 @@ def run_corpus(run: CorpusRun, observer: Observer) -> RunResult:
     _check(run)
     layout = _layout(run)
     layout.check()
-    open_source(run.source, run.kind, parts=True, text=run.text)  # a wrong call leaves no folder behind
+    open_source(
+        run.source, run.kind, parts=True, text=run.text, encoding=run.settings.encoding
+    )  # a wrong call leaves no folder behind
     if run.model not in (None, AUTO):
         check_model(run.model)
     is_new = not out_dir.exists()
@@ -144,6 +146,7 @@ def _locked(run: CorpusRun, observer: Observer, layout: Layout, out_dir: Path) -
             fold_case=folds_case(out_dir, run.shard),
             parts=run.settings.match != "exact",
             text=run.text,
+            encoding=run.settings.encoding,
         )
         source = with_channel(source, run.settings.channel_number)
         protect = (*layout.protect, *source.files)

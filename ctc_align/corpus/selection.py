@@ -78,7 +78,7 @@ class Selected:
 
 
 def selected(
-    out_dir: Path, limits: Limits, source: str = "", kind: str | None = None, text: str = ""
+    out_dir: Path, limits: Limits, source: str = "", kind: str | None = None, text: str = "", encoding: str = ""
 ) -> Iterator[Selected]:
     """Yield every entry of the source of a corpus run, in its order.
 
@@ -86,7 +86,7 @@ def selected(
         out_dir: the folder of the run, whose journals have the results.
         limits: what is kept.
         source: where the corpus is; "" where `summary.json` says.
-        kind, text: as for `open_source`.
+        kind, text, encoding: as for `open_source`.
 
     Raises:
         UsageError: not the folder of a run, or the source is not there.
@@ -99,7 +99,7 @@ def selected(
     if not path or not os.path.exists(path):
         got = f"{path}: nothing is there" if path else f"{out_dir} does not say where its corpus is"
         raise UsageError(f"{got}; give the corpus: ctc-align filter {out_dir} SOURCE")
-    corpus = open_source(path, kind, exclude=[os.fspath(out_dir)], parts=True, text=text)
+    corpus = open_source(path, kind, exclude=[os.fspath(out_dir)], parts=True, text=text, encoding=encoding)
     lines = read_lines(path) if isinstance(corpus, Manifest) else None
     beside = LatestBeside()
     with Outcomes(paths, quiet=True) as outcomes:

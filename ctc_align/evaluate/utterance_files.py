@@ -168,7 +168,10 @@ def read_table(path: Path, tier: str) -> dict[str, UtteranceTier]:
     name = path.name.casefold()
     utterances = _ctm_utterances(path) if name.endswith(".ctm") else _jsonl_utterances(path, tier)
     if not utterances:
-        raise InputError(f"{path}: expected alignments, got an empty file")
+        beside = path.with_name(path.name[: -len(".ctm")].removesuffix(".tokens").removesuffix(".phones") + ".json")
+        is_there = name.endswith(".ctm") and beside.is_file()
+        hint = f" (no word has times there); its alignment is in {beside}" if is_there else ""
+        raise InputError(f"{path}: expected alignments, got an empty file{hint}")
     return utterances
 
 

@@ -25,6 +25,7 @@ from ctc_align.files.tiers import (
 from ctc_align.files.writer import RECORDING, UNITS_PER_S, TimedLabel, Writer, end_units
 from ctc_align.reading import as_seconds, as_whole, read_input
 from ctc_align.text.characters import without_controls
+from ctc_align.text.encodings import decode_text
 from ctc_align.types import TEXTGRID, AlignmentData, Interval, Tier, Transcript
 
 # Praat's own rule: a value is a quoted string, a flag or a number that stands free; all other text is decoration.
@@ -72,8 +73,10 @@ class TextGrid:
     tiers: tuple[Tier, ...]
 
 
-def read_textgrid(path: str | Path) -> TextGrid:
+def read_textgrid(path: str | Path, encoding: str | None = None) -> TextGrid:
     """Read a TextGrid: binary, or in long or short text format, UTF-8 or UTF-16, with or without a byte order mark.
+
+    Any other is in `encoding`, as in `decode_text`.
 
     Raises:
         InputError: there is no such file, its encoding is wrong, or it is not a TextGrid; with the line where reading
@@ -83,14 +86,14 @@ def read_textgrid(path: str | Path) -> TextGrid:
         raw = read_input(path, factor=_TEXT_BYTES)
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror or error})") from error
-    return parse_textgrid(raw, path)
+    return parse_textgrid(raw, path, encoding)
 
 
-def parse_textgrid(data: bytes, name: str | Path) -> TextGrid:
+def parse_textgrid(data: bytes, name: str | Path, encoding: str | None = None) -> TextGrid:
     """Return the tiers in the bytes of a TextGrid; `name` is what messages call it. Raises as `read_textgrid`."""
     if data.startswith(_BINARY):
         return _BinaryParser(data, name).textgrid()
-    return _Parser(decoded_textgrid(data, name), str(name)).textgrid()
+    return _Parser(decoded_textgrid(data, name, encoding), str(name)).textgrid()
 
 
 def textgrid_tiers(data: bytes, name: str) -> tuple[Tier, ...]:
@@ -98,14 +101,12 @@ def textgrid_tiers(data: bytes, name: str) -> tuple[Tier, ...]:
     return parse_textgrid(data, name).tiers
 
 
-def decoded_textgrid(raw: bytes, path: str | Path) -> str:
+def decoded_textgrid(raw: bytes, path: str | Path, encoding: str | None = None) -> str:
     """Return the text of a TextGrid, without its byte order mark. Raises as `read_textgrid`."""
     if raw.startswith(_BINARY):
         raise InputError(f"{path}: a binary TextGrid; save it in Praat with 'Save as text file'")
-    try:
-        return raw.decode(_encoding(raw))
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: expected UTF-8 or UTF-16, got {error.reason} at byte {error.start}") from error
+    codec = _encoding(raw)
+    return decode_text(raw, str(path), codec if codec.startswith("utf-16") else encoding)
 
 
 def _encoding(raw: bytes) -> str:
@@ -128,14 +129,14 @@ def is_textgrid(data: bytes) -> bool:
     return _HEAD.match(head.decode(_encoding(head), "replace")) is not None
 
 
-def textgrid_transcript(data: bytes, source: str) -> Transcript:
+def textgrid_transcript(data: bytes, source: str, encoding: str | None = None) -> Transcript:
     """Return the text of the sentence tiers in a TextGrid, a cue for each interval, with the whole document.
 
     Raises:
         TranscriptError: it cannot be read, with the line, or no interval has letters.
     """
     try:
-        document = decoded_textgrid(data, source)
+        document = decoded_textgrid(data, source, encoding)
         grid = _Parser(document, source).textgrid()
     except InputError as error:
         raise TranscriptError(str(error)) from error

@@ -12,25 +12,28 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard, TypeVar
 
 from ctc_align.errors import TranscriptError, UsageError
 from ctc_align.files.sentences import sentences
 from ctc_align.files.writer import Style, TimedLabel, token_rows, word_rows, words_by_time
 from ctc_align.text.characters import lazy_regex
 from ctc_align.text.languages import base_code
-from ctc_align.text.phone_sets import broad_phones, syllable_starts
+from ctc_align.text.phone_sets import broad_phones, label_in, phone_set_of, syllable_starts
 from ctc_align.text.transcript import has_spaceless
 from ctc_align.types import AlignedToken, AlignedWord, AlignmentData, SourceCue, Subtitles, Tier, Transcript
 
 _LEAST_WORDS = 2.0
 """The least average number of words in labels of sentences; in scripts without spaces, two characters count as a
 word."""
+_FILLED = 0.5
+"""Labels that fill more of the time of another tier's labels, and are more, are parts of those."""
 _ENDS = (".", "?", "!", "…", "。", "？", "！")
 _SILENCE = lazy_regex(r"<?(?:sil|silence|sp|spn|p:|pause|eps)>?|[^\w<>()\[\]♪]*", re.IGNORECASE)
 """Labels of silence."""
 _SEGMENTS = lazy_regex(
-    r"(?:.*[\W_])?(?:words?|phones?|phonemes?|tokens?|syllables?|syll|letters?|segments?|mau|(?:ort|kan)-mau)(?: \d+)?",
+    r"(?:.*[\W_])?(?:words?|phones?|phonemes?|tokens?|syllables?|syll|letters?|segments?|phonetics?|phon|phns?|mas|mau|"
+    r"(?:ort|kan)-mau)(?: \d+)?",
     re.IGNORECASE | re.DOTALL,
 )
 """Names of tiers of single words or sounds: `words`, `Ann - phones`, `Ann - words 2`."""
@@ -123,6 +126,43 @@ def sentence_tiers(tiers: Sequence[Tier]) -> list[Tier]:
     return [tier for tier in labelled if _WORDS.search(tier.name)]
 
 
+def utterance_tiers(tiers: Sequence[Tier]) -> tuple[list[Tier], list[str]]:
+    """Return the tiers whose labels are the utterances of speakers, and the names of others with text to mention.
+
+    They are the sentence tiers. Without any, labels of single words are utterances, too, unless the tier is one of
+    words or sounds by its name, by its labels, or because it divides another one. No tier: the words of a document
+    without utterances are the text of its recording.
+
+    >>> from ctc_align.types import Interval
+    >>> tiers = [Tier(name, (Interval(0, 1, "so"), Interval(1, 2, "be"))) for name in ("Ann - words", "Ann - phones")]
+    >>> utterance_tiers(tiers)
+    ([], ['Ann - words', 'Ann - phones'])
+    """
+    labelled = [tier for tier in tiers if _letters(tier)]
+    chosen = [tier for tier in sentence_tiers(tiers) if _is_of_sentences(tier) and not _is_of_segments(tier)]
+    if not chosen:
+        others = [tier for tier in labelled if not _is_of_segments(tier)]
+        chosen = [tier for tier in others if not any(_divides(tier, other) for other in labelled if other is not tier)]
+    unread = [tier for tier in labelled if not any(tier is each for each in chosen)]
+    return chosen, [tier.name for tier in unread if not chosen or not _is_of_segments(tier)]
+
+
+def _is_of_segments(tier: Tier) -> bool:
+    """Return whether a tier is one of words or sounds, by its name or by its labels."""
+    by_name = _SEGMENTS.fullmatch(tier.name.strip()) is not None
+    return by_name or bool(phone_set_of(" ".join(row.label for row in tier.intervals)))
+
+
+def _divides(tier: Tier, other: Tier) -> bool:
+    """Return whether labels of a tier are parts of those of another, which they mostly fill, several in one."""
+    ends = [row.end_s for row in other.intervals if row.label.strip()]
+    starts = [row.start_s for row in other.intervals if row.label.strip()]
+    inner = [row for row in tier.intervals if row.label.strip()]
+    within = [row for row in inner if (at := bisect_right(starts, row.start_s) - 1) >= 0 and row.end_s <= ends[at]]
+    filled = sum(row.end_s - row.start_s for row in within) > _FILLED * sum(b - a for a, b in zip(starts, ends))
+    return len(within) == len(inner) > len(starts) and filled
+
+
 def _letters(tier: Tier) -> int:
     """Return the number of letters of all labels."""
     return sum(character.isalpha() for row in tier.intervals for character in row.label)
@@ -134,6 +174,9 @@ def _is_of_sentences(tier: Tier) -> bool:
     words = sum(len(label) // 2 if has_spaceless(label) else len(label.split()) for label in labels)
     ended = sum(label.rstrip("\"'”’») ").endswith(_ENDS) for label in labels)
     return words >= _LEAST_WORDS * count or ended >= count / 2
+
+
+Data = TypeVar("Data", bound=AlignmentData)
 
 
 class SpokenTier(NamedTuple):
@@ -253,6 +296,34 @@ def syllabified(alignment: AlignmentData) -> AlignmentData:
         parts = [word.tokens[first:end] for first, end in pairwise([*starts, len(phones)])]
         words.append(replace(word, tokens=tuple(map(_syllable, parts))))
     return replace(alignment, words=tuple(words), token_kind=SYLLABLES)
+
+
+def in_alphabet(words: Sequence[AlignedWord], alphabet: str, *, stress: bool = False) -> tuple[AlignedWord, ...]:
+    """Return words whose labels of English phones are in "arpabet" or "ipa"; `stress` keeps their marks."""
+    return tuple(
+        replace(
+            word,
+            tokens=tuple(replace(each, token=label_in(alphabet, each.token, stress=stress)) for each in word.tokens),
+        )
+        for word in words
+    )
+
+
+def with_phones(alignment: Data, alphabet: str) -> Data:
+    """Return an alignment whose phones are in "arpabet" or "ipa".
+
+    Raises:
+        UsageError: the tokens are not English phones.
+    """
+    if alphabet == "auto":
+        return alignment
+    words = in_alphabet(alignment.words, alphabet, stress=bool(alignment.config.get("stress")))
+    labels = {token.token for word in words for token in word.tokens}
+    is_ipa_of_all = alphabet == "arpabet" and any(not label.isascii() for label in labels)
+    if alignment.token_kind != PHONES or is_ipa_of_all:
+        got = "phones of IPA for all languages" if is_ipa_of_all else alignment.token_kind
+        raise UsageError(f"--phones {alphabet}: expected English phones, got {got} of the model {alignment.model}")
+    return replace(alignment, words=words)
 
 
 def _syllable(phones: Sequence[AlignedToken]) -> AlignedToken:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 import sys
 from pathlib import Path
 
@@ -12,7 +11,8 @@ from ctc_align.files.segments import parse_json_transcript
 from ctc_align.files.subtitles import has_cues, has_damaged_times, has_lyrics, parse_lyrics, parse_subtitles
 from ctc_align.files.textgrid import is_textgrid, textgrid_transcript
 from ctc_align.reading import STANDARD_INPUT, read_input
-from ctc_align.reading.file_kinds import ZIP, FileKind, encoding_of, non_text_kind, structured_text_kind
+from ctc_align.reading.file_kinds import ZIP, FileKind, non_text_kind, structured_text_kind
+from ctc_align.text.encodings import decode_text
 from ctc_align.types import Transcript
 
 _ELAN_HEAD = re.compile(r"\s*<(?:\?xml|ANNOTATION_DOCUMENT)")
@@ -23,17 +23,19 @@ _TEXT_BYTES = 8
 """Approximate bytes of memory for each byte of a transcript."""
 
 
-def read_transcript(path: str | Path) -> str:
+def read_transcript(path: str | Path, encoding: str | None = None) -> str:
     """Read the text of a file: a plain text unchanged, or its cues (SRT, VTT, JSON with segments) one after the other.
 
     "-" is standard input; a byte order mark is removed. Line ends are kept; those of subtitles become "\\n".
     `read_transcript_file` also keeps the cues. Raises the same errors.
     """
-    return read_transcript_file(path).text
+    return read_transcript_file(path, encoding).text
 
 
-def read_transcript_file(path: str | Path) -> Transcript:
-    """Read a transcript (a UTF-8 text, a file with cues, or a book) from a file, or from standard input for "-".
+def read_transcript_file(path: str | Path, encoding: str | None = None) -> Transcript:
+    """Read a transcript (a text, a file with cues, or a book) from a file, or from standard input for "-".
+
+    A text is UTF-8, or in the encoding that its byte order mark says, or else in `encoding`.
 
     Each kind is recognised by its content: subtitles (SRT, VTT) by a line of two times with an arrow between them,
     lyrics (LRC) by their tags and times,
@@ -43,7 +45,7 @@ def read_transcript_file(path: str | Path) -> Transcript:
     Raises:
         UsageError: the file does not exist, is a folder, or cannot be read.
         WrongFileError: the file is not text (a PDF, a recording), or not a transcript (other JSON, a CTM).
-        TranscriptError: the bytes are not UTF-8, or the subtitles are broken; the message names the line.
+        TranscriptError: the bytes are in another encoding, or the subtitles are broken; the message names the line.
 
     >>> from tempfile import TemporaryDirectory
     >>> with TemporaryDirectory() as folder:
@@ -53,7 +55,7 @@ def read_transcript_file(path: str | Path) -> Transcript:
     'Call me <i>Ishmael</i>.'
     """
     if str(path) == "-":
-        return parse_transcript(_standard_input(), STANDARD_INPUT)
+        return parse_transcript(_standard_input(), STANDARD_INPUT, encoding)
     try:
         data = read_input(path, pipes=True, factor=_TEXT_BYTES)
     except FileNotFoundError:
@@ -62,7 +64,7 @@ def read_transcript_file(path: str | Path) -> Transcript:
         raise UsageError(f"{path}: expected a transcript file, got a folder; name a text file in it") from None
     except OSError as error:
         raise UsageError(f"{path}: the transcript cannot be read: {error.strerror or error}") from None
-    return parse_transcript(data, str(path))
+    return parse_transcript(data, str(path), encoding)
 
 
 def require_text(text: str, source: str) -> None:
@@ -75,7 +77,7 @@ def require_text(text: str, source: str) -> None:
         raise TranscriptError(f"{name}: the transcript is empty; expected at least one word that is spoken")
 
 
-def parse_transcript(data: bytes, source: str) -> Transcript:
+def parse_transcript(data: bytes, source: str, encoding: str | None = None) -> Transcript:
     """Return the transcript in the bytes of a file; `source` is its name in messages. Raises as `read_transcript_file`.
 
     >>> parse_transcript(b"\\xef\\xbb\\xbfSo be it.", "text.txt").text
@@ -87,9 +89,9 @@ def parse_transcript(data: bytes, source: str) -> Transcript:
         if is_epub(data):
             return read_epub(data, source)
     if is_textgrid(data):
-        return textgrid_transcript(data, source)
+        return textgrid_transcript(data, source, encoding)
     _refuse(non_text_kind(data), source)
-    text = _decoded(data, source)
+    text = decode_text(data, source, encoding)
     if is_elan(text):
         from ctc_align.files.elan import elan_transcript  # a text needs no parser of XML
 
@@ -150,32 +152,3 @@ def _refuse(kind: FileKind | None, source: str) -> None:
 def _standard_input() -> bytes:
     buffer = getattr(sys.stdin, "buffer", None)
     return buffer.read() if buffer is not None else sys.stdin.read().encode("utf-8", "surrogateescape")
-
-
-def _decoded(data: bytes, source: str) -> str:
-    encoding = encoding_of(data)
-    if b"\0" in data and (encoding is None or not encoding[0].startswith("UTF")):
-        line = data.count(b"\n", 0, data.index(0)) + 1
-        raise WrongFileError(
-            f"{source}: expected a transcript (a UTF-8 text file), got a binary file (a zero byte in line {line}); "
-            "is it the right file?"
-        )
-    if encoding is None:
-        return data.decode("utf-8").removeprefix("\ufeff")
-    name, codec = encoding
-    remedy = "save the transcript as UTF-8"
-    if codec and source != STANDARD_INPUT:
-        path = Path(source)
-        better = path.with_name(f"{path.stem}.utf8{path.suffix}")
-        remedy += f", or: iconv -f {codec} -t UTF-8 {shlex.quote(source)} > {shlex.quote(str(better))}"
-    raise TranscriptError(f"{source}{_place(data)}; it looks like {name}: {remedy}")
-
-
-def _place(data: bytes) -> str:
-    """Return the position of the first byte that is not UTF-8."""
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        return f", line {line}: expected UTF-8, got byte 0x{data[error.start]:02x} at offset {error.start}"
-    return ": expected UTF-8, got zero bytes between the letters"

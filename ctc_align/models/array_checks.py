@@ -10,7 +10,7 @@ import math
 import shlex
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -87,12 +87,28 @@ def check_values(matrix: np.ndarray, name: str) -> None:
         raise WrongArrayError(f"{name}: these look like {what}")
     logger.warning(
         "%s: rows are not distributions (log-sum-exp up to %.3g from 0, values %.3g to %.3g): "
-        "taken as unnormalised scores; take log_softmax first if they are logits",
+        "taken as unnormalised scores, by which no fit can be judged; take log_softmax first if they are logits",
         name,
         farthest,
         lowest,
         highest,
     )
+
+
+def check_computed(emissions: Emissions, model: str) -> None:
+    """Raise EmissionsError if a network has computed NaN: from damaged weights, or from sound as no recording has."""
+    given: Any = emissions.given
+    if bool((given != given).any()):  # true of NaN alone, in arrays and in tensors
+        name = f"{emissions.name}: " if emissions.name else ""
+        raise EmissionsError(
+            f"{name}the model {model} computed log-probs that are not numbers (NaN): its weights are damaged, or the "
+            "recording is; try another recording, and load the model again if that fails, too"
+        )
+
+
+def are_distributions(log_probs: np.ndarray) -> bool:
+    """Return whether the rows of (T, C) are log-probs that sum to one; a fit is judged by these alone."""
+    return all(bool((np.abs(log_sum_exp(rows)) <= _NORMALISED).all()) for _, rows in _blocks(log_probs))
 
 
 def _blocks(matrix: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
@@ -118,8 +134,10 @@ def _is_twice(excess: np.ndarray, classes: int) -> bool:
     """
     if len(excess) < _FEWEST_FRAMES or classes < 3:
         return False
+    if excess.max() > 1.02 + _ROUNDING * classes:  # infinite where a class is impossible
+        return False
     low, high = np.quantile(excess, (0.1, 0.9))
-    return bool(excess.max() <= 1.02 + _ROUNDING * classes and high >= _LEAST_EXCESS and low >= _ALIKE * high)
+    return bool(high >= _LEAST_EXCESS and low >= _ALIKE * high)
 
 
 def _other_kind(matrix: np.ndarray, lowest: float, highest: float) -> str:

@@ -347,6 +347,8 @@ class HubSource:
             )
         except tuple(reasons) as error:
             reason = next(text for kind, text in reasons.items() if isinstance(error, kind))
+            if Path(repository).is_dir():
+                reason += f"; there is a folder {repository}: did you mean hf:./{repository}?"
             raise UsageError(f"model {self.name}: {reason.replace('{error}', one_line(error))}") from error
 
 

@@ -442,7 +442,20 @@ def _read_pt(name: str, check: Check) -> Any:
     loaded = load_torch_file(name, mapped=True)
     array = _entry(loaded, name) if isinstance(loaded, dict) else loaded
     check(tuple(getattr(array, "shape", ())))
+    _check_storage(array, name)
     return array
+
+
+def _check_storage(array: Any, name: str) -> None:
+    """Raise EmissionsError for a tensor of more elements than its file has, which strides of 0 repeat without end."""
+    if not hasattr(array, "untyped_storage"):
+        return
+    stored, needed = array.untyped_storage().nbytes(), array.numel() * array.element_size()
+    if array.layout.__str__() != "torch.strided" or needed > stored:
+        raise EmissionsError(
+            f"{name}: expected a value for each frame and class, got {stored:,} bytes for a tensor that needs "
+            f"{needed:,} (it repeats values by its strides); save tensor.contiguous()"
+        )
 
 
 def _read_ark(path: str, check: Check) -> Any:

@@ -7,6 +7,7 @@ extension never decides: a PDF called talk.txt is a PDF, and a text called talk.
 
 from __future__ import annotations
 
+import codecs
 import io
 import re
 import unicodedata
@@ -201,9 +202,16 @@ def likely_role(head: bytes, suffix: str) -> str:
     if non_text_kind(head) is not None:
         return is_document
     whole_lines = head if len(head) < HEAD_BYTES else head[: head.rfind(b"\n") + 1]
-    encoding = encoding_of(whole_lines)
-    is_text = b"\0" not in whole_lines if encoding is None else encoding[0].startswith("UTF")
+    is_text = bool(marked_encoding(whole_lines) or wide_encoding(whole_lines)) or is_utf8(whole_lines)
     return TEXT_ROLE if is_text else is_document
+
+
+def is_utf8(data: bytes) -> bool:
+    """Return whether the bytes are a text in UTF-8, which has no zero bytes."""
+    try:
+        return "\0" not in data.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
 
 
 def _zipped(data: bytes) -> FileKind:
@@ -223,44 +231,37 @@ def _zipped(data: bytes) -> FileKind:
     return FileKind("a ZIP archive", _UNPACK, "unpack it first, if it holds a recording")
 
 
-def encoding_of(data: bytes) -> tuple[str, str] | None:
-    """Return the likely encoding of a text that is not UTF-8, for people and for iconv; None if it may be UTF-8.
+_BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+"""The marks with which texts begin, the longer ones first, and the codecs that obey and remove them."""
 
-    >>> encoding_of("Hello, world".encode("utf-16-be")), encoding_of("Grüße".encode())
-    (('UTF-16 (big-endian)', 'UTF-16BE'), None)
+
+def marked_encoding(data: bytes) -> str:
+    """Return Python's codec for a text that begins with a byte order mark, "" for any other.
+
+    >>> marked_encoding("\ufeffHello".encode("utf-16-be")), marked_encoding(b"Hello")
+    ('utf-16', '')
     """
-    if data.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
-        return "UTF-32", "UTF-32"
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return "UTF-16", "UTF-16"
-    wide = _wide_encoding(data[:HEAD_BYTES])
-    if wide is not None:
-        return wide
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError:
-        high = [byte for byte in data if byte >= 0x80]
-        letters = sum(byte >= 0x80 or chr(byte).isalpha() for byte in data)
-        if len(high) > 0.4 * letters and len(high) > 3:
-            return "an older encoding such as Windows-1251, Shift JIS or GB18030", ""
-        if any(byte < 0xA0 for byte in high):
-            return "Windows-1252", "WINDOWS-1252"
-        return "Latin-1 (ISO 8859-1) or Windows-1252", "WINDOWS-1252"
-    return None
+    return next((codec for mark, codec in _BYTE_ORDER_MARKS if data.startswith(mark)), "")
 
 
-_WIDE = {
-    "utf-32-le": ("UTF-32 (little-endian)", "UTF-32LE"),
-    "utf-32-be": ("UTF-32 (big-endian)", "UTF-32BE"),
-    "utf-16-le": ("UTF-16 (little-endian)", "UTF-16LE"),
-    "utf-16-be": ("UTF-16 (big-endian)", "UTF-16BE"),
-}
+_WIDE = ("utf-32-le", "utf-32-be", "utf-16-le", "utf-16-be")
 
 
-def _wide_encoding(head: bytes) -> tuple[str, str] | None:
-    """Return UTF-16 or UTF-32 if that is the likeliest encoding of a text without a byte order mark."""
+def wide_encoding(head: bytes) -> str:
+    """Return the codec of UTF-16 or UTF-32 if a text without a byte order mark is likely in it, else "".
+
+    >>> wide_encoding("Hello, world".encode("utf-16-be")), wide_encoding("Grüße".encode())
+    ('utf-16-be', '')
+    """
+    head = head[:HEAD_BYTES]
     if len(head) < 4:
-        return None
+        return ""
     if b"\0" not in head:
         try:
             head.decode("utf-8")
@@ -268,11 +269,11 @@ def _wide_encoding(head: bytes) -> tuple[str, str] | None:
             if error.start < len(head) - 3:  # else the head ends within a character
                 shares = {codec: _text_share(head, codec) for codec in ("utf-16-le", "utf-16-be")}
                 best = max(shares, key=shares.__getitem__)
-                return _WIDE[best] if shares[best] > 0.95 and _is_asian(head, best) else None
-        return None
+                return best if shares[best] > 0.95 and _is_asian(head, best) else ""
+        return ""
     shares = {codec: _text_share(head, codec) for codec in _WIDE}
     best = max(shares, key=shares.__getitem__)
-    return _WIDE[best] if shares[best] > 0.9 else None
+    return best if shares[best] > 0.9 else ""
 
 
 def _text_share(head: bytes, codec: str) -> float:

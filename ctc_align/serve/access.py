@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
 import hashlib
 import hmac
 import ipaddress
@@ -67,6 +68,33 @@ class RefusedError(Exception):
         self.headers = dict(headers or {})
 
 
+_FULL = (
+    507,
+    "no space is left where the server keeps its files (its folder for temporary files, or FOLDER): remove some, or "
+    "start it with another TMPDIR",
+)
+_CLOSED = (503, "the server may not use a file of its own: its folder is read-only, or another user's")
+_OF_FILES: dict[int, tuple[int, str]] = {
+    errno.ENOSPC: _FULL,
+    getattr(errno, "EDQUOT", errno.ENOSPC): _FULL,  # which Windows lacks
+    errno.EROFS: _CLOSED,
+    errno.EACCES: _CLOSED,
+    errno.EPERM: _CLOSED,
+    errno.ENAMETOOLONG: (422, "the name of this file is too long for its other versions beside it: make it shorter"),
+}
+"""Status and message for what the system says of the server's files."""
+
+
+def _of_files(error: BaseException | None) -> RefusedError | None:
+    """Return the refusal for an error of the system, or one that has such a cause; None for any other."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno in _OF_FILES:
+            logger.warning("%s", error)
+            return RefusedError(*_OF_FILES[error.errno])
+        error = error.__cause__
+    return None
+
+
 def refusal_of(error: Exception, names: Mapping[str, str] | None = None) -> RefusedError:
     """Return an error as a refusal.
 
@@ -78,6 +106,8 @@ def refusal_of(error: Exception, names: Mapping[str, str] | None = None) -> Refu
         return error
     if isinstance(error, MemoryError):
         return RefusedError(413, "out of memory: give a shorter recording, or limit what the server takes at once")
+    if (not isinstance(error, CtcAlignError) or isinstance(error, OutputError)) and (refusal := _of_files(error)):
+        return refusal
     if not isinstance(error, CtcAlignError):
         logger.error("a request failed: %s: %s", type(error).__name__, error, exc_info=error)
         return RefusedError(500, "the server failed in this request; its log says why")

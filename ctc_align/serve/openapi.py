@@ -26,9 +26,11 @@ _REFUSALS = {
     "415": "not a form",
     "421": "a Host header that is not this server's",
     "422": "the recording, the transcript, its language, the model or the alignment cannot be used",
-    "503": "the queue or the server is full (Retry-After: when to try again), it is stopping, or its folder is gone",
+    "503": "the queue or the server is full (Retry-After: when to try again), it is stopping, or its folder is gone or "
+    "read-only",
+    "507": "no space is left where the server keeps its files",
 }
-_FORM_REFUSALS = ("400", "401", "403", "408", "413", "415", "422", "503")
+_FORM_REFUSALS = ("400", "401", "403", "408", "413", "415", "422", "503", "507")
 _JSON = "application/json"
 _ALIGNMENT = "an alignment in the requested format"
 _WORDS = (

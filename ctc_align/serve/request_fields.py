@@ -203,7 +203,7 @@ def made_job(shape: FormShape, form: Form, base: Settings, model: str, limits: S
         raise RefusedError(422, f"model: this server has {model}, got {printable(wanted)[:80]!r}; see /models")
     settings = settings_of(form, base, model)
     try:
-        texts = _transcripts(shape.kind, form, limits)
+        texts = _transcripts(shape.kind, form, limits, settings.encoding)
         with open_recording(str(form.files["audio"].path)) as recording:
             duration_s = recording.header_s()
     except Exception as error:
@@ -217,13 +217,13 @@ def made_job(shape: FormShape, form: Form, base: Settings, model: str, limits: S
     )
 
 
-def _transcripts(kind: str, form: Form, limits: ServerLimits) -> Sequence[Transcript]:
+def _transcripts(kind: str, form: Form, limits: ServerLimits, encoding: str) -> Sequence[Transcript]:
     from ctc_align.files.transcripts import parse_transcript, require_text
 
     texts = [Transcript(text) for text in form.fields.get("text", [])]
     if "transcript" in form.files:
         upload = form.files["transcript"]
-        texts.append(parse_transcript(checked_content(upload), upload.filename))
+        texts.append(parse_transcript(checked_content(upload), upload.filename, encoding))
     if not texts:
         raise RefusedError(400, "text: expected a transcript: a field `text`, or a file `transcript`")
     if len(texts) > 1 and kind == "align":

@@ -25,7 +25,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ctc_align._version import __version__
-from ctc_align.errors import CtcAlignError, UsageError
+from ctc_align.errors import CtcAlignError, OutputError, UsageError
 from ctc_align.files import FORMATS, Alignment, output_paths, rendered, to_dict
 from ctc_align.files.json_files import json_bytes, no_number
 from ctc_align.reading import parse_json
@@ -665,7 +665,12 @@ class PageRoutes:
     async def keep_job(self, request: Request) -> Response:
         """Put the result and the recording of a finished job into the folder."""
         job = self.routes.finished_job(request)
-        name = await anyio.to_thread.run_sync(self.folder.keep, job.result, job.audio.path, job.audio.filename)
+        try:
+            name = await anyio.to_thread.run_sync(self.folder.keep, job.result, job.audio.path, job.audio.filename)
+        except (OSError, OutputError) as error:
+            if job.form.is_removed:
+                raise RefusedError(404, "this job was removed") from error
+            raise
         return JSONResponse({"id": name}, 201, {"Location": f"/api/alignments/{quote(name)}"})
 
     async def realign(self, find: Find, request: Request) -> Response:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from ctc_align.reading import parsed_memory
+from ctc_align.reading.own_folders import remove_dead_folders
 from ctc_align.serve.access import RefusedError
 from ctc_align.text.characters import printable
 
@@ -41,13 +42,14 @@ RESERVE_BYTES = 2**28
 """Bytes above the limit of all uploads, for what work on the recordings needs: corrections, and recoded recordings."""
 MOST_PARSED = 2**29
 """Bytes of memory that a transcript other than a book, or a JSON text, may take once it is parsed."""
+SLOW_S, LEAST_PER_S = 30.0, 4000.0
+"""The seconds that a body may take besides those for its bytes, and its fewest bytes a second."""
 TEXTS = ("text",)
 IN_USE = (
     "have corrections, are checked, or were used in the last hour: keep them in FOLDER or download them, then remove "
     "what you no longer need (DELETE /jobs/ID)"
 )
 """Why nothing is removed for a new recording, and what a person can do."""
-_OWN_NAME = re.compile(re.escape(PREFIX) + "[0-9a-f]{32}")
 
 
 class UploadFolder:
@@ -65,7 +67,7 @@ class UploadFolder:
         self.bytes = 0
         self._changed = threading.Lock()
         base = Path(tempfile.gettempdir())
-        remove_dead_folders(base)
+        remove_dead_folders(base, PREFIX)
         self.path = base / f"{PREFIX}{secrets.token_hex(16)}"
         self._lock = FileLock(f"{self.path}.lock")
         self._lock.acquire(timeout=0)
@@ -105,32 +107,6 @@ class UploadFolder:
         self._lock.release()
         with suppress(OSError):
             os.unlink(self._lock.lock_file)
-
-
-def remove_dead_folders(base: Path) -> None:
-    """Remove the folders of this user's servers that no longer run; that of a running one is locked."""
-    from filelock import FileLock, Timeout
-
-    for path in base.glob(f"{PREFIX}*"):
-        if not _OWN_NAME.fullmatch(path.name) or path.is_symlink() or not _is_own_folder(path):
-            continue
-        lock = FileLock(f"{path}.lock")
-        try:
-            lock.acquire(timeout=0)
-        except (Timeout, OSError):
-            continue
-        shutil.rmtree(path, ignore_errors=True)
-        lock.release()
-        with suppress(OSError):
-            os.unlink(lock.lock_file)
-
-
-def _is_own_folder(path: Path) -> bool:
-    try:
-        status = path.lstat()
-    except OSError:
-        return False
-    return path.is_dir() and (not hasattr(os, "getuid") or status.st_uid == os.getuid())
 
 
 @dataclass
@@ -258,8 +234,20 @@ async def _body(request: Request, most_bytes: int, refusal: RefusedError) -> Asy
     declared = request.headers.get("content-length", "0")
     if not declared.isdecimal() or int(declared[:18]) > most_bytes:
         raise refusal
-    received = 0
-    async for chunk in request.stream():
+    import anyio
+
+    received, began_s = 0, anyio.current_time()
+    pieces = request.stream()
+    while True:
+        try:
+            with anyio.fail_after(began_s + SLOW_S + received / LEAST_PER_S - anyio.current_time()):
+                chunk = await anext(pieces)
+        except StopAsyncIteration:
+            return
+        except TimeoutError:
+            raise RefusedError(
+                408, f"expected at least {LEAST_PER_S / 1000:g} kB of the body a second, got {received} bytes in all"
+            ) from None
         received += len(chunk)
         if received > most_bytes:
             raise refusal

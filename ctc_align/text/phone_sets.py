@@ -110,6 +110,33 @@ def phone_label(label: str, *, ipa: bool, stress: bool) -> str:
     return mark + _IPA_LABELS.get(label.upper(), _IPA_LABELS[bare.upper()])
 
 
+_ARPABET_LABELS = {ipa: strip_stress(arpabet) for arpabet, ipa in _IPA_LABELS.items()}
+
+
+def arpabet_label(label: str, *, stress: bool) -> str:
+    """Return the ARPAbet label of an English phone that is shown in IPA; anything else is unchanged.
+
+    >>> [arpabet_label(label, stress=True) for label in ("ˈɔɪ", "ʌ", "ɚ", "t", "OY1")]
+    ['OY1', 'AH0', 'ER0', 'T', 'OY1']
+    """
+    phone = _ARPABET_LABELS.get(label.lstrip("ˈˌ"))
+    if phone is None:
+        return label
+    mark = next((digit for digit, sign in _IPA_STRESS.items() if label.startswith(sign)), "0")
+    return phone + mark if stress and phone in ARPABET_VOWELS else phone
+
+
+def label_in(alphabet: str, label: str, *, stress: bool) -> str:
+    """Return the label of an English phone in "arpabet" or "ipa"; anything else is unchanged, and so by any other name.
+
+    >>> [label_in(*each, stress=False) for each in (("ipa", "OY1"), ("arpabet", "ɔɪ"), ("auto", "ɔɪ"))]
+    ['ɔɪ', 'OY', 'ɔɪ']
+    """
+    if alphabet == "ipa" and label.isascii() and label.isupper():
+        return phone_label(label, ipa=True, stress=stress)
+    return arpabet_label(label, stress=stress) if alphabet == "arpabet" else label
+
+
 NEAREST_ARPABET: dict[str, str] = {
     "a": "AA", "b": "B", "d": "D", "dz": "Z", "dʒ": "JH", "e": "EY", "f": "F", "h": "HH", "i": "IY", "j": "Y", "k": "K",
     "l": "L", "m": "M", "n": "N", "o": "OW", "p": "P", "q": "K", "r": "R", "s": "S", "t": "T", "ts": "S", "tʃ": "CH",

@@ -22,6 +22,7 @@ from rows import first_row_of
 from ctc_align import kernels
 from ctc_align.alignment import aligner as aligner_module
 from ctc_align.alignment.aligner import Aligner
+from ctc_align.alignment.inputs import ModelEmissions
 from ctc_align.config import Settings
 from ctc_align.errors import (
     AudioError,
@@ -519,3 +520,22 @@ def test_frames_may_begin_later_or_before_the_audio(first_frame_s: float, start_
     check(alignment)
     assert (alignment.words[0].start_s, alignment.words[0].end_s) == (start_s, end_s)
     assert alignment.duration_s == pytest.approx(0.46 + first_frame_s)
+
+
+def test_a_network_that_computes_nan_is_an_error_of_the_utterance(
+    english: Aligner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed = ModelEmissions.run
+
+    def damaged(requests):
+        found = computed(requests)
+        log_probs = np.array(found[0].array)
+        log_probs[7] = np.nan
+        return [found[0].altered(log_probs=log_probs), *found[1:]]
+
+    monkeypatch.setattr(ModelEmissions, "run", staticmethod(damaged))
+    audio = Audio(babble(2.0), 16000)
+    with pytest.raises(EmissionsError, match=r"the model english computed .* \(NaN\): its weights are damaged"):
+        english.align(audio, "hello there")
+    results = english.align_batch([(audio, "hello there")] * 2, on_error="return")
+    assert [isinstance(result, EmissionsError) for result in results] == [True, False]

@@ -13,6 +13,7 @@ import pytest
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.errors import AudioError, InputError
 from ctc_align.files import Alignment
+from ctc_align.files.tiers import with_phones
 from ctc_align.types import AlignedWord
 
 DEMO = Path(__file__).resolve().parents[2] / "ctc_align" / "demo"
@@ -160,3 +161,19 @@ def test_another_recording_is_refused(english: Aligner, aligned: Alignment) -> N
         english.realign(shorter)
     with pytest.raises(AudioError):
         english.realign(replace(aligned, offset_s=25.0), other)
+
+
+def test_hand_corrected_words_get_the_alphabet_that_is_asked_for(english: Aligner, aligned: Alignment) -> None:
+    """Labels of both alphabets in one tier were wildcards to the model, too."""
+    first = timed(aligned)[1]
+    fixed = by_hand(aligned, {first: {}})
+    in_ipa = replace(english.settings, phones="ipa")
+    again = english.with_settings(in_ipa).realign(fixed)
+    labels = {token.token for word in again.words for token in word.tokens}
+    assert not {label for label in labels if label.isupper()}, "all in IPA"
+    back = english.realign(by_hand(again, {first: {}}))
+    assert [token.token for token in back.words[first].tokens] == [t.token for t in aligned.words[first].tokens]
+    assert back.words[first].confidence == pytest.approx(aligned.words[first].confidence, abs=0.1)
+    shown = with_phones(aligned, "ipa").words[first].tokens
+    assert [token.token for token in shown] == [token.token for token in again.words[first].tokens]
+    assert with_phones(with_phones(aligned, "ipa"), "arpabet") == aligned

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import logging
 import os
+import struct
 import sys
 from itertools import product
 from pathlib import Path
@@ -452,3 +453,18 @@ def test_a_recording_from_standard_input(tmp_path, monkeypatch, caplog) -> None:
     monkeypatch.setattr(Stdin, "isatty", lambda self: True)
     with pytest.raises(UsageError, match="no recording comes by standard input"):
         load_stdin()
+
+
+def test_samples_that_no_recording_has_are_an_error_in_one_line(tmp_path: Path) -> None:
+    """A click of 1e19 overflows in the network; FFmpeg decodes 64-bit integers, which PyAV cannot hand over."""
+    click = babble(1.0).astype(np.float32)
+    click[8000] = 1e19
+    soundfile.write(tmp_path / "click.wav", click, 16000, subtype="FLOAT")
+    with pytest.raises(AudioError, match=r"expected samples in about \[-1, 1\], got .* to 1e\+19"):
+        load_audio(tmp_path / "click.wav")
+    data = (babble(0.5) * 2**62).astype("<i8").tobytes()
+    head = struct.pack("<IHHIIHH", 16, 1, 1, 16000, 16000 * 8, 8, 64)
+    chunks = b"WAVEfmt " + head + b"data" + struct.pack("<I", len(data)) + data
+    (tmp_path / "wide.wav").write_bytes(b"RIFF" + struct.pack("<I", len(chunks)) + chunks)
+    with pytest.raises(AudioError, match=r"wide\.wav: .*s64.*; convert them: ffmpeg"):
+        load_audio(tmp_path / "wide.wav")

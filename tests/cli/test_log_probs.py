@@ -209,3 +209,20 @@ def _own_kb() -> int:
         if line.startswith("RssAnon:"):
             return int(line.split()[1])
     raise AssertionError("no RssAnon")
+
+
+def test_logits_have_no_fit_and_the_cure_is_told(tmp_path: Path, cli: Any) -> None:
+    """Scores of a network before its log_softmax: times as before, and nothing that a filter would keep."""
+    (tmp_path / "vocab.txt").write_text("\n".join(VOCAB) + "\n", encoding="utf-8")
+    logits = log_probs_of("we call it bear") + np.random.default_rng(1).normal(8.0, 1.0, (90, 1)).astype(np.float32)
+    np.save(tmp_path / "logits.npy", logits)
+    np.save(tmp_path / "log_probs.npy", log_probs_of("we call it bear"))
+    found = {}
+    for name in ("logits", "log_probs"):
+        call = [tmp_path / f"{name}.npy", "--text", "we call it bear", *READING, tmp_path / "vocab.txt"]
+        result = cli(*call, "--format", "json", "--out-dir", tmp_path)
+        found[name] = json.loads((tmp_path / f"{name}.json").read_text("utf-8"))
+        assert ("take log_softmax first" in result.stderr) == (name == "logits")
+    assert found["log_probs"]["fit"] == "good"
+    assert found["logits"]["fit"] is None
+    assert [w["start_s"] for w in found["logits"]["words"]] == [w["start_s"] for w in found["log_probs"]["words"]]

@@ -65,3 +65,23 @@ def test_the_report_counts_and_names_them(tmp_path: Path, cli: Any) -> None:
     assert "bear 1" in text
     write_manifest(source, [{"audio": "a.wav", "text": "we call it bear"}])
     assert "No problem was found." in cli("check", source).stdout
+
+
+def test_a_refused_file_is_named_once_with_what_to_do(tmp_path: Path, cli: Any) -> None:
+    write_clip(tmp_path / "a.wav", 1.0)
+    (tmp_path / "a.txt").write_bytes("G\u00fcnler \u015fimdi \u0131l\u0131k ve g\u00fczel".encode("cp1254"))
+    said = cli("check", tmp_path, code=1).stdout
+    assert said.count("a.txt") == 1
+    assert "--encoding cp1254" in said
+    assert "utterances               1" in cli("check", tmp_path, "--encoding", "cp1254").stdout
+
+
+def test_tiers_that_are_no_utterances_are_named(tmp_path: Path, cli: Any) -> None:
+    write_clip(tmp_path / "a.wav", 2.0)
+    rows = ['File type = "ooTextFile"', 'Object class = "TextGrid"', "", "0 2 <exists> 2"]
+    for name, labels in (("ann - words", ("we", "call")), ("ann - phones", ("W", "K"))):
+        rows += [f'"IntervalTier" "{name}" 0 2 2', f'0 1 "{labels[0]}"', f'1 2 "{labels[1]}"']
+    (tmp_path / "a.TextGrid").write_text("\n".join(rows) + "\n", "utf-8")
+    said = cli("check", tmp_path).stdout
+    assert "utterances               1" in said
+    assert "a: ann - words, ann - phones: words and sounds, not utterances" in said

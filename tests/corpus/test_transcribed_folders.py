@@ -208,6 +208,43 @@ def test_textgrid_transcripts(tmp_path):
     assert found[1].origin == 'day 1/rec.TextGrid, tier "anna", interval 4'
 
 
+def test_tiers_of_words_and_sounds_are_no_utterances(tmp_path):
+    """As MFA, FAVE, BAS and this program write them beside recordings, with and without a tier of utterances."""
+    words = [(0.0, 0.5, "we"), (0.5, 1.0, "call"), (1.0, 2.0, "it")]
+    sounds = [
+        (0.0, 0.2, "W"),
+        (0.2, 0.5, "IY1"),
+        (0.5, 0.7, "K"),
+        (0.7, 1.0, "AO1"),
+        (1.0, 1.5, "IH1"),
+        (1.5, 2.0, "T"),
+    ]
+    spoken = ("ann", [(0.0, 2.0, "we call it")])
+    names = {"mfa": ("ann - words", "ann - phones"), "fave": ("ann - word", "ann - phone"), "bas": ("ORT-MAU", "MAU")}
+    files = {}
+    for name, (of_words, of_sounds) in names.items():
+        tiers = (of_sounds, sounds), (of_words, words)
+        files |= {f"{name}.wav": "", f"{name}.TextGrid": grid(*tiers, spoken)}
+    files |= {"alone.wav": "", "alone.TextGrid": grid(("words", words), ("phones", sounds))}
+    files |= {"odd.wav": "", "odd.TextGrid": grid(("w", words), ("s", sounds), spoken)}
+    found, refused = read(write(tmp_path, files))
+    assert refused == []
+    assert [(u.id, u.text) for u in found] == [
+        ("alone", "we\ncall\nit"),
+        ("bas-ann-0.000-2.000", "we call it"),
+        ("fave-ann-0.000-2.000", "we call it"),
+        ("mfa-ann-0.000-2.000", "we call it"),
+        ("odd-ann-0.000-2.000", "we call it"),
+    ]
+
+
+def test_speakers_who_say_single_words_are_not_taken_for_words_of_others(tmp_path):
+    digits = [(0.0, 1.0, "one"), (1.0, 2.0, "two"), (4.0, 5.0, "three")]
+    answers = [(2.0, 3.0, "yes"), (6.0, 7.0, "no")]
+    root = write(tmp_path, {"a.wav": "", "a.TextGrid": grid(("ann", digits), ("ben", answers))})
+    assert [u.speaker for u in read(root)[0]] == ["ann"] * 3 + ["ben"] * 2
+
+
 def test_textgrids_that_are_no_transcripts(tmp_path):
     silence = grid(("anna", [(0, 1, " ")]))
     files = {"bad.wav": "", "bad.TextGrid": "nonsense", "none.wav": "", "none.TextGrid": silence}
@@ -387,3 +424,31 @@ def test_subtitles_are_the_transcript_where_there_is_no_other(tmp_path: Path) ->
     (tmp_path / "a.srt").write_text(srt.replace("1\n00", "5\n00"))
     changed = next(iter(open_source(tmp_path)))
     assert Fingerprints("").of(changed) != Fingerprints("").of(film)
+
+
+def test_names_with_the_same_letters_pair_however_they_are_composed(tmp_path):
+    """macOS writes "ä" as two characters; a zip of it, unpacked elsewhere, has both ways."""
+    composed, apart = "K\u00e4se", "Ka\u0308se"
+    found, refused = read(write(tmp_path, {f"{apart}.wav": "", f"{composed}.txt": "two", "b.wav": "", "b.txt": "b"}))
+    assert refused == []
+    assert [(u.id, u.text) for u in found] == [(apart, "two"), ("b", "b")]
+    both = {f"{name}.{end}": name for name in (composed, apart) for end in ("wav", "txt")}
+    found, refused = read(write(tmp_path / "both", both))
+    assert refused == []
+    assert sorted((u.id, u.text) for u in found) == sorted([(apart, apart), (composed, composed)])
+
+
+def test_transcripts_in_a_named_encoding(tmp_path):
+    turkish = "g\u00fczel bir ak\u015fam"
+    grid_1254 = grid(("ann", [(0, 1, turkish)])).encode("cp1254")
+    files = {"a.wav": "", "a.txt": turkish.encode("cp1254"), "b.wav": "", "b.TextGrid": grid_1254, "c.wav": ""}
+    root = write(tmp_path / "folder", files | {"c.srt": f"1\n00:00:00,000 --> 00:00:01,000\n{turkish}\n".encode()})
+    named = list(open_source(root, encoding="cp1254"))
+    assert [getattr(item, "text", item) for item in named] == [turkish] * 3, "and one in UTF-8 all the same"
+    reasons = [item.reason for item in open_source(root, encoding="") if not isinstance(item, Utterance)]
+    assert all("--encoding cp1254" in reason for reason in reasons)
+    assert len(reasons) == 2
+    root = write(tmp_path / "kaldi", {"wav.scp": "a a.wav\n", "text": b"a " + turkish.encode("cp1254"), "a.wav": ""})
+    assert [item.text for item in open_source(root, encoding="cp1254")] == [turkish]
+    with pytest.raises(UsageError, match="--encoding: expected the name"):
+        open_source(root, encoding="klingon")

@@ -64,7 +64,7 @@ def test_both_formats_in_every_encoding(tmp_path, text, encoding, newline):
         (LONG[: LONG.index("xmax = 1e0")].encode(), "got the end of the file"),
         (LONG.replace("size = 2\nitem", "size = 1.5\nitem").encode(), "expected the number of tiers, got 1.5"),
         (LONG.replace("xmax = 1e0", "xmax = -1").encode(), "before its start"),
-        (LONG.encode("latin-1"), "expected UTF-8 or UTF-16"),
+        (LONG.encode("latin-1"), "line 27: expected UTF-8, got byte 0xe9 .* Windows-1252"),
         (b"ooBinaryFile\x08TextGrid", "not a binary TextGrid that can be read, at byte .*: it ends too early"),
     ],
 )

@@ -226,3 +226,10 @@ def test_the_commands_refuse_with_exit_2(cli, tmp_path) -> None:
         assert (result.code, "--blank '#'" in result.stderr) == (2, True), result.stderr
         assert not (tmp_path / "o").exists()
     assert cli("score", tmp_path / "m.jsonl", *reading, "--blank", "#", "--separator", "|").code == 0
+
+
+def test_where_only_the_blank_is_possible_numpy_does_not_speak_first() -> None:
+    """Warnings are errors in tests: quantiles of infinities were one, before the error that says what is wrong."""
+    matrix = np.full((50, 5), -np.inf, np.float32)
+    matrix[:, 0] = 0.0
+    check_values(matrix, "blank.npy")

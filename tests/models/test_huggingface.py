@@ -388,6 +388,9 @@ def test_what_comes_from_nowhere_is_told(tmp_path: Path, monkeypatch: pytest.Mon
     message = said("hf:someone/something", cache_dir=str(tmp_path))
     assert "the hub cannot be reached: connect once" in message
     assert "hf:./FOLDER" in message
+    (tmp_path / "w2v").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert "did you mean hf:./w2v?" in said("hf:w2v", cache_dir=str(tmp_path))
     import sys
 
     monkeypatch.setitem(sys.modules, "transformers", None)

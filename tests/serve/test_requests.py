@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
+import os
 import re
 import threading
 from collections.abc import Iterator
@@ -20,6 +22,7 @@ from made_media import endless_flac, restarting_matroska
 from ctc_align.alignment.aligner import Aligner
 from ctc_align.config import Settings
 from ctc_align.files import from_dict, json_schema
+from ctc_align.serve.alignment_folder import AlignmentFolder
 from ctc_align.serve.jobs import JobQueue, ModelWorker, ServerLimits
 from ctc_align.serve.request_fields import OTHERS_ALIGN
 from ctc_align.serve.server import Address
@@ -399,3 +402,84 @@ def test_fifty_clients_at_once_get_what_each_would_get_alone(tmp_path: Path) -> 
         path.write_bytes(requests[client][0][2])
         expected = alone.align(path, requests[client][1][2].decode()).to_dict()
         assert {**answers[client].json, "audio": ""} == {**expected, "audio": ""}
+
+
+def test_a_slow_body_gives_its_place_back_long_before_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ctc_align.serve.uploads.SLOW_S", 0.5)
+    with local_server(places=2) as server:
+        slow = [server.connection() for _ in range(2)]
+        for connection in slow:
+            connection.putrequest("POST", "/align")
+            connection.putheader("Content-Type", "multipart/form-data; boundary=edge")
+            connection.putheader("Content-Length", "100000")
+            connection.endheaders(b"--edge\r\n")
+        for connection in slow:
+            answer = connection.getresponse()
+            assert (answer.status, b"at least 4 kB" in answer.read()) == (408, True)
+            connection.close()
+        until(lambda: server.ask("GET", "/health").json["queue"]["free"] == 2)
+        assert server.uploads() == []
+        assert server.post("/align", pair("a")).status == 200
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "says"),
+    [
+        (errno.ENOSPC, 507, "no space is left"),
+        (errno.EROFS, 503, "read-only"),
+        (errno.EACCES, 503, "read-only, or another user's"),
+        (errno.ENAMETOOLONG, 422, "too long"),
+    ],
+)
+def test_what_the_system_says_of_files_is_told_with_its_cause(
+    server: LocalServer, monkeypatch: pytest.MonkeyPatch, number: int, status: int, says: str
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("ctc_align.serve.uploads.UploadFolder.charge", refuse)
+    answer = server.post("/align", pair("a"))
+    assert (answer.status, says in answer.json["error"]) == (status, True)
+    monkeypatch.undo()
+    assert server.uploads() == []
+
+
+def test_transcripts_may_name_their_encoding(server: LocalServer) -> None:
+    turkish = "Bugün hava güzel, akşam görüşürüz."
+    parts = [part for part in pair("x") if part[0] != "text"]
+    for encoding, status in (("cp1254", 200), ("", 422), ("klingon", 400)):
+        file = ("transcript", "t.txt", turkish.encode("cp1254"))
+        named = [("encoding", None, encoding.encode())] if encoding else []
+        answer = server.post("/align", [*parts, file, *named])
+        assert answer.status == status, answer.json
+    assert "--encoding" in answer.json["error"]
+
+
+def test_a_job_that_is_removed_while_it_is_kept_is_not_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with local_server(folder=tmp_path) as server:
+        job = server.done_job(pair("a"))
+        keep = AlignmentFolder.keep
+
+        def late(self, alignment, recording, filename):
+            assert server.ask("DELETE", job).status == 200
+            return keep(self, alignment, recording, filename)
+
+        monkeypatch.setattr(AlignmentFolder, "keep", late)
+        answer = server.ask("POST", f"{job}/keep")
+        assert (answer.status, answer.json["error"]) == (404, "this job was removed")
+        assert list(tmp_path.iterdir()) == []
+
+
+def test_names_at_the_limit_of_the_file_system_are_told(tmp_path: Path) -> None:
+    name = "n" * 250
+    with local_server(folder=tmp_path) as server:
+        job = server.done_job(pair("a", name=f"{name}.wav"))
+        answer = server.ask("POST", f"{job}/keep")
+        assert answer.status == 201, answer.json
+        assert len(answer.json["id"]) <= 200
+        (tmp_path / f"{name}.json").write_bytes(next(tmp_path.glob("n*.json")).read_bytes())
+        data = server.ask("GET", f"/api/alignments/{name}").json
+        data["words"][0] |= {"by": "hand", "end_s": data["words"][0]["end_s"] - 0.01}
+        body = json.dumps(data).encode()
+        answer = server.ask("PUT", f"/api/alignments/{name}", body, {"Content-Type": "application/json"})
+        assert (answer.status, "too long" in answer.json.get("error", "")) == (422, True), answer

@@ -13,7 +13,6 @@ import os
 import queue
 import signal
 import sys
-import tempfile
 import threading
 import time
 from collections import deque
@@ -27,6 +26,7 @@ from ctc_align.corpus.engine.batches import OUTSTANDING, Finished, Pool, Report,
 from ctc_align.corpus.engine.stages import BatchState, Stages, WarningCollector, WorkerOptions, prepare_process
 from ctc_align.errors import BackendError, CtcAlignError, UsageError
 from ctc_align.models.acoustic_model import gpu_count, resolve_device
+from ctc_align.reading.own_folders import own_folder
 from ctc_align.threads import cpu_count
 
 if TYPE_CHECKING:
@@ -164,10 +164,8 @@ class ProcessPool:
 
     def __enter__(self) -> ProcessPool:
         with contextlib.suppress(OSError):  # without it each worker compiles, if no other folder can be written
-            folder = self._ends.enter_context(
-                tempfile.TemporaryDirectory(prefix="ctc-align-", ignore_cleanup_errors=True)
-            )
-            self._options = replace(self._options, shared_kernels=folder)
+            folder = self._ends.enter_context(own_folder("ctc-align-corpus-"))
+            self._options = replace(self._options, shared_kernels=os.fspath(folder))
         return self
 
     def __exit__(self, kind: Any, *_: Any) -> None:

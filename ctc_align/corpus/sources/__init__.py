@@ -37,6 +37,7 @@ from ctc_align.corpus.sources.transcribed_folders import (
 )
 from ctc_align.corpus.utterance import Refused, Source, Utterance
 from ctc_align.errors import UsageError
+from ctc_align.text.encodings import known_encoding
 
 KINDS: dict[str, type[FileSource] | type[FolderSource]] = {
     "manifest": Manifest,
@@ -60,6 +61,7 @@ def open_source(
     fold_case: bool = False,
     parts: bool = False,
     text: str = "",
+    encoding: str | None = None,
 ) -> Source:
     """Return the corpus at `path`, of the kind that its content shows, or of `kind`.
 
@@ -76,6 +78,7 @@ def open_source(
             (`Utterance.book`). Without this such recordings are refused: all of the text would count as spoken.
         text: path of the text of which each recording in the folder and its subfolders reads a part. Recordings with
             a transcript beside them use that.
+        encoding: of texts that are not UTF-8, as in `ctc_align.text.encodings.decode_text`.
 
     Raises:
         TranscriptError: `text` cannot be read.
@@ -83,6 +86,8 @@ def open_source(
     """
     name = os.fspath(path)
     excluded = tuple(map(os.fspath, exclude))
+    if encoding:
+        known_encoding(encoding)
     if text:
         kind = _kind_with_text(name, kind)
     if kind is None:
@@ -94,20 +99,26 @@ def open_source(
         is_file = issubclass(KINDS[kind], FileSource)
         (require_file if is_file else require_folder)(name, f"a {'file' if is_file else 'folder'} (--source {kind})")
         _check_kind(name, excluded, kind)
-    source = _opened(name, excluded, kind, fold_case=fold_case, parts=parts, text=text)
+    source = _opened(name, excluded, kind, fold_case=fold_case, parts=parts, text=text, encoding=encoding)
     if kind != "kaldi" and next(iter(source), None) is None:
         raise UsageError(f"{printable(name)}: expected the utterances of a corpus ({kind}), got none: it is empty")
     return source
 
 
-def _opened(path: str, exclude: tuple[str, ...], kind: str, *, fold_case: bool, parts: bool, text: str) -> Source:
+def _opened(
+    path: str, exclude: tuple[str, ...], kind: str, *, fold_case: bool, parts: bool, text: str, encoding: str | None
+) -> Source:
     """Return the corpus as a source of its kind."""
     reader = KINDS[kind]
     if issubclass(reader, MfaFolder):
-        return reader(path, exclude, fold_case=fold_case, parts=parts, text=text)
+        return reader(path, exclude, fold_case=fold_case, parts=parts, text=text, encoding=encoding)
+    source: FileSource | FolderSource
     if issubclass(reader, FolderSource):
-        return reader(path, exclude, fold_case=fold_case)
-    return reader(path, fold_case=fold_case)
+        source = reader(path, exclude, fold_case=fold_case)
+    else:
+        source = reader(path, fold_case=fold_case)
+    source.encoding = encoding
+    return source
 
 
 def _kind_with_text(path: str, kind: str | None) -> str:

@@ -97,7 +97,7 @@ class Manifest(FileSource):
 
     def __iter__(self) -> Iterator[Item]:
         maker = ItemMaker(fold_case=self.fold_case, file=self.label)
-        for line in read_lines(self.name):
+        for line in read_lines(self.name, self.encoding):
             yield self._item(line, maker)
 
     def _item(self, line: TextLine, maker: ItemMaker) -> Item:
@@ -230,7 +230,7 @@ class Table(FileSource):
 
     def __iter__(self) -> Iterator[Item]:
         maker = ItemMaker(fold_case=self.fold_case, file=self.label)
-        rows = TableRows(read_lines(self.name), self.separator, self.width, has_header=self.has_header)
+        rows = TableRows(read_lines(self.name, self.encoding), self.separator, self.width, has_header=self.has_header)
         for number, row, fault in rows:
             yield self._item(number, row, fault, maker)
 
@@ -437,7 +437,7 @@ class Lhotse(FileSource):
 
     def __iter__(self) -> Iterator[Item]:
         maker = ItemMaker(fold_case=self.fold_case, file=self.label)
-        for line in read_lines(self.name):
+        for line in read_lines(self.name, self.encoding):
             yield from self._items(line, maker)
 
     def _items(self, line: TextLine, maker: ItemMaker) -> Iterator[Item]:

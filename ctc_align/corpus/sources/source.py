@@ -8,7 +8,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache
 from typing import Any, BinaryIO, NamedTuple
 
@@ -16,6 +16,7 @@ from ctc_align.corpus.sources.utterance_ids import TakenError, UsedIds
 from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import InputError, UsageError
 from ctc_align.reading import MOST_S, as_seconds, is_url, open_input, shown
+from ctc_align.text.encodings import encoding_advice
 from ctc_align.text.languages import known_language
 
 Item = Utterance | Refused
@@ -39,6 +40,8 @@ class FolderSource:
     """
 
     kind = ""
+    encoding: str | None = None
+    """As in `ctc_align.text.encodings.decode_text`."""
 
     def __init__(self, path: str, exclude: tuple[str, ...] = (), *, fold_case: bool = False) -> None:
         self.name = path
@@ -54,6 +57,8 @@ class FileSource:
     """A source that is one file; relative paths in it start from its folder; `fold_case` as in `UsedIds`."""
 
     kind = ""
+    encoding: str | None = None
+    """As in `ctc_align.text.encodings.decode_text`."""
 
     @classmethod
     def is_kind_of(cls, path: str) -> bool:
@@ -282,7 +287,7 @@ class TextLine(NamedTuple):
     fault: str = ""
 
 
-def read_lines(path: str) -> Iterator[TextLine]:
+def read_lines(path: str, encoding: str | None = None) -> Iterator[TextLine]:
     """Yield the file's lines in order, without blank ones; a byte order mark is removed.
 
     A line that is not UTF-8, or longer than MAX_LINE_BYTES, has a `fault` and the next one follows; a file that cannot
@@ -317,7 +322,7 @@ def read_lines(path: str) -> Iterator[TextLine]:
             if is_long:
                 yield TextLine(number, "", f"expected a line of text, got one of more than {MAX_LINE_BYTES >> 20} MiB")
             elif data.strip() not in (b"", BOM):
-                yield decoded(number, data)
+                yield decoded(number, data, encoding)
 
 
 def read_head(path: str, lines: int, most_bytes: int = 2 * MAX_LINE_BYTES) -> list[TextLine]:
@@ -356,15 +361,22 @@ def _opened(path: str) -> Iterator[BinaryIO | gzip.GzipFile]:
             yield unpacked
 
 
-def decoded(number: int, data: bytes) -> TextLine:
-    """Return line `number` of a file, its end and the byte order mark of the first one removed."""
+def decoded(number: int, data: bytes, encoding: str | None = None) -> TextLine:
+    """Return line `number` of a file, its end and the byte order mark of the first one removed.
+
+    `encoding` as in `ctc_align.text.encodings.decode_text`, except UTF-16 and UTF-32.
+    """
     if number == 1:
         data = data.removeprefix(BOM)
+    line = data.rstrip(b"\r\n")
     try:
-        return TextLine(number, data.rstrip(b"\r\n").decode("utf-8"))
+        return TextLine(number, line.decode("utf-8"))
     except UnicodeDecodeError as error:
-        hint = "perhaps it is Latin-1 or Windows-1252: save the file as UTF-8"
-        return TextLine(number, "", f"expected UTF-8, got byte 0x{data[error.start]:02x}; {hint}")
+        with suppress(UnicodeDecodeError):
+            if encoding:
+                return TextLine(number, line.decode(encoding))
+        advice = encoding_advice(line, has_option=encoding is not None)
+        return TextLine(number, "", f"expected UTF-8, got byte 0x{data[error.start]:02x}; {advice}")
 
 
 def _skip_line(file: BinaryIO | gzip.GzipFile) -> bool:

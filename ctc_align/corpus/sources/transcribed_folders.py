@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 import os
 import re
+import unicodedata
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -36,6 +37,7 @@ from ctc_align.corpus.sources.source import (
 from ctc_align.corpus.sources.utterance_ids import HashIndex, hash64
 from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
 from ctc_align.files.textgrid import read_textgrid
+from ctc_align.files.tiers import utterance_tiers
 from ctc_align.files.transcripts import read_transcript_file
 from ctc_align.reading import open_input
 from ctc_align.types import Interval, Transcript
@@ -75,10 +77,11 @@ class MfaFolder(FolderSource):
 
     The id is the path below the folder without extension, the speaker the folder that the file lies in. Each interval
     with text in a TextGrid is an utterance of the speaker that the tier is named after; its id is the recording's,
-    followed by tier, start and end. A TextGrid beside a `.lab` or `.txt` counts as its alignment and is ignored. If
-    several recordings have no transcript, and one text or book lies beside them, each reads a part of it (`parts`); if
-    the file `text` is given, they read parts of this file. Files without a partner, a second sound file of one name and
-    a second transcript are refused.
+    followed by tier, start and end. Tiers of words and sounds, which aligners write, are no utterances; where there are
+    only such tiers, the words are the text of the recording. A TextGrid beside a `.lab` or `.txt` counts as its
+    alignment and is ignored. If several recordings have no transcript, and one text or book lies beside them, each
+    reads a part of it (`parts`); if the file `text` is given, they read parts of this file. Files without a partner, a
+    second sound file of one name and a second transcript are refused.
     """
 
     kind = "mfa"
@@ -91,12 +94,14 @@ class MfaFolder(FolderSource):
         fold_case: bool = False,
         parts: bool = False,
         text: str = "",
+        encoding: str | None = None,
     ) -> None:
         super().__init__(path, exclude, fold_case=fold_case)
+        self.encoding = encoding
         self.parts = parts
         self._last: SharedText | None = None
         if text:
-            self._last = read_shared_text(text)
+            self._last = read_shared_text(text, encoding)
             if self._last.transcript is None:
                 raise TranscriptError(f"--text {self._last.fault}")
         self._is_of_all = bool(text)
@@ -104,7 +109,7 @@ class MfaFolder(FolderSource):
     def __iter__(self) -> Iterator[Item]:
         maker = ItemMaker(fold_case=self.fold_case)
         for folder in folders_below(self.name, self.exclude):
-            yield from _Recordings(folder, maker, self.shared_text(folder)).items()
+            yield from _Recordings(folder, maker, self.shared_text(folder), self.encoding).items()
 
     def shared_text(self, folder: Folder) -> SharedText | None:
         """Return the text that recordings without a transcript read parts of, None if there is no such text."""
@@ -114,7 +119,7 @@ class MfaFolder(FolderSource):
             return None
         path = folder.join(folder.book)
         if self._last is None or self._last.path != path:
-            self._last = read_shared_text(path)
+            self._last = read_shared_text(path, self.encoding)
         return self._last
 
 
@@ -127,11 +132,11 @@ class SharedText:
     fault: str = ""
 
 
-def read_shared_text(path: str) -> SharedText:
+def read_shared_text(path: str, encoding: str | None) -> SharedText:
     """Return the text of many recordings, or why it cannot be read."""
     try:
         _check_readable(path)
-        transcript = read_transcript_file(path)
+        transcript = read_transcript_file(path, encoding)
         checked_text(transcript.text, path)
     except CtcAlignError as error:
         return SharedText(path, None, str(error))
@@ -141,9 +146,10 @@ def read_shared_text(path: str) -> SharedText:
 class _FolderItems:
     """The utterances and refusals of one folder."""
 
-    def __init__(self, folder: Folder, maker: ItemMaker) -> None:
+    def __init__(self, folder: Folder, maker: ItemMaker, encoding: str | None) -> None:
         self.folder = folder
         self.maker = maker
+        self.encoding = encoding
 
     def refused(self, stem: str, name: str, reason: str) -> Item:
         return self.maker.refused_file(self.folder.below, stem, name, reason)
@@ -158,8 +164,8 @@ class _FolderItems:
 class _Recordings(_FolderItems):
     """The sound files and transcripts of one folder, and the text that its recordings may share."""
 
-    def __init__(self, folder: Folder, maker: ItemMaker, shared: SharedText | None) -> None:
-        super().__init__(folder, maker)
+    def __init__(self, folder: Folder, maker: ItemMaker, shared: SharedText | None, encoding: str | None) -> None:
+        super().__init__(folder, maker, encoding)
         self.shared = shared
         self.speaker = printable(os.path.basename(os.path.abspath(folder.path)))
 
@@ -226,7 +232,7 @@ class _Recordings(_FolderItems):
         path = self.folder.join(transcript)
         try:
             _check_readable(path)
-            transcript_file = read_transcript_file(path)
+            transcript_file = read_transcript_file(path, self.encoding)
             text = checked_text(transcript_file.text, path)
         except CtcAlignError as error:
             return self.refused(stem, transcript, str(error))
@@ -239,17 +245,21 @@ class _Recordings(_FolderItems):
         path = self.folder.join(grid)
         try:
             _check_readable(path)
-            tiers = read_textgrid(path).tiers
+            tiers = read_textgrid(path, self.encoding).tiers
         except CtcAlignError as error:
             yield self.refused(stem, grid, str(error))
             return
         if not any(interval.label.strip() for tier in tiers for interval in tier.intervals):
             yield self.refused(stem, grid, "expected an interval with text in it, got none")
             return
+        utterances, _ = utterance_tiers(tiers)
+        if not utterances:
+            yield self.whole(stem, sound, grid)
+            return
         # reserve the recording's name, so that no utterance writes where its TextGrid will be
         recording = self.maker.ids.make(self.folder.below + stem, 0)[1]
         common = {"audio": self.folder.join(sound), "recording": recording, "transcript": path}
-        for tier in tiers:
+        for tier in utterances:
             for number, interval in enumerate(tier.intervals, 1):
                 if interval.label.strip():
                     origin = f'{self.folder.below}{grid}, tier "{tier.name}", interval {number}'
@@ -289,14 +299,14 @@ class LibriSpeech(FolderSource):
     def __iter__(self) -> Iterator[Item]:
         maker = ItemMaker(fold_case=self.fold_case)
         for folder in folders_below(self.name, self.exclude):
-            yield from _Chapter(folder, maker).items()
+            yield from _Chapter(folder, maker, self.encoding).items()
 
 
 class _Chapter(_FolderItems):
     """One folder of a LibriSpeech corpus."""
 
-    def __init__(self, folder: Folder, maker: ItemMaker) -> None:
-        super().__init__(folder, maker)
+    def __init__(self, folder: Folder, maker: ItemMaker, encoding: str | None) -> None:
+        super().__init__(folder, maker, encoding)
         self.lines: dict[str, str] = {}
         """The position of each id's line."""
 
@@ -305,7 +315,7 @@ class _Chapter(_FolderItems):
             yield self.refused("", self.folder.below or ".", self.folder.fault)
         for trans in self.folder.trans:
             try:
-                for line in read_lines(self.folder.join(trans)):
+                for line in read_lines(self.folder.join(trans), self.encoding):
                     yield self.item(trans, line)
             except UsageError as error:
                 yield self.refused(os.path.splitext(trans)[0], trans, str(error))
@@ -403,11 +413,26 @@ def folder_of(path: str, below: str, names: Sequence[str]) -> Folder:
             by_extension[extension.lower()].setdefault(stem, []).append(name)
     for stem, videos in media.items():
         found.sounds.setdefault(stem, videos)
+    for transcripts in (found.texts, found.grids, found.subtitles, found.books, found.elan):
+        _pair_by_letters(transcripts, found.sounds)
     for stem in found.transcribed & log_probs.keys():
         found.sounds.setdefault(stem, log_probs[stem])
     for texts in found.texts.values():
         texts.sort(key=lambda name: TEXT.index(os.path.splitext(name)[1].lower()))
     return found
+
+
+def _pair_by_letters(texts: dict[str, list[str]], sounds: Mapping[str, list[str]]) -> None:
+    """Give transcripts the stems of sounds whose names have the same letters, composed in another way.
+
+    macOS wrote "ä" in names as two characters; archives and other systems keep what they get.
+    """
+    alone = [stem for stem in texts if stem not in sounds and not stem.isascii()]
+    if alone:
+        by_letters = {unicodedata.normalize("NFC", stem): stem for stem in sounds if stem not in texts}
+        for stem in alone:
+            if (sound := by_letters.get(unicodedata.normalize("NFC", stem))) is not None:
+                texts.setdefault(sound, []).extend(texts.pop(stem))
 
 
 def folders_below(root: str, exclude: Sequence[str] = ()) -> Iterator[Folder]:
@@ -513,7 +538,7 @@ class Kaldi(FolderSource):
 
     def __iter__(self) -> Iterator[Item]:
         maker = ItemMaker(fold_case=self.fold_case, file=self.first)
-        index = {name: _LineIndex(self.path(name), name) for name in self.has if name != self.first}
+        index = {name: _LineIndex(self.path(name), name, self.encoding) for name in self.has if name != self.first}
         try:
             for line in read_lines(self.path(self.first)):
                 yield self._item(line, maker, index)
@@ -571,9 +596,10 @@ class _KaldiLine(NamedTuple):
 class _LineIndex:
     """The lines of a file by their first word; if several have the same first word, the first counts."""
 
-    def __init__(self, path: str, name: str) -> None:
+    def __init__(self, path: str, name: str, encoding: str | None) -> None:
         self.path = path
         self.name = name
+        self.encoding = encoding
         self.numbers = HashIndex()
         self.offsets = array("Q", [0])
         """The offset of line n, from 1, is at n - 1."""
@@ -605,7 +631,7 @@ class _LineIndex:
         if number is None:
             return None
         data = self._data(number)
-        line = decoded(number, data)
+        line = decoded(number, data, self.encoding)
         if len(data) == MAX_LINE_BYTES:
             line = TextLine(number, "", f"expected a line of text, got one of {MAX_LINE_BYTES >> 20} MiB or more")
         if line.fault:
