@@ -80,10 +80,10 @@ def has_torch() -> bool:
     return importlib.util.find_spec("torch") is not None
 
 
-def require_torch(what: str) -> None:
-    """Raise MissingExtraError if PyTorch is not installed; it is not imported."""
+def require_torch(what: str, extra: str = "torch") -> None:
+    """Raise MissingExtraError, which names an extra that brings PyTorch, if it is not installed; it is not imported."""
     if not has_torch():
-        raise MissingExtraError(f"{what} needs PyTorch, which is not installed: {install_line('torch')}", name="torch")
+        raise MissingExtraError(f"{what} needs PyTorch, which is not installed: {install_line(extra)}", name="torch")
 
 
 def import_torch(what: str) -> Any:

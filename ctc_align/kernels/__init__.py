@@ -32,6 +32,7 @@ import numpy as np
 
 from ctc_align.config import BACKENDS
 from ctc_align.errors import BackendError, BackendWarning, KernelError, UsageError
+from ctc_align.extras import require_torch
 from ctc_align.lattice import Topology
 from ctc_align.threads import imported_torch
 
@@ -384,9 +385,11 @@ def _check_bands(bands: np.ndarray, log_probs: Array, lengths: np.ndarray) -> np
 
 
 def check_backend(backend: str) -> None:
-    """Raise UsageError for a name that is no backend, BackendError for one that cannot run here."""
+    """Raise UsageError for a name that is no backend, or lacks PyTorch; BackendError for one that cannot run here."""
     if backend not in BACKENDS:
         raise UsageError(f"backend: expected one of {', '.join(BACKENDS)}; got {backend!r}")
+    if backend == "gpu":
+        require_torch("backend 'gpu'")
     if backend == "gpu" and (reason := _gpu_is_missing()):
         raise BackendError(f"backend 'gpu' cannot run here: {reason}; use 'cpu', or 'auto'")
 

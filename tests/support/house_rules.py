@@ -12,7 +12,7 @@ from pathlib import Path
 
 PACKAGE = "ctc_align"
 FLOORS = (
-    ("errors", "extras", "types", "units", "reading", "config", "threads", "_version"),
+    ("errors", "extras", "types", "units", "reading", "config", "threads", "_version", "torch_needed"),
     ("audio", "text"),
     ("view",),
     ("files",),
