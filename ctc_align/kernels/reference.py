@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -238,7 +238,7 @@ class _Moving:
         """Return the numbers where the condition holds, and 0 elsewhere."""
         return _Moving(np.where(condition, self.value, 0.0), np.where(condition, self.slope, 0.0))
 
-    def add_to(self, other: _Moving, *places: np.ndarray | int) -> None:
+    def add_to(self, other: _Moving, *places: Any) -> None:
         """Add the numbers to those of another at these indices, one of which may occur several times."""
         np.add.at(other.value, places, self.value)
         np.add.at(other.slope, places, self.slope)
@@ -268,7 +268,7 @@ def _derivatives(
         along[..., : log_probs.shape[2]] = direction
         # Posteriors of 0 stay 0 in any direction.
         along = np.where((made == 0) | ~inside, 0.0, along)
-        endless = ~np.isfinite(along).all((1, 2))[:, None, None]
+        endless = ~np.isfinite(along).all((1, 2), keepdims=True)
         slopes = _posteriors(row, shares, transitions, lengths, np.where(endless, 0.0, along)).slope
         slopes = np.where(endless & inside, math.nan, slopes)
     return np.where(wrong, math.nan, made), np.where(wrong, math.nan, slopes), scores

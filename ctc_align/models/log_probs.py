@@ -450,7 +450,7 @@ def _read_safetensors(name: str, check: Check) -> Any:
 
 def _safetensors_entry(name: str, key: str) -> tuple[dict[str, Any], memoryview]:
     """Return the header of an entry, and the bytes of all entries; the format is checked by whoever opened the file."""
-    content = memoryview(np.memmap(name, np.uint8, "r"))
+    content = memoryview(np.memmap(name, np.uint8, "r").data)
     begin = 8 + struct.unpack_from("<Q", content)[0]
     return msgspec.json.decode(content[8:begin])[key], content[begin:]
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -77,8 +78,8 @@ class Bundle(TorchModel):
         logits, _ = self.network(inputs, lengths)
         return logits
 
-    def _log_probs(self, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
-        log_probs = super()._log_probs(inputs, lengths)
+    def _scores(self, inputs: np.ndarray, lengths: np.ndarray | None) -> torch.Tensor:
+        log_probs = super()._scores(inputs, lengths)
         return nn.functional.pad(log_probs, (0, 1)) if self._star else log_probs
 
 
