@@ -3,7 +3,7 @@
 CtcAlignError                 the base of all errors; catch this one
 ├── UsageError                the call itself is wrong (exit 2): options that exclude each other, an unknown model
 │   ├── ConfigError           a settings file or a setting is wrong
-│   └── MissingExtraError     what was asked for needs an extra that is not installed (also an ImportError)
+│   └── MissingExtraError     the call needs an extra that is not installed (also an ImportError)
 ├── InputError                the content of one utterance's input is wrong (exit 1); others are not affected
 │   ├── AudioError            no such file, not audio, empty, silence only, NaN
 │   ├── TranscriptError       empty, not UTF-8, broken subtitles
@@ -43,7 +43,7 @@ class ConfigError(UsageError):
 
 
 class MissingExtraError(UsageError, ImportError):
-    """What was asked for needs an extra that is not installed; also an ImportError."""
+    """The call needs an extra that is not installed; also an ImportError."""
 
 
 class InputError(CtcAlignError):

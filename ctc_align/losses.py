@@ -27,7 +27,7 @@ A training step:
 
 from __future__ import annotations
 
-import ctc_align.torch_needed  # noqa: F401
+import ctc_align.ctc  # noqa: F401
 
 # isort: split
 import torch

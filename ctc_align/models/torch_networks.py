@@ -1,4 +1,4 @@
-"""What the base of networks does otherwise for networks in PyTorch: devices, precisions, padding, norms over time."""
+"""`TorchModel`, the base of networks in PyTorch: devices, precisions, padding, norms over time."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 PACKAGE = "ctc_align"
 FLOORS = (
-    ("errors", "extras", "types", "units", "reading", "config", "threads", "_version", "torch_needed"),
+    ("errors", "extras", "types", "units", "reading", "config", "threads", "_version"),
     ("audio", "text"),
     ("view",),
     ("files",),

@@ -82,8 +82,9 @@ def test_the_package_and_its_functions(monkeypatch: pytest.MonkeyPatch) -> None:
     package.__spec__.loader.exec_module(package)
     assert set(ctc_align.__all__) - set(package.__all__) <= {"CTCLoss"}
     assert "CTCLoss" not in package.__all__
-    for name in ("functional", "losses", "torch_needed"):
-        monkeypatch.delitem(sys.modules, f"ctc_align.{name}", raising=False)
+    for name in ("functional", "losses"):
+        for imported in (name, "ctc"):
+            monkeypatch.delitem(sys.modules, f"ctc_align.{imported}", raising=False)
         with pytest.raises(MissingExtraError, match=r"needs PyTorch, .* pip install 'ctc-align\[torch\]'") as caught:
             importlib.import_module(f"ctc_align.{name}")
         assert isinstance(caught.value, ImportError)
