@@ -1,7 +1,7 @@
 # ctc-align as an image.
 #
-#   docker build -t ctc-align .                                        PyTorch's CPU build
-#   docker build -t ctc-align:cuda --build-arg TORCH=cu130 .           for NVIDIA's cards
+#   docker build -t ctc-align .                                        without PyTorch
+#   docker build -t ctc-align:cuda --build-arg TORCH=cu130 .           with PyTorch, for NVIDIA's cards
 #   docker run --rm --user "$(id -u):$(id -g)" -v "$PWD:/data" ctc-align talk.wav talk.txt
 #
 # It is made to run as any user, also with --read-only --tmpfs /tmp and --network none. Where a named volume is mounted at
@@ -10,14 +10,14 @@
 ARG PYTHON=3.13
 FROM python:${PYTHON}-slim-bookworm AS build
 
-# cpu, or one of PyTorch's names for a version of CUDA
-ARG TORCH=cpu
+# nothing: no PyTorch; or its name for a build: cpu, or a version of CUDA
+ARG TORCH=
 # extras, such as [serve] or [serve,hf]
 ARG EXTRAS=
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 RUN python -m venv /opt/ctc-align
 ENV PATH=/opt/ctc-align/bin:$PATH
-RUN pip install --index-url "https://download.pytorch.org/whl/${TORCH}" "torch>=2.10"
+RUN if [ -n "${TORCH}" ]; then pip install --index-url "https://download.pytorch.org/whl/${TORCH}" "torch>=2.10"; fi
 COPY pyproject.toml README.md LICENSE THIRD_PARTY.md /source/
 COPY configs /source/configs
 COPY examples /source/examples
@@ -28,15 +28,15 @@ WORKDIR /opt/ctc-align/lib
 RUN rm -rf python*/site-packages/torch/test python*/site-packages/torch/include \
         python*/site-packages/numba/tests python*/site-packages/numpy/*/tests \
         python*/site-packages/sympy/*/tests python*/site-packages/networkx/*/tests \
-    && find python*/site-packages/torch/bin -type f ! -name torch_shm_manager -delete
+    && find . -path './python*/site-packages/torch/bin/*' -type f ! -name torch_shm_manager -delete
 
 FROM python:${PYTHON}-slim-bookworm
 
-ARG TORCH=cpu
+ARG TORCH=
 # Triton builds its launcher with a C compiler, on the machine that has the card.
 SHELL ["/bin/bash", "-o", "pipefail", "-c"]
 # hadolint ignore=DL3008
-RUN if [[ "${TORCH}" != cpu ]]; then \
+RUN if [[ "${TORCH}" == cu* ]]; then \
         apt-get update \
         && apt-get install --yes --no-install-recommends gcc libc6-dev \
         && rm -rf /var/lib/apt/lists/*; \

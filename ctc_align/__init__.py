@@ -9,6 +9,7 @@ Importing the package costs nothing: the modules behind a name are loaded when t
 
 from __future__ import annotations
 
+import importlib.util
 from typing import TYPE_CHECKING, Any
 
 from ctc_align._version import __version__
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from ctc_align.types import Emissions
 
 __all__ = ["Aligner", "Alignment", "CTCLoss", "CtcAlignError", "Emissions", "__version__", "align", "read_alignment"]
+if importlib.util.find_spec("torch") is None:  # `from ctc_align import *` takes what is there
+    __all__.remove("CTCLoss")
 
 _HOMES = {
     "Aligner": "ctc_align.alignment.aligner",
@@ -36,8 +39,6 @@ _MODULES = ("functional", "losses")
 
 
 def __getattr__(name: str) -> Any:
-    import importlib
-
     if name in _HOMES:
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name in _MODULES:

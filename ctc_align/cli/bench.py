@@ -41,7 +41,7 @@ def bench(
 ) -> None:
     """Measure the speed of the kernels, or the errors of edges.
 
-    Compares the kernels on this machine with torch's ctc_loss and, if it is installed, torchaudio's forced_align.
+    Compares the kernels on this machine with torch's ctc_loss and torchaudio's forced_align, if they are installed.
     Columns: milliseconds per call, nanoseconds per cell (frames times states), the ratio of torch's or torchaudio's
     time to ours, and the largest error, compared with float64 in the same run. Exits with 1 if one of our results is
     wrong, or, with --edges, if a hypothesis is missing.
@@ -52,9 +52,9 @@ def bench(
         _bench_edges(*edges, format)
         return
     from ctc_align.kernels import benchmark
-    from ctc_align.models.acoustic_model import torch_device
+    from ctc_align.models.acoustic_model import resolve_device
 
-    devices = benchmark.devices(None if device == "auto" else torch_device(device))
+    devices = benchmark.devices(None if device == "auto" else str(resolve_device(device)))
     Talk().listen()
     machine = benchmark.machine(devices)
     if format == "table":

@@ -26,6 +26,7 @@ from ctc_align.cli.options import (
 from ctc_align.cli.printing import SOME_FAILED, Talk, console_for, counted
 from ctc_align.config import setting
 from ctc_align.errors import InputError, UsageError
+from ctc_align.extras import install_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -62,9 +63,9 @@ def calibrate(
 ) -> None:
     """Learn corrections of a model's edges from hand labels.
 
-    Writes calibration.toml, and from 8 labelled files on perhaps edges.safetensors. To use them, give their folder as
-    --calibration; if it is the model's folder, --model suffices. What is not proven to be better than the model as it
-    is, for speakers or files left out in turn, is not written: the model's own values stay.
+    Writes calibration.toml, and from 8 labelled files on perhaps edges.safetensors, which needs PyTorch. To use them,
+    give their folder as --calibration; if it is the model's folder, --model suffices. What is not proven to be better
+    than the model as it is, for speakers or files left out in turn, is not written: the model's own values stay.
     """
     from ctc_align.alignment.aligner import Aligner
     from ctc_align.models import EMBEDDED, check_model
@@ -183,7 +184,7 @@ def _folder(model: str, out_dir: str | None) -> Path:
 
 def _show(report: Report, took_s: float) -> None:
     """Print the figures to stdout."""
-    from ctc_align.training.edge_learning import FEWEST_UTTERANCES
+    from ctc_align.training.labelled_speech import FEWEST_UTTERANCES
 
     console = console_for(sys.stdout)
     console.print(_errors_table(report))
@@ -194,6 +195,9 @@ def _show(report: Report, took_s: float) -> None:
     elif report.utterances < FEWEST_UTTERANCES:
         line = f"constants only: learning edges needs at least {FEWEST_UTTERANCES} labelled files"
         console.print(line, markup=False)
+    else:
+        line = f"constants only: learning edges needs PyTorch, which is not installed: {install_line('torch')}"
+        console.print(line, markup=False, soft_wrap=True)
     if report.reliability:
         console.print(_confidence_table(report))
     if report.replaced_auc is not None:

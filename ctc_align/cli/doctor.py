@@ -29,8 +29,9 @@ from ctc_align.cli.options import MessageOptions, ModelOptions, formats_option, 
 from ctc_align.cli.printing import SOME_FAILED, Talk, console_for, put
 from ctc_align.config import Settings, setting
 from ctc_align.errors import UsageError
-from ctc_align.extras import EXTRAS, install_line
+from ctc_align.extras import EXTRAS, has_torch, install_line
 from ctc_align.private_folders import why_not_trusted
+from ctc_align.threads import thread_count
 
 DEMO_FOLDER = Path(__file__).resolve().parent.parent / "demo"
 PACKAGES = [
@@ -80,7 +81,12 @@ def _lines(found: dict[str, Any]) -> Iterator[str]:
     versions = found["versions"]
     yield f"ctc-align {versions['ctc-align']}, Python {versions['python']}, {found['system']['system']}"
     yield f"in {found['system']['folder']}"
-    packages = {name: version or "missing" for name, version in versions.items() if name not in ("ctc-align", "python")}
+    absent = {"torch": "not installed (the extra [torch])"}
+    packages = {
+        name: version or absent.get(name, "missing")
+        for name, version in versions.items()
+        if name not in ("ctc-align", "python")
+    }
     models = found["models"]
     parts = {
         "versions": packages,
@@ -177,8 +183,6 @@ def _libsndfile() -> str:
 
 
 def _cpu() -> str:
-    import torch
-
     from ctc_align.kernels.benchmark import processor
     from ctc_align.kernels.cpu.cpu_backend import is_compiled
 
@@ -187,10 +191,14 @@ def _cpu() -> str:
         if is_compiled()
         else "kernels are not compiled yet: the first recording has them compiled"
     )
-    return f"{processor()}, {os.cpu_count()} cores, {torch.get_num_threads()} threads; {kernels}"
+    return f"{processor()}, {os.cpu_count()} cores, {thread_count()} threads; {kernels}"
 
 
 def _cuda() -> str:
+    from ctc_align.models.acoustic_model import has_driver
+
+    if not has_torch():
+        return f"not used: a GPU needs PyTorch: {install_line('torch')}" if has_driver() else "none: no driver"
     import torch
 
     if not torch.cuda.is_available():
@@ -201,6 +209,8 @@ def _cuda() -> str:
 
 
 def _triton() -> str:
+    if not has_torch():
+        return "none: Triton comes with PyTorch"
     from ctc_align.kernels.gpu import triton_import
 
     why = triton_import.unavailable()
@@ -208,6 +218,8 @@ def _triton() -> str:
 
 
 def _mps() -> str:
+    if not has_torch():
+        return f"not used: --device mps needs PyTorch: {install_line('torch')}" if sys.platform == "darwin" else "none"
     import torch
 
     return "yes" if torch.backends.mps.is_available() else "none"

@@ -28,6 +28,7 @@ from ctc_align.cli.options import (
 from ctc_align.cli.printing import Interrupted, Talk, bar_on_stderr, put
 from ctc_align.config import load_config, setting
 from ctc_align.errors import UsageError
+from ctc_align.extras import require_torch
 from ctc_align.text.word_forms import reads_digits
 from ctc_align.training import Watch
 
@@ -77,6 +78,7 @@ class LearningOptions(Group):
         """Check the arguments before heavy imports, and return the writer of messages."""
         from ctc_align.cli.arguments import check_files, check_source
 
+        require_torch("training", "train")
         if not corpus:
             raise UsageError("CORPUS: expected a manifest or a folder, got an empty path")
         check_source(corpus, "CORPUS")

@@ -1,1 +1,7 @@
-"""The implementation of `ctc_align.functional` and `ctc_align.losses`: autograd and the checks of arguments."""
+"""The CTC functions of `ctc_align.functional` in PyTorch, which is imported here first, or refused in one line."""
+
+from __future__ import annotations
+
+from ctc_align.extras import import_torch
+
+import_torch("ctc_align.functional (like losses and CTCLoss)")

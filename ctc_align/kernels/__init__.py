@@ -32,6 +32,7 @@ import numpy as np
 
 from ctc_align.config import BACKENDS
 from ctc_align.errors import BackendError, BackendWarning, KernelError, UsageError
+from ctc_align.extras import require_torch
 from ctc_align.lattice import Topology
 from ctc_align.private_folders import use_private_folder
 from ctc_align.threads import imported_torch
@@ -226,15 +227,16 @@ def _call(
     """Return the results of a backend's function, of the kind of `log_probs`.
 
     Args:
-        name: of the backend; "cpu" takes and returns NumPy arrays, the others tensors.
+        name: of the backend; "gpu" takes and returns tensors, the others NumPy arrays.
         function: gets the log-probs, topology, frames, values and `unchanged`.
         frames: (B,) int64.
         values: like the log-probs; None stays None.
         unchanged: what every backend takes as it is: bands, a blank.
     """
     given = [log_probs, *values]
-    if name == "cpu":
-        arrays = [None if each is None else _in_numpy(each) for each in given]
+    if name != "gpu":
+        in_numpy = _bits_in_numpy if name == "cpu" else _in_numpy
+        arrays = [None if each is None else in_numpy(each) for each in given]
         results = function(arrays[0], topology, frames, *arrays[1:], *unchanged)
     else:
         import torch
@@ -251,6 +253,13 @@ def _call(
 
 
 def _in_numpy(values: Array) -> np.ndarray:
+    """Return values as floating-point numbers of NumPy."""
+    if isinstance(values, np.ndarray):
+        return values
+    return (values.float() if values.dtype.itemsize < 4 else values).numpy(force=True)
+
+
+def _bits_in_numpy(values: Array) -> np.ndarray:
     """Return values as the CPU's kernels take them: float32, float64, or the bits of half precision, without a copy."""
     if not isinstance(values, np.ndarray):
         import torch
@@ -377,9 +386,11 @@ def _check_bands(bands: np.ndarray, log_probs: Array, lengths: np.ndarray) -> np
 
 
 def check_backend(backend: str) -> None:
-    """Raise UsageError for a name that is no backend, BackendError for one that cannot run here."""
+    """Raise UsageError for a name that is no backend, or lacks PyTorch; BackendError for one that cannot run here."""
     if backend not in BACKENDS:
         raise UsageError(f"backend: expected one of {', '.join(BACKENDS)}; got {backend!r}")
+    if backend == "gpu":
+        require_torch("backend 'gpu'")
     if backend == "gpu" and (reason := _gpu_is_missing()):
         raise BackendError(f"backend 'gpu' cannot run here: {reason}; use 'cpu', or 'auto'")
 

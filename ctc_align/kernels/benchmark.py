@@ -1,4 +1,4 @@
-"""Speed and error of the kernels on this machine, beside PyTorch's and torchaudio's.
+"""Speed and error of the kernels on this machine, beside PyTorch's and torchaudio's where they are installed.
 
 All contenders of a case are measured in turns, so that other load on the machine affects all alike. The log-probs are
 noise with a planted path (see `planted`), so that, like a network's, they contain one transcript.
@@ -16,15 +16,21 @@ from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-import torch
 
 from ctc_align import kernels, lattice
 from ctc_align._version import __version__
-from ctc_align.errors import BackendError
+from ctc_align.errors import BackendError, UsageError
+from ctc_align.extras import has_torch
+from ctc_align.kernels.log_space import log_softmax
+from ctc_align.threads import thread_count
 
+if TYPE_CHECKING:
+    import torch
+
+Array: TypeAlias = "np.ndarray | torch.Tensor"
 BEST_PATH, LOSS, GRADIENT = "best path", "loss", "loss + gradient"
 TASKS = (BEST_PATH, LOSS, GRADIENT)
 _PAUSE_S = 0.008
@@ -116,7 +122,7 @@ class Contender:
         who: a backend of ours, or "torch", "torchaudio".
         call: what is timed.
         read: makes its result comparable: labels (B, T) and scores (B,) of best paths as arrays; losses (B,) and, with
-            the gradient, occupancies (B, T, C) as float64 tensors on the CPU.
+            the gradient, occupancies (B, T, C) as float64 arrays.
         ours: whether it is a kernel of this package, whose error must be within `TOLERANCES`.
     """
 
@@ -126,11 +132,13 @@ class Contender:
     ours: bool = False
 
 
-def torchs_loss(log_probs: torch.Tensor, targets: np.ndarray, *, gradient: bool) -> Contender:
+def torchs_loss(log_probs: Array, targets: np.ndarray, *, gradient: bool) -> Contender:
     """Return `torch.nn.functional.ctc_loss` of log-probs (B, T, C), in its own layout, and targets (B, L); blank 0."""
-    leaf = log_probs.transpose(0, 1).contiguous().requires_grad_(gradient)
+    import torch
+
+    leaf = torch.as_tensor(log_probs).transpose(0, 1).contiguous().requires_grad_(gradient)
     batch, tokens = targets.shape
-    rows = torch.from_numpy(targets).to(log_probs.device)
+    rows = torch.from_numpy(targets).to(leaf.device)
     lengths = torch.full((batch,), len(leaf)), torch.full((batch,), tokens)
 
     def call() -> torch.Tensor:
@@ -142,12 +150,17 @@ def torchs_loss(log_probs: torch.Tensor, targets: np.ndarray, *, gradient: bool)
 
     def read(losses: torch.Tensor) -> tuple[Any, ...]:
         if leaf.grad is None:
-            return (losses.cpu().double(),)
+            return (in_float64(losses),)
         # PyTorch's gradient takes for granted that log_softmax stands before it: exp(log_probs) - occupancy.
         posteriors = leaf.detach().double().exp() - leaf.grad.double()
-        return losses.cpu().double(), posteriors.transpose(0, 1).cpu()
+        return in_float64(losses), in_float64(posteriors.transpose(0, 1))
 
     return Contender("torch", call, read)
+
+
+def in_float64(values: Array) -> np.ndarray:
+    """Return values in main memory as float64."""
+    return (values if isinstance(values, np.ndarray) else values.detach().cpu().numpy()).astype(np.float64)
 
 
 def import_forced_align() -> tuple[Callable[..., tuple[torch.Tensor, torch.Tensor]] | None, str]:
@@ -161,17 +174,20 @@ def import_forced_align() -> tuple[Callable[..., tuple[torch.Tensor, torch.Tenso
     return forced_align, ""
 
 
-def torchaudios_path(log_probs: torch.Tensor, targets: np.ndarray) -> Contender:
+def torchaudios_path(log_probs: Array, targets: np.ndarray) -> Contender:
     """Return `torchaudio.functional.forced_align`, of one utterance, in a loop over (B, T, C) and (B, L); blank 0."""
     align, reason = import_forced_align()
     if align is None:
         raise ImportError(f"torchaudio {reason}")
-    rows = torch.from_numpy(targets).to(log_probs.device, torch.int32)
+    import torch
+
+    given = torch.as_tensor(log_probs)
+    rows = torch.from_numpy(targets).to(given.device, torch.int32)
 
     def call() -> list[tuple[torch.Tensor, torch.Tensor]]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return [align(log_probs[b : b + 1], rows[b : b + 1]) for b in range(len(rows))]
+            return [align(given[b : b + 1], rows[b : b + 1]) for b in range(len(rows))]
 
     def read(results: list[tuple[torch.Tensor, torch.Tensor]]) -> tuple[Any, ...]:
         labels = torch.cat([paths for paths, _ in results]).cpu().long().numpy()
@@ -180,7 +196,7 @@ def torchaudios_path(log_probs: torch.Tensor, targets: np.ndarray) -> Contender:
     return Contender("torchaudio", call, read)
 
 
-def planted(case: Case, seed: int = 0) -> tuple[torch.Tensor, np.ndarray]:
+def planted(case: Case, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     """Return log-probs (B, T, C) float32 that contain random transcripts, and the transcripts (B, L) int64.
 
     Tokens begin at random frames, at least two apart, and last for a random part of the time to the next; blanks are
@@ -188,7 +204,7 @@ def planted(case: Case, seed: int = 0) -> tuple[torch.Tensor, np.ndarray]:
 
     >>> log_probs, targets = planted(Case(2, 30, 5, 8))
     >>> log_probs.shape, targets.shape
-    (torch.Size([2, 30, 8]), (2, 5))
+    ((2, 30, 8), (2, 5))
     """
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((case.batch, case.frames, case.classes), np.float32)
@@ -204,12 +220,10 @@ def planted(case: Case, seed: int = 0) -> tuple[torch.Tensor, np.ndarray]:
         )
         labels[inside] = np.repeat(targets[b], lengths)
         x[b, np.arange(case.frames), labels] += 5
-    # In place: an hour of frames is large.
-    log_probs = torch.from_numpy(x)
-    return torch.log_softmax(log_probs, 2, out=log_probs), targets
+    return log_softmax(x), targets
 
 
-def run(cases: Sequence[Case], devices: Sequence[torch.device], rounds: int = 5) -> Iterator[list[Measurement]]:
+def run(cases: Sequence[Case], devices: Sequence[str], rounds: int = 5) -> Iterator[list[Measurement]]:
     """Yield the rows of each case: every task on every device, `rounds` times after one call that does not count."""
     import_module("ctc_align.kernels.cpu.cpu_backend").compile_at_once()
     for case in cases:
@@ -219,43 +233,65 @@ def run(cases: Sequence[Case], devices: Sequence[torch.device], rounds: int = 5)
             row
             for device in devices
             for task in case.tasks
-            for row in _compare(task, case, log_probs.to(device), targets, truths[task], rounds)
+            for row in _compare(task, case, on_device(log_probs, device), targets, truths[task], rounds)
         ]
 
 
-def devices(wanted: torch.device | None = None) -> list[torch.device]:
+def on_device(log_probs: np.ndarray, device: str) -> Array:
+    """Return log-probs as an array on the CPU, as a tensor on any other device."""
+    if device == "cpu":
+        return log_probs
+    import torch
+
+    return torch.from_numpy(log_probs).to(device)
+
+
+def device_of(log_probs: Array) -> str:
+    """Return the device that log-probs are on."""
+    return "cpu" if isinstance(log_probs, np.ndarray) else str(log_probs.device)
+
+
+def devices(wanted: str | None = None) -> list[str]:
     """Return the devices to measure: the CPU, and the GPU where there is one; or only the `wanted` one.
 
     Raises:
         BackendError: there are no kernels for the wanted device, or they cannot run.
     """
-    if wanted is not None and wanted.type not in ("cpu", "cuda"):
+    kind = (wanted or "").partition(":")[0]
+    if kind not in ("", "cpu", "cuda"):
         raise BackendError(f"device: the kernels run on cpu and cuda, got {wanted}")
-    if wanted is not None and wanted.type == "cuda":
+    if kind == "cuda":
         kernels.check_backend("gpu")
     if wanted is not None:
         return [wanted]
     try:
         kernels.check_backend("gpu")
-    except BackendError:
-        return [torch.device("cpu")]
-    return [torch.device("cpu"), torch.device("cuda", torch.cuda.current_device())]
+    except (BackendError, UsageError):
+        return ["cpu"]
+    import torch
+
+    return ["cpu", f"cuda:{torch.cuda.current_device()}"]
 
 
 def _compare(
-    task: str, case: Case, log_probs: torch.Tensor, targets: np.ndarray, truth: tuple[Any, ...], rounds: int
+    task: str,
+    case: Case,
+    log_probs: Array,
+    targets: np.ndarray,
+    truth: tuple[Any, ...],
+    rounds: int,
 ) -> Iterator[Measurement]:
     """Yield the rows of one task of one case, on the device of the log-probs."""
     contenders = list(_contenders(task, case, log_probs, targets))
     errors = [_error(task, truth, contender.read(contender.call())) for contender in contenders]
-    times_s = in_turns([contender.call for contender in contenders], rounds, log_probs.device)
+    times_s = in_turns([contender.call for contender in contenders], rounds, device_of(log_probs))
     rival_s = next((time_s for contender, time_s in zip(contenders, times_s) if not contender.ours), None)
     for contender, time_s, error in zip(contenders, times_s, errors):
         yield Measurement(
             case,
             task,
             contender.who,
-            str(log_probs.device),
+            device_of(log_probs),
             time_s,
             error,
             rival_s / time_s if contender.ours and rival_s is not None else None,
@@ -263,10 +299,14 @@ def _compare(
         )
 
 
-def in_turns(calls: Sequence[Callable[[], object]], rounds: int, device: torch.device | None = None) -> list[float]:
+def in_turns(calls: Sequence[Callable[[], object]], rounds: int, device: str = "cpu") -> list[float]:
     """Return the median seconds of each call. A round runs each: once to fill the caches, which does not count, and
     then as often as takes `_LEAST_S`, as `timeit` does."""
-    wait = torch.cuda.synchronize if device is not None and device.type == "cuda" else lambda: None
+    wait: Callable[[], object] = lambda: None  # noqa: E731
+    if device != "cpu":
+        import torch
+
+        wait = torch.cuda.synchronize
     times_s: list[list[float]] = [[] for _ in calls]
     for _ in range(rounds):
         for call, mine in zip(calls, times_s):
@@ -287,18 +327,18 @@ def in_turns(calls: Sequence[Callable[[], object]], rounds: int, device: torch.d
     return [statistics.median(mine) for mine in times_s]
 
 
-def _contenders(task: str, case: Case, log_probs: torch.Tensor, targets: np.ndarray) -> Iterator[Contender]:
+def _contenders(task: str, case: Case, log_probs: Array, targets: np.ndarray) -> Iterator[Contender]:
     tokens = np.full(case.batch, case.tokens)
     kernel: Any = {BEST_PATH: kernels.best_path, LOSS: kernels.forward, GRADIENT: kernels.occupancy}[task]
-    backends = ["gpu"] if log_probs.is_cuda else ["cpu", "reference"] if case.reference else ["cpu"]
+    backends = ["gpu"] if device_of(log_probs) != "cpu" else ["cpu", "reference"] if case.reference else ["cpu"]
     emit = lattice.ctc_padded(targets, tokens).emit
 
     def read(result: Any) -> tuple[Any, ...]:
         if task == BEST_PATH:
-            return np.take_along_axis(emit, result.states.cpu().numpy(), 1), result.scores.cpu().numpy()
+            return np.take_along_axis(emit, in_float64(result.states).astype(np.int64), 1), in_float64(result.scores)
         if task == GRADIENT:
-            return -result.scores.cpu(), result.posteriors.cpu().double()
-        return (-result.cpu(),)
+            return -in_float64(result.scores), in_float64(result.posteriors)
+        return (-in_float64(result),)
 
     for backend in backends:
         # As for the rivals, everything from the targets to the result is measured.
@@ -306,18 +346,24 @@ def _contenders(task: str, case: Case, log_probs: torch.Tensor, targets: np.ndar
             return kernel(log_probs, lattice.ctc_padded(targets, tokens), backend=backend)
 
         yield Contender(backend, call, read, ours=True)
+    if not has_torch():
+        return
     if task != BEST_PATH:
         yield torchs_loss(log_probs, targets, gradient=task == GRADIENT)
     elif import_forced_align()[0] is not None:
         yield torchaudios_path(log_probs, targets)
 
 
-def _truth(task: str, log_probs: torch.Tensor, targets: np.ndarray) -> tuple[Any, ...]:
-    """Return what is right, in float64: log-probs, targets and best scores; or PyTorch's losses and occupancies."""
-    exact = log_probs.double()
+def _truth(task: str, log_probs: np.ndarray, targets: np.ndarray) -> tuple[Any, ...]:
+    """Return what is right, in float64: log-probs, targets and best scores; or losses and occupancies, by PyTorch where
+    it is installed, otherwise by the reference."""
+    exact = log_probs.astype(np.float64)
+    topology = lattice.ctc_padded(targets, np.full(len(targets), targets.shape[1]))
     if task == BEST_PATH:
-        topology = lattice.ctc_padded(targets, np.full(len(targets), targets.shape[1]))
-        return exact.numpy(), targets, kernels.best_path(exact, topology, backend="reference").scores.numpy()
+        return exact, targets, kernels.best_path(exact, topology, backend="reference").scores
+    if not has_torch():
+        found = kernels.occupancy(exact, topology, backend="reference")
+        return -found.scores, found.posteriors
     torchs = torchs_loss(exact, targets, gradient=task == GRADIENT)
     return torchs.read(torchs.call())
 
@@ -331,8 +377,8 @@ def _error(task: str, truth: tuple[Any, ...], result: tuple[Any, ...]) -> float:
         if not all(np.array_equal(_collapse(row), target) for row, target in zip(labels, targets)):
             return np.inf
         return float(np.max(np.maximum(np.abs(scores - best), np.abs(reported - best)) / np.maximum(np.abs(best), 1)))
-    error = float(((result[0] - truth[0]).abs() / truth[0].abs().clamp(min=1)).max())
-    return max(error, float((result[1] - truth[1]).abs().max())) if task == GRADIENT else error
+    error = float((np.abs(result[0] - truth[0]) / np.abs(truth[0]).clip(min=1)).max())
+    return float(np.maximum(error, np.abs(result[1] - truth[1]).max())) if task == GRADIENT else error
 
 
 def _collapse(labels: np.ndarray) -> np.ndarray:
@@ -341,20 +387,24 @@ def _collapse(labels: np.ndarray) -> np.ndarray:
     return kept[kept != 0]
 
 
-def machine(used: Sequence[torch.device]) -> dict[str, Any]:
+def machine(used: Sequence[str]) -> dict[str, Any]:
     """Return what was measured on: processor, cores, threads, versions."""
-    gpus = [torch.cuda.get_device_name(device) for device in used if device.type == "cuda"]
+    gpus = []
+    for device in used:
+        if device != "cpu":
+            import torch
+
+            gpus.append(torch.cuda.get_device_name(device))
     return {
         "processor": processor(),
         "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
+        "threads": thread_count(),
         "gpu": ", ".join(gpus) or None,
         "system": f"{platform.system()} {platform.machine()}",
         "versions": {
             "python": platform.python_version(),
             "ctc-align": __version__,
-            "torch": str(torch.__version__),
-            **{name: _version(name) for name in ("numba", "numpy")},
+            **{name: _version(name) for name in ("torch", "numba", "numpy")},
             "torchaudio": import_forced_align()[1] or _version("torchaudio"),
         },
     }

@@ -1,24 +1,24 @@
-"""The definition of the kernels: one scan in torch, float64, over a semiring. Slow and obviously right.
+"""The definition of the kernels: one scan in NumPy, float64, over a semiring. Slow and obviously right.
 
     row[0, s]     = x[0, emit[s]]                                  where a path may begin, else zero of the semiring
     row[t, s]     = x[t, emit[s]] + sum(row[t-1, p] for the states p from which s may be entered)
     score         = sum(row[T-1, s] for the states s in which a path may end)
 
 State s may be entered from s (if stay[s]), s - 1, s - 2 (if skip[s]) and its detours, in this order, which decides
-ties. x has one more column, the wildcard's. Max-plus gives the best path (choices traced back), log-plus the total; the
-occupancy is the derivative of the total by x, its tangent the derivative of that, both taken by autograd, so that they
-share no recursion with the fast kernels.
+ties. x has one more column, the wildcard's. Max-plus gives the best path (choices traced back), log-plus the total. The
+occupancy is the derivative of the total by x, by the chain rule through the scan from its end to its beginning, and the
+tangent is the derivative of that along a direction; they share no recursion with the fast kernels.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
-import torch
 
+from ctc_align.kernels.log_space import log_sum_exp
 from ctc_align.lattice import Topology
 
 NEVER = float("-inf")
@@ -27,125 +27,136 @@ NEVER = float("-inf")
 class Semiring(Protocol):
     """A sum of alternatives, as the scan needs it (Goodman 1999)."""
 
-    def combine(self, *alternatives: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the sum of alternatives of one shape and, for a maximum, the index of the winner."""
+    def combine(self, *alternatives: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the sum of alternatives of one shape, and what each has in it: the winner's index, or the shares."""
         ...
 
 
 class MaxPlus:
     """Maximum, for the best path. Of ties the first alternative wins, by contract; NaN always wins, as in sums."""
 
-    def combine(self, *alternatives: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        best, choice = alternatives[0], torch.zeros_like(alternatives[0], dtype=torch.int64)
+    def combine(self, *alternatives: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        best, choice = alternatives[0], np.zeros(alternatives[0].shape, np.int64)
         for number, other in enumerate(alternatives[1:], start=1):
-            better = (other > best) | other.isnan()
-            choice = torch.where(better, number, choice)
-            best = torch.where(better, other, best)
+            better = (other > best) | np.isnan(other)
+            choice = np.where(better, number, choice)
+            best = np.where(better, other, best)
         return best, choice
 
 
 class LogPlus:
-    """Log of a sum of exponentials, for all paths."""
+    """Log of a sum of exponentials, for all paths; the shares are its derivatives by the alternatives."""
 
-    def combine(self, *alternatives: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        together = torch.stack(alternatives)
-        nothing = (together == NEVER).all(0)
-        # The derivative of logsumexp at nothing but -inf is not a number; there it must be zero.
-        total = torch.logsumexp(torch.where(nothing, 0.0, together), 0)
-        total = torch.where(nothing, NEVER, total)
-        return total, torch.zeros_like(alternatives[0], dtype=torch.int64)
+    def combine(self, *alternatives: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        together = np.stack(alternatives, -1)
+        total = log_sum_exp(together)
+        with np.errstate(invalid="ignore"):  # +inf is no log-prob: its shares are NaN, as its score will be
+            return total, np.exp(together - np.where(total == NEVER, 0.0, total)[..., None])
 
 
 @dataclass(frozen=True)
 class _Transitions:
-    """A topology as tensors: columns of x that states emit (B, S), the states from which each may be entered (B, S, P),
+    """A topology as arrays: columns of x that states emit (B, S), the states from which each may be entered (B, S, P),
     which of those are allowed (B, S, P), where paths begin and end (B, S), and which states are no padding (B, S)."""
 
-    emit: torch.Tensor
-    entered: torch.Tensor
-    allowed: torch.Tensor
-    begin: torch.Tensor
-    end: torch.Tensor
-    real: torch.Tensor
+    emit: np.ndarray
+    entered: np.ndarray
+    allowed: np.ndarray
+    begin: np.ndarray
+    end: np.ndarray
+    real: np.ndarray
 
 
-def _transitions(topology: Topology, wildcard_column: int, device: torch.device) -> _Transitions:
-    emit = torch.as_tensor(topology.emit, device=device).long()
-    state = torch.arange(emit.shape[1], device=device).expand(emit.shape)
-    size = torch.as_tensor(topology.states, device=device)[:, None]
+def _transitions(topology: Topology, wildcard_column: int) -> _Transitions:
+    emit = np.asarray(topology.emit, np.int64)
+    state = np.broadcast_to(np.arange(emit.shape[1]), emit.shape)
+    size = topology.states[:, None]
     if topology.detours is None:
-        sources = emit.new_empty((*emit.shape, 0))
-        begin = state < torch.as_tensor(topology.starts, device=device)[:, None]
-        end = state >= size - torch.as_tensor(topology.finals, device=device)[:, None]
+        sources = np.empty((*emit.shape, 0), np.int64)
+        begin = state < topology.starts[:, None]
+        end = state >= size - topology.finals[:, None]
     else:
-        sources = torch.as_tensor(topology.detours.sources, device=device).long()
-        begin = torch.as_tensor(topology.detours.begin, device=device)
-        end = torch.as_tensor(topology.detours.end, device=device)
-    stay, skip = (torch.as_tensor(field, device=device) for field in (topology.stay, topology.skip))
-    entered = torch.cat((torch.stack((state, state - 1, state - 2), 2), sources), 2)
-    allowed = torch.cat((torch.stack((stay, torch.ones_like(stay), skip), 2), torch.ones_like(sources).bool()), 2)
+        sources = np.asarray(topology.detours.sources, np.int64)
+        begin = topology.detours.begin
+        end = topology.detours.end
+    stay, skip = topology.stay, topology.skip
+    entered = np.concatenate((np.stack((state, state - 1, state - 2), 2), sources), 2)
+    steps = np.stack((stay, np.ones_like(stay), skip), 2)
+    allowed = np.concatenate((steps, np.ones(sources.shape, np.bool_)), 2)
     real = state < size
-    column = torch.where(emit < 0, wildcard_column, emit)
-    return _Transitions(column, entered.clamp(min=0), allowed & (entered >= 0), begin & real, end & real, real)
+    column = np.where(emit < 0, wildcard_column, emit)
+    return _Transitions(column, entered.clip(min=0), allowed & (entered >= 0), begin & real, end & real, real)
 
 
 def _scan(
-    x: torch.Tensor,
+    x: np.ndarray,
     transitions: _Transitions,
-    lengths: torch.Tensor,
+    lengths: np.ndarray,
     semiring: Semiring,
     bands: np.ndarray | None = None,
-) -> tuple[torch.Tensor, list[torch.Tensor]]:
-    """Return the last row of every utterance (B, S) and, per frame after the first, which alternative was taken."""
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return the last row of every utterance (B, S) and, per frame after the first, what was combined."""
     banned = _banned(bands, x, transitions)
-    row = torch.where(transitions.begin & ~banned[:, 0], torch.gather(x[:, 0], 1, transitions.emit), NEVER)
-    batch, size, most = transitions.entered.shape
-    choices = []
+    emitted = _emitted(x, transitions)
+    row = np.where(transitions.begin & ~banned[:, 0], emitted[:, 0], NEVER)
+    parts = []
     for t in range(1, x.shape[1]):
-        before = torch.gather(row, 1, transitions.entered.flatten(1)).reshape(batch, size, most)
-        total, choice = semiring.combine(*torch.where(transitions.allowed, before, NEVER).unbind(2))
-        inside = (t < lengths).to(x.device)[:, None] & transitions.real
+        before = _entered(row, transitions)
+        total, part = semiring.combine(*np.moveaxis(np.where(transitions.allowed, before, NEVER), 2, 0))
+        inside = _real_at(t, transitions, lengths)
         # Where no path arrives the emission is not added, even if it is NaN.
-        total = torch.where(total == NEVER, NEVER, total + torch.gather(x[:, t], 1, transitions.emit))
-        total = total.masked_fill(banned[:, t], NEVER)
-        row = torch.where(inside, total, row)
-        choices.append(choice)
-    return row, choices
+        with np.errstate(invalid="ignore"):
+            total = np.where(total == NEVER, NEVER, total + emitted[:, t])
+        total = np.where(banned[:, t], NEVER, total)
+        row = np.where(inside, total, row)
+        parts.append(part)
+    return row, parts
 
 
-def _banned(bands: np.ndarray | None, x: torch.Tensor, transitions: _Transitions) -> torch.Tensor:
+def _emitted(x: np.ndarray, transitions: _Transitions) -> np.ndarray:
+    """Return the values (B, T, S) of what the states emit."""
+    columns = np.broadcast_to(transitions.emit[:, None], (*x.shape[:2], transitions.emit.shape[1]))
+    return np.take_along_axis(x, columns, 2)
+
+
+def _entered(row: np.ndarray, transitions: _Transitions) -> np.ndarray:
+    """Return the values (B, S, P) of a row (B, S) at the states from which each may be entered."""
+    batch, size, most = transitions.entered.shape
+    return np.take_along_axis(row, transitions.entered.reshape(batch, -1), 1).reshape(batch, size, most)
+
+
+def _banned(bands: np.ndarray | None, x: np.ndarray, transitions: _Transitions) -> np.ndarray:
     """Return (B, T, S) or (1, T, 1) bool: the states outside the band of each frame."""
     if bands is None:
-        return torch.zeros(1, x.shape[1], 1, dtype=torch.bool, device=x.device)
-    limits = torch.as_tensor(bands, device=x.device)
-    state = torch.arange(transitions.emit.shape[1], device=x.device)
-    return (state < limits[:, :, :1]) | (state >= limits[:, :, 1:])
+        return np.zeros((1, x.shape[1], 1), np.bool_)
+    state = np.arange(transitions.emit.shape[1])
+    return (state < bands[:, :, :1]) | (state >= bands[:, :, 1:])
 
 
 def best_path(
-    log_probs: torch.Tensor,
+    log_probs: np.ndarray,
     topology: Topology,
-    lengths: torch.Tensor,
-    wildcard: torch.Tensor | None = None,
+    lengths: np.ndarray,
+    wildcard: np.ndarray | None = None,
     bands: np.ndarray | None = None,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return states (B, T) int32, -1 beyond the length and without a path, and scores (B,) float64; both on the CPU."""
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return states (B, T) int32, -1 beyond the length and without a path, and scores (B,) float64."""
     x = _clean(log_probs, wildcard, lengths)
-    transitions = _transitions(topology, log_probs.shape[2], x.device)
-    row, choices = _scan(x, transitions, lengths, MaxPlus(), bands) if x.shape[1] else (x.new_empty(0), [])
-    states = torch.full(log_probs.shape[:2], -1, dtype=torch.int32)
-    scores = torch.full((topology.batch,), NEVER, dtype=torch.float64)
+    transitions = _transitions(topology, log_probs.shape[2])
+    row, choices = _scan(x, transitions, lengths, MaxPlus(), bands) if x.shape[1] else (np.empty(0), [])
+    states = np.full(log_probs.shape[:2], -1, np.int32)
+    scores = np.full(topology.batch, NEVER)
     for b in range(topology.batch):
         length = int(lengths[b])
         if length == 0:
             scores[b] = 0.0 if topology.min_frames[b] == 0 else NEVER
             continue
-        ends = transitions.end[b].nonzero()[:, 0].tolist()
+        ends = transitions.end[b].nonzero()[0].tolist()
         if not ends:
             continue
         state = ends[-1]
         for other in reversed(ends):
-            if row[b, other] > row[b, state] or row[b, other].isnan():
+            if row[b, other] > row[b, state] or np.isnan(row[b, other]):
                 state = other
         scores[b] = row[b, state] if row[b, state] < math.inf else math.nan
         if not scores[b] > NEVER:
@@ -158,94 +169,157 @@ def best_path(
 
 
 def forward(
-    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None = None
-) -> torch.Tensor:
-    """Return the total log-likelihood (B,) float64 over all paths; differentiable."""
+    log_probs: np.ndarray, topology: Topology, lengths: np.ndarray, wildcard: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the total log-likelihood (B,) float64 over all paths."""
     x = _clean(log_probs, wildcard, lengths)
-    transitions = _transitions(topology, log_probs.shape[2], x.device)
-    row, _ = _scan(x, transitions, lengths, LogPlus()) if x.shape[1] else (None, None)
-    scores = []
-    for b in range(topology.batch):
-        if row is None or int(lengths[b]) == 0:
-            scores.append(x.new_full((), 0.0 if topology.min_frames[b] == 0 else NEVER))
-        else:
-            scores.append(_log_sum(row[b][transitions.end[b]]))
-    total = torch.stack(scores) if scores else x.new_zeros(0)
-    return torch.where(total < math.inf, total, math.nan)
+    transitions = _transitions(topology, log_probs.shape[2])
+    row = _scan(x, transitions, lengths, LogPlus())[0] if x.shape[1] else None
+    return _scores(row, transitions, topology, lengths)
 
 
-def _log_sum(ends: torch.Tensor) -> torch.Tensor:
-    reachable = ends[ends != NEVER]
-    return torch.logsumexp(reachable, 0) if len(reachable) else ends.new_full((), NEVER)
+def _scores(row: np.ndarray | None, transitions: _Transitions, topology: Topology, lengths: np.ndarray) -> np.ndarray:
+    """Return the totals (B,) of the last row, NaN where paths meet NaN or +inf."""
+    total = np.where(topology.min_frames == 0, 0.0, NEVER)
+    if row is not None:
+        total = np.where(lengths == 0, total, log_sum_exp(np.where(transitions.end, row, NEVER)))
+    return np.where(total < math.inf, total, math.nan)
 
 
 def occupancy(
-    log_probs: torch.Tensor, topology: Topology, lengths: torch.Tensor, wildcard: torch.Tensor | None = None
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
+    log_probs: np.ndarray, topology: Topology, lengths: np.ndarray, wildcard: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Return the posterior of each class (B, T, C) float64, zero beyond the length and without a path; scores (B,); and
     the posterior of the wildcard (B, T), if there is one."""
-    wrong = forward(log_probs, topology, lengths, wildcard).isnan()[:, None, None]
-    leaf = _unmet_is_impossible(_clean(log_probs, wildcard, lengths)).requires_grad_()
+    posterior, _, scores = _derivatives(log_probs, topology, lengths, wildcard, None)
     classes = log_probs.shape[2]
-    with torch.enable_grad():
-        scores = forward(leaf[..., :classes], topology, lengths, None if wildcard is None else leaf[..., classes])
-        possible = scores.detach() > NEVER
-        if possible.any() and scores.requires_grad:
-            (posterior,) = torch.autograd.grad(scores[possible].sum(), leaf)
-        else:
-            posterior = torch.zeros_like(leaf)
-    posterior = torch.where(wrong & _inside(leaf, lengths), math.nan, posterior)
-    scores = torch.where(wrong[:, 0, 0], math.nan, scores.detach())
     return posterior[..., :classes], scores, None if wildcard is None else posterior[..., classes]
 
 
 def tangent(
-    log_probs: torch.Tensor,
+    log_probs: np.ndarray,
     topology: Topology,
-    lengths: torch.Tensor,
-    wildcard: torch.Tensor | None,
-    direction: torch.Tensor,
-    posteriors: torch.Tensor | None = None,
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    lengths: np.ndarray,
+    wildcard: np.ndarray | None,
+    direction: np.ndarray,
+    posteriors: np.ndarray | None = None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the posteriors (B, T, C) float64, their derivatives along `direction` (B, T, C), and scores (B,).
 
-    By the derivative of sum(posteriors * direction): the second derivatives of a score are symmetric. `posteriors` are
-    not needed.
+    `posteriors` are not needed.
     """
-    wrong = forward(log_probs, topology, lengths, wildcard).isnan()[:, None, None]
-    leaf = _unmet_is_impossible(_clean(log_probs, None, lengths)).requires_grad_()
-    wildcard = None if wildcard is None else _unmet_is_impossible(wildcard)
-    inside = _inside(leaf, lengths)
-    with torch.enable_grad():
-        scores = forward(leaf, topology, lengths, wildcard)
-        possible = scores.detach() > NEVER
-        made = tangents = torch.zeros_like(leaf)
-        if possible.any() and scores.requires_grad:
-            (made,) = torch.autograd.grad(scores[possible].sum(), leaf, create_graph=True)
-            # Posteriors of 0 stay 0 in any direction.
-            along = torch.where((made == 0) | ~inside, 0.0, direction.to(torch.float64))
-            endless = ~along.isfinite().flatten(1).all(1)
-            along = torch.where(endless[:, None, None], 0.0, along)
-            (tangents,) = torch.autograd.grad((made * along).sum(), leaf)
-            tangents = torch.where(endless[:, None, None] & inside, math.nan, tangents)
-    made, tangents = (torch.where(wrong & inside, math.nan, each.detach()) for each in (made, tangents))
-    return made, tangents, torch.where(wrong[:, 0, 0], math.nan, scores.detach())
+    made, tangents, scores = _derivatives(log_probs, topology, lengths, wildcard, direction)
+    classes = log_probs.shape[2]
+    return made[..., :classes], tangents[..., :classes], scores
 
 
-def _clean(log_probs: torch.Tensor, wildcard: torch.Tensor | None, lengths: torch.Tensor) -> torch.Tensor:
+@dataclass
+class _Moving:
+    """Numbers, and their derivatives along a direction."""
+
+    value: np.ndarray
+    slope: np.ndarray
+
+    @classmethod
+    def nothing(cls, shape: tuple[int, ...]) -> _Moving:
+        """Return zeros that do not move."""
+        return cls(np.zeros(shape), np.zeros(shape))
+
+    @classmethod
+    def shares(cls, value: np.ndarray, slope: np.ndarray) -> _Moving:
+        """Return shares in a sum of exponentials, along the last axis, whose logarithms move by `slope`."""
+        return cls(value, value * (slope - (value * slope).sum(-1, keepdims=True)))
+
+    def times(self, other: _Moving) -> _Moving:
+        """Return the products."""
+        return _Moving(self.value * other.value, self.value * other.slope + self.slope * other.value)
+
+    def where(self, condition: np.ndarray) -> _Moving:
+        """Return the numbers where the condition holds, and 0 elsewhere."""
+        return _Moving(np.where(condition, self.value, 0.0), np.where(condition, self.slope, 0.0))
+
+    def add_to(self, other: _Moving, *places: Any) -> None:
+        """Add the numbers to those of another at these indices, one of which may occur several times."""
+        np.add.at(other.value, places, self.value)
+        np.add.at(other.slope, places, self.slope)
+
+
+def _derivatives(
+    log_probs: np.ndarray,
+    topology: Topology,
+    lengths: np.ndarray,
+    wildcard: np.ndarray | None,
+    direction: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return posteriors (B, T, C), with the wildcard as last column; their slopes along a direction; and scores."""
+    scores = forward(log_probs, topology, lengths, wildcard)
+    x = _unmet_is_impossible(_clean(log_probs, wildcard, lengths))
+    inside = _inside(x, lengths)
+    wrong = np.isnan(scores)[:, None, None] & inside
+    still = np.zeros(x.shape)
+    if not x.shape[1]:
+        return still, still, scores
+    transitions = _transitions(topology, log_probs.shape[2])
+    row, shares = _scan(x, transitions, lengths, LogPlus())
+    made = _posteriors(row, shares, transitions, lengths, still).value
+    slopes = still
+    if direction is not None:
+        along = still.copy()
+        along[..., : log_probs.shape[2]] = direction
+        # Posteriors of 0 stay 0 in any direction.
+        along = np.where((made == 0) | ~inside, 0.0, along)
+        endless = ~np.isfinite(along).all((1, 2), keepdims=True)
+        slopes = _posteriors(row, shares, transitions, lengths, np.where(endless, 0.0, along)).slope
+        slopes = np.where(endless & inside, math.nan, slopes)
+    return np.where(wrong, math.nan, made), np.where(wrong, math.nan, slopes), scores
+
+
+def _posteriors(
+    row: np.ndarray, shares: list[np.ndarray], transitions: _Transitions, lengths: np.ndarray, along: np.ndarray
+) -> _Moving:
+    """Return the derivatives of the scores by x (B, T, C), and how these move if x moves by `along` (B, T, C).
+
+    Args:
+        row, shares: what `_scan` returns.
+    """
+    emitted, batch = _emitted(along, transitions), np.arange(len(along))[:, None]
+    slope, moving = np.where(transitions.begin, emitted[:, 0], 0.0), []
+    for t, share in enumerate(shares, start=1):
+        before = _entered(slope, transitions)
+        moving.append(_Moving.shares(share, before))
+        slope = np.where(_real_at(t, transitions, lengths), (share * before).sum(2) + emitted[:, t], slope)
+    # The derivative of a score by the rows, from the last to the first.
+    by_row = _Moving.shares(LogPlus().combine(*np.where(transitions.end, row, NEVER).T)[1], slope)
+    result = _Moving.nothing(along.shape)
+    for t in range(along.shape[1] - 1, -1, -1):
+        inside = _real_at(t, transitions, lengths)
+        here = by_row.where(inside)
+        here.add_to(result, batch, t, transitions.emit)
+        if t:
+            by_row = by_row.where(~inside)
+            each = _Moving(here.value[..., None], here.slope[..., None])
+            each.times(moving[t - 1]).add_to(by_row, batch[..., None], transitions.entered)
+    return result
+
+
+def _real_at(t: int, transitions: _Transitions, lengths: np.ndarray) -> np.ndarray:
+    """Return (B, S) bool: the states that are no padding, of utterances that have a frame t."""
+    return (t < lengths)[:, None] & transitions.real
+
+
+def _clean(log_probs: np.ndarray, wildcard: np.ndarray | None, lengths: np.ndarray) -> np.ndarray:
     """Return float64 scores with the wildcard as last column and zeros for the padding, which is never read."""
-    x = log_probs.to(torch.float64)
+    x = log_probs.astype(np.float64)
     if wildcard is not None:
-        x = torch.cat((x, wildcard.to(torch.float64)[:, :, None]), 2)
-    return torch.where(_inside(x, lengths), x, 0.0)
+        x = np.concatenate((x, wildcard.astype(np.float64)[:, :, None]), 2)
+    return np.where(_inside(x, lengths), x, 0.0)
 
 
-def _unmet_is_impossible(x: torch.Tensor) -> torch.Tensor:
+def _unmet_is_impossible(x: np.ndarray) -> np.ndarray:
     """Replace NaN and +inf by -inf: in an utterance with a score no path meets them, nor may its derivatives."""
-    return torch.where(x < math.inf, x, NEVER)
+    return np.where(x < math.inf, x, NEVER)
 
 
-def _inside(log_probs: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+def _inside(log_probs: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Return (B, T, 1) bool: the frames that count."""
-    frames = torch.arange(log_probs.shape[1], device=log_probs.device)
-    return (frames < lengths.to(log_probs.device)[:, None])[:, :, None]
+    return (np.arange(log_probs.shape[1]) < lengths[:, None])[:, :, None]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ctc_align.config import Settings
 from ctc_align.errors import UsageError
+from ctc_align.extras import require_torch
 from ctc_align.models.acoustic_model import FAMILIES, ONNX, AcousticModel, Device, family_of, resolve_device
 
 if TYPE_CHECKING:
@@ -75,13 +76,18 @@ def embedded_folder(name: str) -> Path:
 
 def check_model(name: str) -> None:
     """Raise UsageError if no model can have this name, before anything is loaded; families check their names."""
-    folder = Path(name)
-    if name in EMBEDDED or family_of(name) is not None:
+    folder, family = Path(name), family_of(name)
+    if family is not None and family.needs_torch:
+        require_torch(f"model {name}", name.partition(":")[0])
+    if name in EMBEDDED or family is not None:
         return
     if not folder.is_dir():
         raise UsageError(_unknown(name, folder))
+    if _is_transformers(folder):
+        require_torch(f"model {name}", "hf")
+        return
     missing = [file for file in FOLDER_FILES if not (folder / file).is_file()]
-    if missing and not _is_transformers(folder):
+    if missing:
         raise UsageError(
             f"model {name}: expected a folder with {' and '.join(FOLDER_FILES)}, lacks {', '.join(missing)}"
         )

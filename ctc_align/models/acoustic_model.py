@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import logging
 import os
 import warnings
 from abc import ABC, abstractmethod
@@ -12,7 +13,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ctc_align import units
-from ctc_align.errors import BackendError, EmissionsError, UsageError
+from ctc_align.errors import NOTE, BackendError, EmissionsError, UsageError
+from ctc_align.extras import has_torch, install_line, require_torch
 from ctc_align.threads import imported_torch
 from ctc_align.types import Audio, Emissions
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from ctc_align.models.confidence_network import ConfidenceNetwork
     from ctc_align.models.edge_network import EdgeNetwork
 
+logger = logging.getLogger(__name__)
 
 FEW_FRAMES = 3
 """Networks round the number of their frames in different ways; a larger difference has a different cause."""
@@ -38,16 +41,18 @@ class ModelFamily:
         module: its `load(name, device, settings)` loads one of them.
         is_file: what follows the prefix is the path of the user's file, which other files in its folder describe.
         reads_language: loading a model uses the setting `language`.
+        needs_torch: its networks run in PyTorch.
     """
 
     module: str
     is_file: bool = False
     reads_language: bool = False
+    needs_torch: bool = False
 
 
 FAMILIES = {
-    HF: ModelFamily("ctc_align.models.huggingface", reads_language=True),
-    TORCHAUDIO: ModelFamily("ctc_align.models.torchaudio_bundles"),
+    HF: ModelFamily("ctc_align.models.huggingface", reads_language=True, needs_torch=True),
+    TORCHAUDIO: ModelFamily("ctc_align.models.torchaudio_bundles", needs_torch=True),
     ONNX: ModelFamily("ctc_align.models.onnx_model", is_file=True),
 }
 """The families by the prefix of their models' names; a family is imported when one of its models is loaded."""
@@ -137,32 +142,47 @@ class Device:
 def resolve_device(device: str | Device | torch.device = "auto") -> Device:
     """Return the device that `auto`, `cpu`, `cuda`, `cuda:N` or `mps` means on this machine.
 
-    `auto` is the first CUDA device if there is one, else the CPU. A device is checked like its name. torch is imported
-    only where it may find one.
+    `auto` is the first CUDA device if there is one, else the CPU; a GPU that only lacks PyTorch is noted once. A device
+    is checked like its name. torch is imported only where it may find one.
 
     >>> str(resolve_device("cpu"))
     'cpu'
 
     Raises:
-        UsageError: this is not the name of a device.
+        UsageError: this is not the name of a device, or the device needs PyTorch, which is not installed.
         BackendError: a requested device is not available.
     """
     name = str(device)
     if name == "auto":
         return Device("cuda", 0) if gpu_count() else Device("cpu")
+    named = named_device(name)
+    if named.type != "cpu":
+        require_torch(f"device {name}")
+    if named.type == "cuda" and (named.index or 0) >= (count := gpu_count()):
+        here = f"this machine has {count}" if count else "torch finds no CUDA device here"
+        raise BackendError(f"device {name}: {here}: use --device auto or cpu")
+    if named.type == "mps":
+        import torch
+
+        if not torch.backends.mps.is_available():
+            raise BackendError("device mps: torch finds no Metal device here: use --device auto or cpu")
+    return named
+
+
+def named_device(name: str) -> Device:
+    """Return the device that `cpu`, `cuda`, `cuda:N` or `mps` names, whether it is there or not.
+
+    >>> str(named_device("cuda"))
+    'cuda:0'
+
+    Raises:
+        UsageError: this is not the name of a device.
+    """
     kind, _, index = name.partition(":")
     if kind not in ("cpu", "cuda", "mps") or (index and (kind != "cuda" or not index.isdecimal())):
         if name not in ("cpu:0", "mps:0"):
             raise UsageError(f"device: expected auto, cpu, cuda, cuda:N or mps, got {name!r}")
         index = ""
-    if kind == "cuda" and int(index or 0) >= (count := gpu_count()):
-        here = f"this machine has {count}" if count else "torch finds no CUDA device here"
-        raise BackendError(f"device {name}: {here}: use --device auto or cpu")
-    if kind == "mps":
-        import torch
-
-        if not torch.backends.mps.is_available():
-            raise BackendError("device mps: torch finds no Metal device here: use --device auto or cpu")
     return Device(kind, int(index or 0)) if kind == "cuda" else Device(kind)
 
 
@@ -175,7 +195,10 @@ def torch_device(device: str | Device | torch.device) -> torch.device:
 
 def gpu_count() -> int:
     """Return the number of CUDA devices that torch can use; import torch only if there is a driver."""
-    if imported_torch() is None and not _has_driver():
+    if imported_torch() is None and not has_driver():
+        return 0
+    if not has_torch():
+        _note_idle_gpu()
         return 0
     import torch
 
@@ -185,7 +208,17 @@ def gpu_count() -> int:
 
 
 @lru_cache
-def _has_driver() -> bool:
+def _note_idle_gpu() -> None:
+    """Say that a GPU is not used because PyTorch is missing; once, for what is cached is not called again."""
+    logger.log(
+        NOTE,
+        "this machine has a GPU, which needs PyTorch; the CPU is used: %s, or --device cpu to leave it at that",
+        install_line("torch"),
+    )
+
+
+@lru_cache
+def has_driver() -> bool:
     """Return whether there is a driver for GPUs of NVIDIA, or of AMD, which torch calls CUDA, too."""
     try:
         ctypes.CDLL("libcuda.so.1" if os.name == "posix" else "nvcuda.dll")

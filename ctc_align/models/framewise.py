@@ -1,8 +1,8 @@
 """Networks of other toolkits that take whole utterances: chunks, batches, precision, frame times.
 
 `FrameModel` is the base of their families. A family says how audio becomes the network's inputs (`_signal`; samples by
-default) and calls the network (`_logits`). `FrameGrid` says where the network's frames lie, and `Guard` keeps padding
-and chunks out of its results.
+default) and calls the network (`_log_probs`). `FrameGrid` says where the network's frames lie. Arrays are NumPy's; what
+networks in PyTorch do otherwise is in `ctc_align.models.torch_networks`.
 
 A long recording goes through in chunks with `context` more frames on both sides, whose outputs are dropped; the rest is
 joined on the frame grid. The result equals that of one pass if the network sees no further than its context; attention
@@ -19,14 +19,12 @@ import logging
 import math
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
-import torch
-from torch import nn
 
 from ctc_align import units
 from ctc_align.config import Settings
@@ -142,15 +140,6 @@ class FrameGrid:
         return FrameGrid(self.layers[layers:], self.together)
 
 
-# Batches and chunks. Log-probs must not depend on the batch's padding, and a chunk's must be those of one pass.
-# Attention masks are not enough: convolutions over frames (positions, conformer blocks) reach into the padding, and a
-# group norm over time (wav2vec 2.0 base, HuBERT base, WavLM base) takes its statistics from the padding too, or from a
-# chunk instead of the recording. `Guard` is put into a network once and corrects both.
-
-Statistics = tuple[torch.Tensor, torch.Tensor]
-"""Mean and variance (C,) float32 of each channel over a whole recording."""
-
-
 def by_length(lengths: Sequence[int], *, pads: bool, most: int | None = None) -> list[list[int]]:
     """Group utterances that go through a network in one pass; return their indices, the longest first.
 
@@ -174,118 +163,14 @@ def by_length(lengths: Sequence[int], *, pads: bool, most: int | None = None) ->
     return groups
 
 
-class Guard:
-    """Hooks that keep padding out of a network's convolutions, and norms over time that ignore it.
-
-    Args:
-        network: its padded convolutions get zeros beyond an utterance's end, as at the end of the row.
-        norms: (module, attribute) of the group norms over time that are replaced; one group per channel.
-    """
-
-    def __init__(self, network: nn.Module, norms: Iterable[tuple[nn.Module, str]] = ()) -> None:
-        self._lengths: dict[int, list[int]] = {}
-        self.norms: list[TimeNorm] = []
-        for module in network.modules():
-            if isinstance(module, nn.Conv1d) and module.padding not in ((0,), "valid"):
-                module.register_forward_pre_hook(self._zero_padding)
-        for owner, attribute in norms:
-            norm = TimeNorm(getattr(owner, attribute), self)
-            setattr(owner, attribute, norm)
-            self.norms.append(norm)
-
-    @contextmanager
-    def padded(self, levels: Sequence[Sequence[int]]) -> Iterator[None]:
-        """Within the block, rows of a batch end as `levels` says: the length of each utterance at every layer.
-
-        A tensor's layer is recognised by its length, which is that of the longest utterance there.
-        """
-        self._lengths = {max(level): list(level) for level in zip(*levels) if min(level) < max(level)}
-        try:
-            yield
-        finally:
-            self._lengths = {}
-
-    @contextmanager
-    def whole(self, statistics: Statistics | None) -> Iterator[None]:
-        """Within the block, norms over time use the statistics of the whole recording, not those of the rows."""
-        for norm in self.norms:
-            norm.fixed = statistics
-        try:
-            yield
-        finally:
-            for norm in self.norms:
-                norm.fixed = None
-
-    def lengths_of(self, rows: torch.Tensor) -> list[int] | None:
-        """Return where each of `rows` (B, C, T) ends, or None if nothing is padded."""
-        lengths = self._lengths.get(rows.shape[-1])
-        return lengths if lengths is not None and len(lengths) == len(rows) else None
-
-    def _zero_padding(self, module: nn.Module, args: tuple[Any, ...]) -> tuple[Any, ...] | None:
-        rows = args[0]
-        lengths = self.lengths_of(rows)
-        if lengths is None:
-            return None
-        ends = torch.tensor(lengths, device=rows.device)
-        beyond = torch.arange(rows.shape[-1], device=rows.device) >= ends[:, None]
-        return (rows.masked_fill(beyond[:, None], 0), *args[1:])
-
-
-class TimeNorm(nn.Module):
-    """A group norm over time with one group per channel and the statistics of each utterance alone."""
-
-    def __init__(self, norm: nn.GroupNorm, guard: Guard) -> None:
-        super().__init__()
-        if norm.num_groups != norm.num_channels:
-            raise ValueError(f"expected one group per channel, got {norm.num_groups} for {norm.num_channels} channels")
-        self.norm = norm
-        self.fixed: Statistics | None = None
-        self._guard = guard
-
-    def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        """Return normalised `rows` (B, C, T); zeros beyond an utterance's end."""
-        if self.fixed is not None:
-            return self._by(rows, *self.fixed)
-        lengths = self._guard.lengths_of(rows)
-        if lengths is None:
-            return self.norm(rows)
-        out = torch.zeros_like(rows)
-        for b, length in enumerate(lengths):
-            out[b, :, :length] = self.norm(rows[b : b + 1, :, :length])[0]
-        return out
-
-    def _by(self, rows: torch.Tensor, mean: torch.Tensor, variance: torch.Tensor) -> torch.Tensor:
-        scale = torch.rsqrt(variance + self.norm.eps)
-        if self.norm.weight is None:
-            return ((rows.float() - mean[:, None]) * scale[:, None]).to(rows.dtype)
-        scale = scale * self.norm.weight.float()
-        return ((rows.float() - mean[:, None]) * scale[:, None] + self.norm.bias.float()[:, None]).to(rows.dtype)
-
-
-def gather(blocks: Iterable[torch.Tensor], layer: Callable[[torch.Tensor], torch.Tensor]) -> Statistics:
-    """Return mean and variance of each channel of a layer's outputs.
-
-    Args:
-        blocks: rows (1, n) of samples in order; each holds all inputs of its outputs, and no output is in two blocks.
-        layer: the convolution.
-    """
-    count, total, squares = 0, torch.zeros(()), torch.zeros(())
-    for block in blocks:
-        outputs = layer(block[:, None])[0]
-        count += outputs.shape[-1]
-        total = total.to(outputs.device) + outputs.sum(-1, dtype=torch.float64)
-        squares = squares.to(outputs.device) + outputs.float().square().sum(-1, dtype=torch.float64)
-    mean = total / count
-    return mean.float(), (squares / count - mean.square()).clamp_min(0).float()
-
-
-PRECISIONS = {"float32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
-ACCELERATED = 8
-"""A pass on a device other than the CPU may hold this many times a chunk and its context."""
 BLOCK = 2**17
 """Statistics are gathered from this many samples at once."""
 LEAST_LIMIT_S, USUAL_LIMIT_S = 1.0, 30.0
 """A network that fails on a second of sound fails for a different reason; 30 s is the limit of Whisper."""
+
+
+class OverflowedError(EmissionsError):
+    """The numbers of a network overflowed."""
 
 
 class PassError(EmissionsError):
@@ -310,12 +195,12 @@ class Signal:
     def __len__(self) -> int:
         return len(self.rows)
 
-    def take(self, first: int, last: int) -> torch.Tensor:
+    def take(self, first: int, last: int) -> np.ndarray:
         """Return rows [first, last), cut at the end, normalised: float32."""
         rows = self.rows[first:last]
         if self.mean is not None:
             rows = (rows - self.mean) / self.deviation
-        return torch.from_numpy(np.ascontiguousarray(rows, np.float32))
+        return np.ascontiguousarray(rows, np.float32)
 
 
 def standardised(samples: np.ndarray, epsilon: float) -> Signal:
@@ -376,8 +261,8 @@ class NetworkFacts:
     grid: FrameGrid
     front: int = 0
     pads: bool = True
-    norms: tuple[tuple[nn.Module, str], ...] = ()
-    stem: nn.Module | None = None
+    norms: tuple[tuple[Any, str], ...] = ()
+    stem: Any = None
     norm_epsilon: float | None = None
     overlong: bool = False
     stateless: bool = False
@@ -388,11 +273,10 @@ class FrameModel(AcousticModel):
 
     Args:
         facts: of the network.
-        network: in evaluation mode; moved to `device` in the precision that `settings` ask for.
-        settings: `chunk_s`, `context_s` and `precision` are used.
+        settings: `chunk_s` and `context_s` are used.
     """
 
-    def __init__(self, facts: NetworkFacts, network: nn.Module, device: torch.device, settings: Settings) -> None:
+    def __init__(self, facts: NetworkFacts, settings: Settings) -> None:
         self.facts = facts
         self.name, self.vocab, self.blank = facts.name, facts.vocab, facts.blank
         self.sample_rate = facts.sample_rate
@@ -401,16 +285,12 @@ class FrameModel(AcousticModel):
         self.first_frame_s = facts.grid.first_frame_s(facts.sample_rate)
         self.receptive_field_s = units.samples_to_seconds(facts.grid.field, facts.sample_rate)
         """Seconds of sound that the convolutions compute a frame from; attention may see the whole utterance."""
-        self.device = device
-        self.precision = precision_of(settings, device)
         self.chunk_frames = units.seconds_to_frames(settings.chunk_s, self.frame_shift_s)
         context_frames = units.seconds_to_frames(settings.context_s, self.frame_shift_s)
         self.context_frames = max(facts.grid.together, context_frames)
         window = self.chunk_frames + 2 * self.context_frames
-        self._pass_frames = window if device.type == "cpu" else window * ACCELERATED
-        self.network = network.to(device, self.precision).eval()
+        self._pass_frames = window
         self._inner = facts.grid.after(facts.front)
-        self._guard = Guard(network, facts.norms)
         self._limit: int | None = None
         """The most frames that the network takes in one pass; None until a pass had too few."""
 
@@ -420,15 +300,18 @@ class FrameModel(AcousticModel):
         return Signal(audio.samples) if epsilon is None else standardised(audio.samples, epsilon)
 
     @abstractmethod
-    def _logits(self, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
-        """Return scores (B, T, C) before the softmax of `inputs` (B, N) or (B, N, D).
+    def _scores(self, inputs: np.ndarray, lengths: np.ndarray | None) -> Any:
+        """Return log-probs (B, T, C) float32 of `inputs` (B, N) or (B, N, D), with the frames that the network returns.
 
         `lengths` (B,) int64 say where rows end; None if none is padded.
+
+        Raises:
+            EmissionsError: numbers overflow.
+            Exception: any other kind, if the network fails.
         """
 
-    @torch.no_grad()
     def emissions(self, audio: Audio, progress: Callable[[float], None] | None = None) -> Emissions:
-        """Return log-probs (T, C) float32 on the model's device; see `AcousticModel`.
+        """Return log-probs (T, C) float32; see `AcousticModel`.
 
         Raises:
             AudioError: the audio has a different rate, or is too short for one frame.
@@ -441,7 +324,6 @@ class FrameModel(AcousticModel):
             progress(1.0)
         return self._emissions(audio, log_probs)
 
-    @torch.no_grad()
     def emissions_batch(self, audios: Sequence[Audio]) -> list[Emissions]:
         """Return the emissions of each audio, as `emissions` does to within 1e-4; one longer than a chunk goes alone.
 
@@ -451,10 +333,10 @@ class FrameModel(AcousticModel):
         log_probs = self._within_limit(signals, lambda: self._in_batches(signals))
         return [self._emissions(audio, log_probs[index]) for index, audio in enumerate(audios)]
 
-    def _in_batches(self, signals: Sequence[Signal]) -> dict[int, torch.Tensor]:
+    def _in_batches(self, signals: Sequence[Signal]) -> dict[int, Any]:
         """Return log-probs (T, C) by the index of the utterance; utterances that fit into a chunk share passes."""
         frames = [self._inner.frames(len(signal)) for signal in signals]
-        log_probs: dict[int, torch.Tensor] = {}
+        log_probs: dict[int, Any] = {}
         most = min(self.chunk_frames, self._limit or self.chunk_frames)
         short = [index for index, count in enumerate(frames) if count <= most]
         counts = [frames[index] for index in short]
@@ -552,13 +434,13 @@ class FrameModel(AcousticModel):
             f"for the model {self.name}; got {len(audio.samples)} samples at {audio.sample_rate} Hz"
         )
 
-    def _in_chunks(self, signal: Signal, progress: Callable[[float], None] | None) -> torch.Tensor:
+    def _in_chunks(self, signal: Signal, progress: Callable[[float], None] | None) -> Any:
         """Return log-probs (T, C) of an utterance of any length."""
         frames = self._inner.frames(len(signal))
         chunks = self._plan(frames)
         if len(chunks) == 1:
             return on_one_thread(lambda: self._in_one_pass([signal]))[0]
-        log_probs = torch.empty(frames, len(self.vocab), device=self.device)
+        log_probs = self._empty(frames)
 
         def fill(begin: int, first: int, last: int, end: int) -> int:
             first_input, last_input = self._inner.inputs(begin, end)
@@ -566,33 +448,25 @@ class FrameModel(AcousticModel):
             log_probs[first:last] = self._pass(cut[None], None)[0][first - begin : last - begin]
             return last
 
-        statistics = on_one_thread(lambda: self._statistics(signal)) if self._guard.norms else None
-        with nullcontext() if statistics is None else self._guard.whole(statistics):
+        with self._within(signal):
             for last in self._run_passes(partial(fill, *chunk) for chunk in chunks):
                 if progress:
                     progress(last / frames)
         return log_probs
 
-    def _statistics(self, signal: Signal) -> Statistics:
-        """Return what the norm over time would see in one pass, from the first convolution's outputs."""
-        stem = self.facts.stem
-        assert isinstance(stem, nn.Conv1d)
-        grid = FrameGrid.of([(stem.kernel_size[0], stem.stride[0])])
-        return gather((block.to(self.device, self.precision) for block in _blocks(signal, grid)), stem)
-
-    def _in_one_pass(self, signals: Sequence[Signal]) -> list[torch.Tensor]:
+    def _in_one_pass(self, signals: Sequence[Signal]) -> list[Any]:
         """Return log-probs of several utterances from one pass of the network."""
         lengths = [len(signal) for signal in signals]
-        inputs = torch.zeros(len(signals), max(lengths), *signals[0].rows.shape[1:])
+        inputs = np.zeros((len(signals), max(lengths), *signals[0].rows.shape[1:]), np.float32)
         for row, signal in zip(inputs, signals):
             row[: len(signal)] = signal.take(0, len(signal))
         levels = [self._inner.levels(length) for length in lengths]
         padded = self.facts.pads and min(lengths) < max(lengths)
-        with self._guard.padded(levels):
-            outputs = self._pass(inputs, torch.tensor(lengths) if padded else None)
-        return [output[: level[-1]].clone() for output, level in zip(outputs, levels)]
+        with self._padded(levels):
+            outputs = self._pass(inputs, np.array(lengths) if padded else None)
+        return [self._copied(output[: level[-1]]) for output, level in zip(outputs, levels)]
 
-    def _pass(self, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+    def _pass(self, inputs: np.ndarray, lengths: np.ndarray | None) -> Any:
         """Return log-probs (B, T, C) of one pass, T the frames of the grid.
 
         Raises:
@@ -613,19 +487,20 @@ class FrameModel(AcousticModel):
             cure = "does it take only short sound? Then set chunk_s to what it takes (20, say)"
             raise PassError(f"{said}{cure}", frames, outputs.shape[1])
         if missing > 0:  # the last one is the best guess of what the few would be
-            return torch.cat([outputs, outputs[:, -1:].expand(-1, missing, -1)], 1)
+            return self._lengthened(outputs, missing)
         return outputs[:, :frames]
 
-    def _log_probs(self, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
-        """Return log-probs (B, T, C) float32 on the model's device, with as many frames as the network returns.
+    def _log_probs(self, inputs: np.ndarray, lengths: np.ndarray | None) -> Any:
+        """Return `_scores`.
 
         Raises:
             PassError: the network fails.
             EmissionsError: there is not enough memory, or numbers overflow.
         """
-        ends = None if lengths is None else lengths.to(self.device)
         try:
-            logits = self._logits(inputs.to(self.device, self.precision), ends)
+            return self._scores(inputs, lengths)
+        except OverflowedError:
+            raise
         except Exception as error:  # of any kind, as networks have no contract
             frames = self._inner.frames(inputs.shape[1])
             seconds, reason = (
@@ -637,13 +512,28 @@ class FrameModel(AcousticModel):
                 raise EmissionsError(f"{said}: not enough memory: set chunk_s to less (20, say): {reason}") from error
             cure = "if it takes only short sound, set chunk_s to what it takes (20, say)"
             raise PassError(f"{said}: {reason}; {cure}", frames) from error
-        log_probs = logits.float().log_softmax(-1)
-        if self.precision is not torch.float32 and bool(log_probs.isnan().any()):
-            kind = str(self.precision).removeprefix("torch.")
-            raise EmissionsError(f"model {self.name}: its numbers overflow in {kind}: set precision to float32")
-        return log_probs
 
-    def _emissions(self, audio: Audio, log_probs: torch.Tensor) -> Emissions:
+    # What PyTorch does otherwise:
+
+    def _within(self, signal: Signal) -> AbstractContextManager[None]:
+        """Return the context in which a signal goes through the network in chunks."""
+        return nullcontext()
+
+    def _padded(self, levels: Sequence[Sequence[int]]) -> AbstractContextManager[None]:
+        """Return the context of a pass whose rows have these lengths at every layer."""
+        return nullcontext()
+
+    def _empty(self, frames: int) -> Any:
+        return np.empty((frames, len(self.vocab)), np.float32)
+
+    def _copied(self, log_probs: Any) -> Any:
+        return log_probs.copy()
+
+    def _lengthened(self, log_probs: Any, frames: int) -> Any:
+        """Return log-probs (B, T, C) with their last frame repeated."""
+        return np.concatenate([log_probs, np.repeat(log_probs[:, -1:], frames, 1)], 1)
+
+    def _emissions(self, audio: Audio, log_probs: Any) -> Emissions:
         return Emissions(
             log_probs,
             self.vocab,
@@ -654,22 +544,3 @@ class FrameModel(AcousticModel):
             name=audio.name,
             first_frame_s=self.first_frame_s,
         )
-
-
-def time_norm(layer: Any) -> tuple[tuple[tuple[nn.Module, str], ...], nn.Module | None]:
-    """Return `norms` and `stem` of `NetworkFacts` for a network whose first layer is a convolution and a norm."""
-    if not isinstance(getattr(layer, "layer_norm", None), nn.GroupNorm):
-        return (), None
-    return ((layer, "layer_norm"),), layer.conv
-
-
-def precision_of(settings: Settings, device: torch.device) -> torch.dtype:
-    """Return the precision of `settings`; "auto" is float16 on CUDA and float32 elsewhere."""
-    return PRECISIONS.get(settings.precision, torch.float16 if device.type == "cuda" else torch.float32)
-
-
-def _blocks(signal: Signal, grid: FrameGrid) -> Iterator[torch.Tensor]:
-    """Yield cuts (1, n) of a signal; each gives complete outputs of `grid` that no other cut gives."""
-    outputs, each = grid.frames(len(signal)), BLOCK // grid.stride
-    for first in range(0, outputs, each):
-        yield signal.take(*grid.inputs(first, min(outputs, first + each)))[None]

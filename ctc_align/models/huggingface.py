@@ -24,7 +24,8 @@ from ctc_align.config import ENGLISH, Settings
 from ctc_align.errors import UsageError, one_line
 from ctc_align.extras import install_line
 from ctc_align.models.acoustic_model import HF, Device, torch_device
-from ctc_align.models.framewise import Convolution, FrameGrid, FrameModel, NetworkFacts, Signal, time_norm
+from ctc_align.models.framewise import Convolution, FrameGrid, NetworkFacts, Signal
+from ctc_align.models.torch_networks import TorchModel, time_norm
 from ctc_align.tokens.alphabet import SEPARATORS
 from ctc_align.types import Audio
 
@@ -52,7 +53,7 @@ _BLOCK_FRAMES = 6000
 logger = logging.getLogger(__name__)
 
 
-def load(name: str, device: str | Device | torch.device, settings: Settings, *, folder: bool = False) -> FrameModel:
+def load(name: str, device: str | Device | torch.device, settings: Settings, *, folder: bool = False) -> TorchModel:
     """Load the model `name`: hf:ORG/NAME, hf:./FOLDER, or with `folder` the path of a folder.
 
     Raises:
@@ -95,7 +96,7 @@ def load(name: str, device: str | Device | torch.device, settings: Settings, *, 
     return TransformersModel(facts, network, extractor if mel else None, device, settings)
 
 
-class TransformersModel(FrameModel):
+class TransformersModel(TorchModel):
     """A network of transformers.
 
     Args:

@@ -16,11 +16,12 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+import msgspec
 import numpy as np
 
 from ctc_align import units
-from ctc_align.errors import CtcAlignError, EmissionsError, UsageError, WrongArrayError
-from ctc_align.extras import install_line
+from ctc_align.errors import CtcAlignError, EmissionsError, MissingExtraError, UsageError, WrongArrayError
+from ctc_align.extras import has_torch, install_line, version_of
 from ctc_align.models.array_checks import blank_of_array, check_values
 from ctc_align.models.vocabulary import default_blank, load_vocab, resolve_blank, surplus, without_disambiguation
 from ctc_align.reading import open_input, require_memory, require_regular
@@ -335,21 +336,27 @@ def reads_torch_files() -> bool:
     """Return whether this version of torch reads files of tensors without running what is in them."""
     import torch
 
-    version = tuple(int(number) for number in re.findall(r"[0-9]{1,6}", str(torch.__version__))[:2])
-    return version >= _SAFE_TORCH
+    return version_of(torch) >= _SAFE_TORCH
 
 
 def load_torch_file(path: str | os.PathLike[str], *, mapped: bool = False) -> Any:
     """Return what `torch.load(weights_only=True)` reads from a file, on the CPU; `mapped`: its values stay in the file.
 
     Raises:
+        UsageError: PyTorch is not installed.
         EmissionsError: torch is too old to read such files safely.
         OSError: it is not a regular file, or its contents exceed the free memory.
         Exception: any kind, if the file is damaged.
     """
+    name = os.fspath(path)
+    if not has_torch():
+        raise MissingExtraError(
+            f"{name}: files of PyTorch need it, and it is not installed: save the log-probs where PyTorch is, by "
+            f"numpy.save('{Path(name).stem}.npy', log_probs.float().numpy()), or {install_line('torch')}",
+            name="torch",
+        )
     import torch
 
-    name = os.fspath(path)
     if not reads_torch_files():
         raise EmissionsError(
             f"{name}: is not read by torch {torch.__version__}, where a prepared file could run code (CVE-2025-32434); "
@@ -432,10 +439,20 @@ def _read_safetensors(name: str, check: Check) -> Any:
         shape = tuple(part.get_shape())
         check(shape)
         require_memory(math.prod(shape) * _WIDEST_BYTES, name)
-        if part.get_dtype() != "BF16":  # which NumPy lacks
+        if part.get_dtype() != "BF16":
             return archive.get_tensor(key)
-    with safe_open(name, framework="pt") as archive:
-        return archive.get_tensor(key)
+    # NumPy lacks bfloat16, which is the upper half of float32
+    header, values = _safetensors_entry(name, key)
+    first, last = header["data_offsets"]
+    halves = np.frombuffer(values[first:last], "<u2").astype(np.uint32)
+    return (halves << 16).view(np.float32).reshape(shape)
+
+
+def _safetensors_entry(name: str, key: str) -> tuple[dict[str, Any], memoryview]:
+    """Return the header of an entry, and the bytes of all entries; the format is checked by whoever opened the file."""
+    content = memoryview(np.memmap(name, np.uint8, "r").data)
+    begin = 8 + struct.unpack_from("<Q", content)[0]
+    return msgspec.json.decode(content[8:begin])[key], content[begin:]
 
 
 def _read_pt(name: str, check: Check) -> Any:

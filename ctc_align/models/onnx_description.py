@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
 from ctc_align.config import checked_values, merged, read_toml, setting
 from ctc_align.errors import ConfigError, UsageError, one_line
@@ -79,9 +78,7 @@ class NemoMel:
         """Return log-mel features (T, bins) float32 of `samples` (N,), before normalisation."""
         layer = self.layer(sample_rate)
         high_hz = self.high_hz if self.high_hz > 0 else sample_rate / 2 + self.high_hz
-        filters = torch.from_numpy(
-            mel_filters(self.bins, self.fft, sample_rate, self.low_hz, high_hz, scale=self.scale)
-        )
+        filters = mel_filters(self.bins, self.fft, sample_rate, self.low_hz, high_hz, scale=self.scale)
         window = _centred_window(self.window, seconds_to_samples(self.window_s, sample_rate), self.fft)
         count = layer.outputs(len(samples))
         rows = np.empty((count, self.bins), np.float32)
@@ -89,10 +86,10 @@ class NemoMel:
             last = min(count, first + _BLOCK_FRAMES)
             begin = first * layer.stride - layer.padding
             block = self._emphasised(samples, begin, begin + (last - first - 1) * layer.stride + layer.kernel)
-            windows = torch.from_numpy(block).unfold(0, layer.kernel, layer.stride)
-            channels = torch.fft.rfft(windows * window, self.fft).abs().square_() @ filters
-            guarded = channels + self.guard_value if self.guard == "add" else channels.clamp_min(self.guard_value)
-            rows[first:last] = guarded.log().numpy()
+            windows = np.lib.stride_tricks.sliding_window_view(block, layer.kernel)[:: layer.stride]
+            channels = _powers(windows * window, self.fft) @ filters
+            guard = np.float32(self.guard_value)
+            rows[first:last] = np.log(channels + guard if self.guard == "add" else np.maximum(channels, guard))
         return rows
 
     def _emphasised(self, samples: np.ndarray, first: int, last: int) -> np.ndarray:
@@ -196,16 +193,22 @@ def normalisation(rows: np.ndarray, kind: str) -> tuple[np.ndarray | float | Non
     return mean, np.sqrt(squares / max(1, count - 1)) + _DEVIATION_GUARD
 
 
+def _powers(windows: np.ndarray, fft: int) -> np.ndarray:
+    """Return the power (T, fft // 2 + 1) float32 of each frequency."""
+    spectrum = np.fft.rfft(windows, fft).astype(np.complex64, copy=False)  # numpy 1 computes it in double precision
+    return np.square(spectrum.real) + np.square(spectrum.imag)
+
+
 @lru_cache(maxsize=4)
-def _centred_window(kind: str, length: int, fft: int) -> torch.Tensor:
+def _centred_window(kind: str, length: int, fft: int) -> np.ndarray:
     """Return a window of `length` samples in the middle of `fft` of them, zeros outside."""
     if kind == "hamming":
-        window = torch.hamming_window(length, periodic=False)
+        window = np.hamming(length)
     else:
-        hann = torch.hann_window(length, periodic=kind == "hann-periodic", dtype=torch.float64)
-        window = (hann**_POVEY_POWER if kind == "povey" else hann).float()
+        hann = np.hanning(length + 1)[:-1] if kind == "hann-periodic" else np.hanning(length)
+        window = hann**_POVEY_POWER if kind == "povey" else hann
     left = (fft - length) // 2
-    return torch.nn.functional.pad(window, (left, fft - length - left))
+    return np.pad(window.astype(np.float32), (left, fft - length - left))
 
 
 WAVEFORM, NEMO_MEL, KALDI_FBANK = "waveform", "nemo-mel", "kaldi-fbank"

@@ -15,20 +15,22 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import nn
 
 from ctc_align import units
 from ctc_align.config import Settings
 from ctc_align.errors import BackendError, CtcAlignError, EmissionsError, UsageError, one_line
 from ctc_align.extras import install_line
-from ctc_align.models.acoustic_model import FEW_FRAMES, ONNX, Device, torch_device
+from ctc_align.kernels.log_space import log_softmax
+from ctc_align.models.acoustic_model import FEW_FRAMES, ONNX, Device, has_driver, named_device
 from ctc_align.models.framewise import Convolution, FrameGrid, FrameModel, NetworkFacts, Signal
 from ctc_align.models.onnx_description import KaldiFbank, NemoMel, OnnxDescription, describe, normalisation, vocabulary
 from ctc_align.types import Audio
+
+if TYPE_CHECKING:
+    import torch
 
 PADDED, EQUAL, ALONE = "padded", "equal", "alone"
 """Utterances that share a pass: of any length, of one length, or only one."""
@@ -54,9 +56,9 @@ def load(name: str, device: str | Device | torch.device, settings: Settings) -> 
             vocabulary or its size is wrong; or the network does not take whole utterances.
         BackendError: onnxruntime cannot run on `device`.
     """
-    if device == "auto" and CUDA not in runtime().get_available_providers():
-        device = "cpu"
-    device = torch_device(device)
+    if device == "auto":
+        device = "cuda" if CUDA in runtime().get_available_providers() and has_driver() else "cpu"
+    device = named_device(str(device))
     file = Path(name.removeprefix(ONNX))
     if settings.precision not in ("auto", "float32"):
         raise UsageError(f"model {name}: the precision of an ONNX file is fixed: set precision to auto")
@@ -94,9 +96,8 @@ class OnnxModel(FrameModel):
         *,
         alone: bool,
     ) -> None:
-        # tensors go in and come out on the CPU, wherever onnxruntime works
-        super().__init__(facts, network, torch.device("cpu"), settings)
-        self.precision = torch.float32
+        super().__init__(facts, settings)
+        self.network = network
         self._description, self._alone = description, alone
         if not math.isnan(description.first_frame_s):
             self.first_frame_s = description.first_frame_s
@@ -110,10 +111,10 @@ class OnnxModel(FrameModel):
             return Signal(audio.samples, 0.0, 1.0 / waveform.gain)
         return super()._signal(audio)
 
-    def _logits(self, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+    def _scores(self, inputs: np.ndarray, lengths: np.ndarray | None) -> np.ndarray:
         if self._alone and len(inputs) > 1:
-            return torch.cat([self.network(row[None], None) for row in inputs])
-        return self.network(inputs, lengths)
+            return np.concatenate([log_softmax(self.network(row[None], None)) for row in inputs])
+        return log_softmax(self.network(inputs, lengths))
 
 
 class Trial:
@@ -166,16 +167,16 @@ class Trial:
     def _undisturbed(self, lengths: list[int]) -> bool:
         """Return whether noise of these lengths (the last is the longest) has the same log-probs together as alone."""
         noise = self._noise(len(lengths), lengths[-1])
-        rows = torch.zeros_like(noise)
+        rows = np.zeros_like(noise)
         for row, source, length in zip(rows, noise, lengths):
             row[:length] = source[:length]
         try:
-            together = self._run(rows, torch.tensor(lengths))
+            together = self._run(rows, np.array(lengths))
         except CtcAlignError:  # exported for one utterance, whatever its axes are called
             return False
         for row, length, log_probs in zip(rows, lengths, together):
             alone = self._run(row[None, :length])[0]
-            if not float((log_probs[: len(alone)] - alone).abs().max()) < _SAME:
+            if not float(np.abs(log_probs[: len(alone)] - alone).max()) < _SAME:
                 return False
         return True
 
@@ -217,18 +218,18 @@ class Trial:
     def _frames(self, inputs: int) -> int:
         return int(self._run(self._noise(1, inputs)).shape[1])
 
-    def _noise(self, rows: int, inputs: int) -> torch.Tensor:
+    def _noise(self, rows: int, inputs: int) -> np.ndarray:
         noise = np.random.default_rng(_SEED).standard_normal((rows, inputs, *self._bins))
-        return torch.from_numpy((noise * (1.0 if self._bins else _NOISE_LEVEL)).astype(np.float32))
+        return (noise * (1.0 if self._bins else _NOISE_LEVEL)).astype(np.float32)
 
-    def _run(self, rows: torch.Tensor, lengths: torch.Tensor | None = None) -> torch.Tensor:
+    def _run(self, rows: np.ndarray, lengths: np.ndarray | None = None) -> np.ndarray:
         try:
-            return self.network(rows, lengths).log_softmax(-1)
+            return log_softmax(self.network(rows, lengths))
         except CtcAlignError as error:
             raise UsageError(str(error)) from error
 
 
-# The ONNX file as a network: opened with onnxruntime, called with tensors, its axes in our order.
+# The ONNX file as a network: opened with onnxruntime, called with arrays, its axes in our order.
 
 CUDA = "CUDAExecutionProvider"
 CPU = "CPUExecutionProvider"
@@ -257,7 +258,7 @@ def runtime() -> Any:
     return onnxruntime
 
 
-def open_session(file: Path, device: torch.device, name: str) -> Any:
+def open_session(file: Path, device: Device, name: str) -> Any:
     """Return a session of onnxruntime on the CPU or a CUDA device.
 
     Raises:
@@ -371,15 +372,14 @@ def _shape(port: Any) -> str:
     return "(" + ", ".join(map(str, port.shape)) + ")"
 
 
-class OnnxNetwork(nn.Module):
-    """A session as a module: rows (B, N) or (B, N, D) and their lengths in, scores (B, T, C) out.
+class OnnxNetwork:
+    """A session as a function: rows (B, N) or (B, N, D) and their lengths in, scores (B, T, C) out.
 
     Raises:
         UsageError: as `find_ports`.
     """
 
     def __init__(self, session: Any, description: OnnxDescription, name: str, toml: Path) -> None:
-        super().__init__()
         self.session, self.name = session, name
         self.input, self.length, self.output = find_ports(session, description, name, toml)
         self.axes = _axes(self.input, description, name, toml)
@@ -392,17 +392,17 @@ class OnnxNetwork(nn.Module):
         size = self.input.shape[self.axes.index("B")]
         return size if isinstance(size, int) else None
 
-    def forward(self, rows: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+    def __call__(self, rows: np.ndarray, lengths: np.ndarray | None) -> np.ndarray:
         """Return log-probs or logits (B, T, C) float32.
 
         Raises:
             EmissionsError: onnxruntime cannot run the network, or the output has different axes.
         """
-        array = rows.numpy().astype(_TYPES[self.input.type])
+        array = rows.astype(_TYPES[self.input.type])
         array = {"BDT": array.swapaxes(1, -1), "B1T": array[:, None]}.get(self.axes, array)
         feed = {self.input.name: np.ascontiguousarray(array)}
         if self.length is not None:
-            ends = np.full(len(rows), rows.shape[1]) if lengths is None else lengths.numpy()
+            ends = np.full(len(rows), rows.shape[1]) if lengths is None else lengths
             feed[self.length.name] = ends.astype(_TYPES[self.length.type])
         try:
             (scores,) = self.session.run([self.output.name], feed)
@@ -412,5 +412,5 @@ class OnnxNetwork(nn.Module):
             ) from error
         if scores.ndim != 3:
             raise EmissionsError(f"model {self.name}: expected an output of 3 axes ({self._order}), got {scores.shape}")
-        ours = torch.from_numpy(scores).permute(*(self._order.index(axis) for axis in "BTC")).float()
-        return ours.clamp_min(torch.finfo(torch.float32).tiny).log() if self._probabilities else ours
+        ours = scores.transpose([self._order.index(axis) for axis in "BTC"]).astype(np.float32)
+        return np.log(ours.clip(min=np.finfo(np.float32).tiny)) if self._probabilities else ours

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -16,7 +17,8 @@ from ctc_align.config import Settings
 from ctc_align.errors import UsageError, one_line
 from ctc_align.extras import install_line
 from ctc_align.models.acoustic_model import TORCHAUDIO, Device, torch_device
-from ctc_align.models.framewise import Convolution, FrameGrid, FrameModel, NetworkFacts, time_norm
+from ctc_align.models.framewise import Convolution, FrameGrid, NetworkFacts
+from ctc_align.models.torch_networks import TorchModel, time_norm
 
 BLANK = 0
 """Index of the blank in every bundle's `get_labels`."""
@@ -26,7 +28,7 @@ _NORM_EPSILON = 1e-5
 """The default of torch's layer_norm, which bundles apply to the waveform."""
 
 
-def load(name: str, device: str | Device | torch.device, settings: Settings) -> FrameModel:
+def load(name: str, device: str | Device | torch.device, settings: Settings) -> TorchModel:
     """Load the bundle torchaudio:NAME; its weights are downloaded once, into `settings.cache_dir` if that is set.
 
     Raises:
@@ -63,7 +65,7 @@ def names() -> list[str]:
     return sorted(name for name in dir(pipelines) if _labelled(getattr(pipelines, name)))
 
 
-class Bundle(FrameModel):
+class Bundle(TorchModel):
     """A network of torchaudio with its bundle's star."""
 
     def __init__(
@@ -76,8 +78,8 @@ class Bundle(FrameModel):
         logits, _ = self.network(inputs, lengths)
         return logits
 
-    def _log_probs(self, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
-        log_probs = super()._log_probs(inputs, lengths)
+    def _scores(self, inputs: np.ndarray, lengths: np.ndarray | None) -> torch.Tensor:
+        log_probs = super()._scores(inputs, lengths)
         return nn.functional.pad(log_probs, (0, 1)) if self._star else log_probs
 
 

@@ -28,15 +28,18 @@ from ctc_align.errors import CtcAlignError, InputError
 from ctc_align.evaluate import Evaluation, evaluate_intervals
 from ctc_align.evaluate.pairing import pair_intervals
 from ctc_align.evaluate.sanity_checks import find_time_doubts
+from ctc_align.extras import has_torch
 from ctc_align.kernels import batching
 from ctc_align.kernels.batching import KernelSteps
 from ctc_align.models.calibration import Calibration, fit_convention, offset_between
 from ctc_align.models.edge_network import EdgeNetwork
-from ctc_align.training.edge_learning import FEWEST_UTTERANCES, LearntEdges, Row, learn_edges
 from ctc_align.training.labelled_speech import (
+    FEWEST_UTTERANCES,
     Candidate,
     LabelledUtterance,
+    LearntEdges,
     PairedEdges,
+    Row,
     SpokenUtterance,
     best_of,
     cross_validated,
@@ -108,7 +111,7 @@ class Report:
         speakers, utterances, folds: numbers of those used, and of the groups left out in turn.
         parts: of each utterance, which are left out instead of utterances; 1: none.
         failed: names of the utterances that could not be used, with reasons.
-        learnt: the edge network and its errors; None with too few utterances, or where it was not wanted.
+        learnt: the edge network and its errors; None with too few utterances, without PyTorch, or where not wanted.
     """
 
     calibration: Calibration
@@ -140,7 +143,7 @@ def calibrate(
         aligner: with the model as it is: what it draws is to be improved on.
         labelled: a handful of utterances, best of several speakers.
         source: a description of the labels, for the file's readers.
-        learns: False for constants only.
+        learns: False for constants only, as is without PyTorch.
         progress: called with the share of the training that is done, in [0, 1].
 
     Raises:
@@ -150,7 +153,9 @@ def calibrate(
     fitted: Convention | Constants = Convention(given) if given.network is not None else Constants.of(given)
     everything = np.ones(len(given.folds), np.bool_)
     learnt = None
-    if learns and len(given.utterances) >= FEWEST_UTTERANCES:
+    if learns and len(given.utterances) >= FEWEST_UTTERANCES and has_torch():
+        from ctc_align.training.edge_learning import learn_edges
+
         learnt = learn_edges(given.utterances, given.folds, fitted.drawn_with, present=given.network, progress=progress)
     trials = {}
     if int(given.folds.max()):

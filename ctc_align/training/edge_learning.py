@@ -22,7 +22,7 @@ from torch import nn
 from ctc_align.alignment.align_utterance import finish_edges
 from ctc_align.alignment.ctc_path import Spans
 from ctc_align.alignment.refined_edges import SIGMA, Edges, EdgeScene, edges_of, utterance_sounds
-from ctc_align.evaluate import Evaluation, evaluate_intervals
+from ctc_align.evaluate import evaluate_intervals
 from ctc_align.kernels import batching
 from ctc_align.models.calibration import KINDS, MOST_SPREAD, SILENCE, SOUND, Calibration, offset_between
 from ctc_align.models.edge_network import (
@@ -39,8 +39,8 @@ from ctc_align.models.edge_network import (
     EdgeNetworkShape,
     EdgeWindows,
 )
-from ctc_align.training.labelled_speech import PairedEdges, SpokenUtterance, phones_of, words_of
-from ctc_align.types import Emissions, Interval
+from ctc_align.training.labelled_speech import LearntEdges, PairedEdges, Row, SpokenUtterance, phones_of, words_of
+from ctc_align.types import Emissions
 
 MARGIN = 4
 """Fine frames by which the windows of examples are wider on either side, so that training can shift them."""
@@ -48,15 +48,11 @@ UNLABELLED_WEIGHT = 0.2
 """Weight of an edge without a label."""
 ONE_EDGE_S = 0.011
 """If a phone's labelled end and the next one's start are at most this far apart, they are one edge."""
-FEWEST_UTTERANCES = 8
-"""A network needs this many labelled utterances."""
 FEWEST_STEPS, MOST_STEPS = 300, 6000
 """Limits of the steps of a training, and so of its epochs."""
 MOST_AT_ONCE = 8
 """Networks that are trained at the same time."""
 _NO_CONVENTION = Calibration()
-Row = tuple[str, Sequence[Interval], Sequence[Interval]]
-"""A name, intervals and labels, as `evaluate_intervals` expects them."""
 DrawnWith = Callable[[np.ndarray], tuple[Calibration, Sequence[Spans]]]
 """From the utterances (U,) bool that are learnt from to their constants, and the edges of all before any network."""
 
@@ -396,25 +392,6 @@ def labelled_edges_s(utterance: SpokenUtterance, drawn: Spans, edges: Edges) -> 
         edge_s[edges.begins[begins[w]]] = word.start_s
         edge_s[edges.ends[begins[w + 1] - 1]] = word.end_s
     return edge_s
-
-
-@dataclass(frozen=True)
-class LearntEdges:
-    """An edge network, and its errors for speakers left out.
-
-    Attributes:
-        network: trained on all utterances.
-        words, phones: edges drawn by networks trained on other folds, with their errors and standard deviations.
-        evaluation: of the words between these edges.
-        within_sd: share of the edges within their standard deviation, scaled by the spread of other folds; 0.68 is
-            right.
-    """
-
-    network: EdgeNetwork
-    words: PairedEdges
-    phones: PairedEdges
-    evaluation: Evaluation
-    within_sd: float
 
 
 def learn_edges(

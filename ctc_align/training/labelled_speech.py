@@ -16,7 +16,7 @@ from ctc_align.alignment.ctc_path import Spans
 from ctc_align.alignment.edges import kinds_around
 from ctc_align.audio.loading import LONGER_S, estimated_duration_s, load_audio
 from ctc_align.errors import CtcAlignError, InputError, TranscriptError, UsageError
-from ctc_align.evaluate import read_intervals
+from ctc_align.evaluate import Evaluation, read_intervals
 from ctc_align.evaluate.corrected_labels import is_kept, read_corrected, unknown_note
 from ctc_align.evaluate.pairing import broad_phones, pair_intervals
 from ctc_align.files import Alignment
@@ -24,6 +24,7 @@ from ctc_align.files.corrections import latest_works, original_of
 from ctc_align.files.json_files import is_fixed, read_object
 from ctc_align.files.transcripts import read_transcript
 from ctc_align.models.calibration import Calibration, fit_logistic, fit_offsets, probability
+from ctc_align.models.edge_network import EdgeNetwork
 from ctc_align.types import HAND, SKIPPED, AudioLike, Emissions, Interval, Tokens, Word
 from ctc_align.units import seconds_to_ms
 
@@ -33,6 +34,10 @@ _KEPT = re.compile(r"\.hand(-\d+)?$")
 """The part of a name that a corpus run adds to an output changed by a person, when it makes the output again."""
 ALIGNED_AGAIN = ".aligned"
 """The part of a name that commands add if the name is taken."""
+FEWEST_UTTERANCES = 8
+"""A network of edges needs this many labelled utterances."""
+Row = tuple[str, Sequence[Interval], Sequence[Interval]]
+"""A name, intervals and labels, as `evaluate_intervals` expects them."""
 
 logger = logging.getLogger(__name__)
 
@@ -393,6 +398,25 @@ LabelledUnits = tuple[np.ndarray, Sequence[tuple[int, Interval]]]
 
 Unit u has the sounds from begins[u] to begins[u + 1].
 """
+
+
+@dataclass(frozen=True)
+class LearntEdges:
+    """An edge network, and its errors for speakers left out.
+
+    Attributes:
+        network: trained on all utterances.
+        words, phones: edges drawn by networks trained on other folds, with their errors and standard deviations.
+        evaluation: of the words between these edges.
+        within_sd: share of the edges within their standard deviation, scaled by the spread of other folds; 0.68 is
+            right.
+    """
+
+    network: EdgeNetwork
+    words: PairedEdges
+    phones: PairedEdges
+    evaluation: Evaluation
+    within_sd: float
 
 
 def words_of(utterance: SpokenUtterance, edges: Spans) -> LabelledUnits:

@@ -70,7 +70,7 @@ GOALS = (
 def made_speech(case: Case, seed: int = 0) -> tuple[torch.Tensor, np.ndarray]:
     """Return log-probs (B, T, C) and targets (B, L) as `planted`, but as sure and unsure as a trained model's: most
     frames are certain, at its edges a token shares the frame, and now and then another class is as likely."""
-    noise, targets = planted(case, seed)
+    noise, targets = in_torch(planted(case, seed))
     rng = np.random.default_rng(seed)
     label = noise.argmax(2).numpy()
     x = rng.gamma(0.1, size=noise.shape) + 1e-6
@@ -102,6 +102,11 @@ def recordings(count: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     return found
 
 
+def in_torch(planted_in: tuple[np.ndarray, np.ndarray]) -> tuple[torch.Tensor, np.ndarray]:
+    """Return log-probs as a tensor, and their targets."""
+    return torch.from_numpy(planted_in[0]), planted_in[1]
+
+
 def speech(case: Case) -> tuple[torch.Tensor, np.ndarray]:
     """Return log-probs (B, T, C) of recordings, and their tokens (B, L); made ones where there are none."""
     clips = recordings(max(goal.case.batch * goal.case.tokens for goal in GOALS if goal.spoken))
@@ -122,7 +127,7 @@ def speech(case: Case) -> tuple[torch.Tensor, np.ndarray]:
 
 def path_calls(case: Case, *, spoken: bool) -> tuple[Callable[[], object], Callable[[], object]]:
     """Ours and torchaudio's; their paths and scores are the same."""
-    log_probs, targets = speech(case) if spoken else planted(case)
+    log_probs, targets = speech(case) if spoken else in_torch(planted(case))
     rows = torch.from_numpy(targets).to(torch.int32)
     theirs = torchaudios_path(log_probs, targets)
 
@@ -140,7 +145,7 @@ def path_calls(case: Case, *, spoken: bool) -> tuple[Callable[[], object], Calla
 
 def loss_calls(case: Case, *, gradient: bool) -> tuple[Callable[[], object], Callable[[], object]]:
     """Ours and PyTorch's, without and with backward; their losses are the same."""
-    log_probs, targets = planted(case)
+    log_probs, targets = in_torch(planted(case))
     leaf = log_probs.transpose(0, 1).contiguous().requires_grad_(gradient)
     rest = torch.from_numpy(targets), torch.full((case.batch,), case.frames), torch.full((case.batch,), case.tokens)
 
@@ -255,7 +260,7 @@ def long_recording(hours: float) -> bool:
     """Align a made recording in a fresh process, and find the best score once more by other code."""
     frames = round(FRAMES_PER_HOUR * hours)
     case = Case(1, frames, round(frames * TOKENS_PER_FRAME), 32)
-    log_probs, targets = planted(case)
+    log_probs, targets = in_torch(planted(case))
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "long.npz"
         np.savez(path, log_probs=log_probs.numpy(), targets=targets)

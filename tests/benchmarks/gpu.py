@@ -109,10 +109,11 @@ def speed(device: torch.device, cases: tuple[Case, ...], rounds: int) -> Iterato
     yield "| task | case | beside | ours, ms | theirs, ms | times | as the CPU's |", True
     yield "|---|---|---|---:|---:|---:|---|", True
     for case in cases:
-        log_probs, targets = planted(case)
+        noise, targets = planted(case)
+        log_probs = torch.from_numpy(noise)
         rows = [*losses(log_probs, targets, device), *(paths(log_probs, targets, device) if align is not None else ())]
         for row in rows:
-            ours_s, theirs_s = in_turns((row.ours, row.theirs), rounds, device)
+            ours_s, theirs_s = in_turns((row.ours, row.theirs), rounds, str(device))
             note = "OURS DIFFERS" if row.differs else "theirs differs" if row.theirs_differ else "both"
             yield (
                 f"| {row.task} | {case} | {row.rival} | {ours_s * 1e3:.3f} | {theirs_s * 1e3:.3f} | "
@@ -123,7 +124,7 @@ def speed(device: torch.device, cases: tuple[Case, ...], rounds: int) -> Iterato
 
 def report(device: torch.device, arguments: argparse.Namespace) -> Iterator[tuple[str, bool]]:
     """Yield the lines of the report, and whether what they are about is right."""
-    here = machine([device] if device.type == "cuda" else [])
+    here = machine([str(device)] if device.type == "cuda" else [])
     versions = ", ".join(f"{name} {version}" for name, version in here["versions"].items())
     yield f"{here.get('gpu') or 'no card: interpreted'}; {versions}", True
     groups = tuple(arguments.only.split(","))

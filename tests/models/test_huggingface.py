@@ -25,8 +25,9 @@ from ctc_align.cli import run
 from ctc_align.config import Settings
 from ctc_align.errors import AudioError, EmissionsError, UsageError
 from ctc_align.models import load_model
-from ctc_align.models.framewise import FrameGrid, FrameModel, plan_chunks
+from ctc_align.models.framewise import FrameGrid, plan_chunks
 from ctc_align.models.huggingface import THREE_LETTERS, choose_language
+from ctc_align.models.torch_networks import TorchModel
 from ctc_align.tokens.tokenizer import tokenizer_for
 from ctc_align.types import Audio, Emissions
 
@@ -47,7 +48,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Folder:
     return make
 
 
-def loaded(path: Path, **settings: Any) -> FrameModel:
+def loaded(path: Path, **settings: Any) -> TorchModel:
     return load_model(f"hf:{path}", device="cpu", settings=Settings(**settings))
 
 
@@ -123,7 +124,7 @@ def test_a_network_that_takes_only_short_sound_gets_it_in_pieces(
     model, heard = loaded(folder(kind)), sound(9 * 16000)
     limit, free = round(4.0 / model.frame_shift_s), type(model)._logits
 
-    def limited(self: FrameModel, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
+    def limited(self: TorchModel, inputs: torch.Tensor, lengths: torch.Tensor | None) -> torch.Tensor:
         logits = free(self, inputs, lengths)
         if fails and logits.shape[1] > limit:
             raise RuntimeError(f"The size of tensor a ({logits.shape[1]}) must match the size of tensor b ({limit})")
@@ -158,7 +159,7 @@ def test_a_network_that_fails_or_is_short_on_any_sound_is_told(folder: Folder, m
 
 
 def test_precision_is_half_on_cuda_only_and_numbers_that_overflow_are_told(folder: Folder) -> None:
-    from ctc_align.models.framewise import precision_of
+    from ctc_align.models.torch_networks import precision_of
 
     auto, cuda = Settings(), torch.device("cuda", 0)
     assert precision_of(auto, cuda) is torch.float16
@@ -618,7 +619,7 @@ def test_progress_grows_to_one(tmp_path: Path) -> None:
     assert shares[-1] == 1.0
 
 
-def watched_passes(model: FrameModel, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def watched_passes(model: TorchModel, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return a list that gets the frames of each pass through the network, all rows together."""
     seen: list[int] = []
     heard = model._logits
@@ -695,7 +696,7 @@ def nearly_local(kind: str) -> Any:
     return model
 
 
-def delays_s(model: FrameModel) -> np.ndarray:
+def delays_s(model: TorchModel) -> np.ndarray:
     """For impulses all over a recording: centre of the frame that moves most, less the time of the impulse."""
     background = babble(SAMPLES / 16000 + 0.01)[:SAMPLES]
     audios = [Audio(background, 16000)]

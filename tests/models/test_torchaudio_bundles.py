@@ -15,7 +15,7 @@ from ctc_align.config import Settings
 from ctc_align.errors import UsageError
 from ctc_align.models import load_model
 from ctc_align.models.catalogue import catalogue_entries
-from ctc_align.models.framewise import FrameModel
+from ctc_align.models.torch_networks import TorchModel
 from ctc_align.types import Audio
 
 LABELLED = sorted(
@@ -68,7 +68,7 @@ def weights(bundle: Any) -> dict[str, torch.Tensor]:
 
 
 @pytest.fixture(scope="module", params=RUN)
-def made(request: pytest.FixtureRequest, pipelines: Any) -> tuple[str, Any, FrameModel, Any]:
+def made(request: pytest.FixtureRequest, pipelines: Any) -> tuple[str, Any, TorchModel, Any]:
     """Name, bundle, our model of it, and the bundle's own; only the download is replaced."""
     from torchaudio.pipelines._wav2vec2 import utils
 
@@ -107,7 +107,7 @@ def test_every_bundle_with_labels_is_there(pipelines: Any) -> None:
 
 @pytest.mark.torchaudio
 @torch.no_grad()
-def test_log_probs_are_the_bundle_s(made: tuple[str, Any, FrameModel, Any]) -> None:
+def test_log_probs_are_the_bundle_s(made: tuple[str, Any, TorchModel, Any]) -> None:
     name, bundle, mine, theirs = made
     heard = sound(2.345)
     outputs, _ = theirs(torch.from_numpy(heard.samples)[None])
@@ -123,7 +123,7 @@ def test_log_probs_are_the_bundle_s(made: tuple[str, Any, FrameModel, Any]) -> N
 
 
 @pytest.mark.torchaudio
-def test_neighbours_in_a_batch_change_nothing(made: tuple[str, Any, FrameModel, Any]) -> None:
+def test_neighbours_in_a_batch_change_nothing(made: tuple[str, Any, TorchModel, Any]) -> None:
     mine = made[2]
     audios = [sound(seconds, seed) for seed, seconds in enumerate((1.5, 0.61, 1.0003))]
     for audio, emissions in zip(audios, mine.emissions_batch(audios)):
@@ -131,7 +131,7 @@ def test_neighbours_in_a_batch_change_nothing(made: tuple[str, Any, FrameModel, 
 
 
 @pytest.mark.torchaudio
-def test_an_impulse_is_heard_when_it_is(made: tuple[str, Any, FrameModel, Any]) -> None:
+def test_an_impulse_is_heard_when_it_is(made: tuple[str, Any, TorchModel, Any]) -> None:
     mine = made[2]
     background, places = babble(1.2), range(4000, 15000, 2111)
     audios = [Audio(background + np.eye(1, len(background), k, dtype=np.float32)[0], 16000) for k in places]

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ctc_align.config import Settings, read_toml
-from ctc_align.errors import AudioError, ConfigError, UsageError, one_line
+from ctc_align.errors import AudioError, ConfigError, MissingExtraError, UsageError, one_line
+from ctc_align.extras import require_torch
 from ctc_align.kernels.log_space import log_softmax
 from ctc_align.models.acoustic_model import AcousticModel, Device
 from ctc_align.models.calibration import calibration_in
@@ -106,6 +107,7 @@ class ConvNet(AcousticModel):
         """Computes the emissions with torch: on another device than the CPU, or in another precision than float32."""
         precision = "float32" if settings.precision == "auto" else settings.precision
         if str(device) != "cpu" or precision != "float32":
+            require_torch(f"precision {precision}" if str(device) == "cpu" else f"device {device}")
             import torch
 
             from ctc_align.models.convnet.network import DeviceNetwork
@@ -346,6 +348,8 @@ def load_folder(folder: Path, device: str | Device | torch.device, settings: Set
         own = {name: w for name, w in weights.items() if name != "log_priors" and not name.startswith(MIXTURES)}
         check_weights(own, description.shape.weight_shapes)
         model = ConvNet(description, weights, device, settings)
+    except MissingExtraError:
+        raise
     except Exception as error:  # safetensors and numpy raise various kinds, and all mean the same here
         raise UsageError(
             f"model {folder}: the weights cannot be loaded as model.toml describes them: {one_line(error, 300)}"
