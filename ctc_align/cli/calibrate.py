@@ -223,7 +223,11 @@ def _errors_table(report: Report) -> Table:
     rows = [(trial.name, trial.errors, trial.evaluation) for trial in report.trials.values()]
     for name, figures, evaluation in [(AS_IT_IS, report.before, None), *rows]:
         rate = None if evaluation is None else evaluation.boundaries["both"].f1
-        errors = f"{figures.mae_ms:.1f}", f"{figures.median_signed_ms:+.1f}", f"{figures.within_20_ms:.1f}"
+        errors = (
+            f"{figures.mae_ms:.1f}",
+            f"{round(figures.median_signed_ms, 1) + 0.0:+.1f}",
+            f"{figures.within_20_ms:.1f}",
+        )
         table.add_row(name, *errors, "" if rate is None else f"{rate:.3f}")
     return table
 
