@@ -110,7 +110,12 @@ def sure_share(alignments: Sequence[Alignment]) -> float:
 
 def rank_texts(aligner: Aligner, heard: Sequence[Emissions], texts: Sequence[Transcript]) -> tuple[float, float]:
     """Return how often the true text has the least loss per token of `TEXTS`, %, and the AUC over all pairs."""
-    pairs = [(each, texts[(k + j * 6) % len(texts)]) for k, each in enumerate(heard) for j in range(TEXTS)]
+    pairs = []
+    for k, each in enumerate(heard):
+        # Several speakers read the same sentence.
+        others = [text for text in dict.fromkeys([*texts[k:], *texts[:k]]) if text != texts[k]]
+        chosen = others[:: len(others) // (TEXTS - 1)][: TEXTS - 1]
+        pairs += [(each, text) for text in [texts[k], *chosen]]
     losses = np.array([alignment.loss_per_token for alignment in aligner.align_batch(pairs)])
     by_recording = losses.reshape(len(heard), TEXTS)
     true, others = by_recording[:, 0], by_recording[:, 1:]
