@@ -490,7 +490,8 @@ def fit_limits(network: ConfidenceNetwork, clean: Sequence[Example], noisy: Sequ
     """Return the limits of `fit` from held-out recordings with their own texts.
 
     A fit is good up to the 99th percentile of the loss of clean speech, and where at least as many words are likely as
-    in all but a hundredth of its recordings; it is no more than doubtful up to the 99th percentile in noise.
+    in all but a hundredth of its recordings; it is no more than doubtful up to the 99th percentile in noise and other
+    hard sound.
     """
     losses, in_noise = ([each.loss_per_token for each in some] for some in (clean, noisy))
     shares = [(network.chances(each.features) > UNLIKELY).mean() for each in clean]
@@ -597,6 +598,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     clean, noisy = (
         examples_of(aligner, held_out, kind, 200, 1, plain, given.any_model) for kind in ("clean", "speech_in_noise")
     )
+    if not given.any_model:
+        hard = Shares(shortened=0.0, degraded=1.0)
+        noisy += examples_of(aligner, held_out, "clean", 200, 2, hard)
     limits = fit_limits(network, clean, noisy)
     network.limits = replace(limits, good_loss=None, doubtful_loss=None) if given.any_model else limits
     save_confidence_network(network, given.out)

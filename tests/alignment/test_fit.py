@@ -202,7 +202,7 @@ def test_words_that_are_missing_or_wrong_are_told(english, demo, whole) -> None:
     assert np.allclose(back.unexplained, missing.unexplained, atol=1e-5)
     wrong = english.align((demo[0], 16000), demo[1].replace("alignment", "umbrellas"))
     assert (wrong.words[1].confidence or 0.0) < 0.5 * (whole.words[1].confidence or 0.0)
-    marked = to_dict(replace(wrong, config={**wrong.config, "min_confidence": 0.3}))
+    marked = to_dict(replace(wrong, config={**wrong.config, "min_confidence": 0.5}))
     assert [one["text"] for one in marked["words"] if one.get("doubtful")] == ["umbrellas"]
 
 
