@@ -122,7 +122,7 @@ def _emitted(x: np.ndarray, transitions: _Transitions) -> np.ndarray:
 def _entered(row: np.ndarray, transitions: _Transitions) -> np.ndarray:
     """Return the values (B, S, P) of a row (B, S) at the states from which each may be entered."""
     batch, size, most = transitions.entered.shape
-    return np.take_along_axis(row, transitions.entered.reshape(batch, -1), 1).reshape(batch, size, most)
+    return np.take_along_axis(row, transitions.entered.reshape(batch, size * most), 1).reshape(batch, size, most)
 
 
 def _banned(bands: np.ndarray | None, x: np.ndarray, transitions: _Transitions) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -54,16 +55,14 @@ def test_finite_differences(backend: str, kind: str, seed: int) -> None:
 
 @pytest.mark.parametrize("kind", TOPOLOGIES)
 def test_a_whole_hessian(kind: str) -> None:
-    """Against the reference's own graph; symmetric, positive, and 0 along what moves all classes of a frame alike."""
+    """Against the reference's tangents; symmetric, positive, and 0 along what moves all classes of a frame alike."""
     x, topology, lengths = problem(4, kind)
     rest = topology, lengths
-
-    def right(x: torch.Tensor) -> torch.Tensor:
-        return -reference.forward(x, *rest).sum()
-
     met = torch.autograd.functional.hessian(lambda x: losses(x, *rest).sum(), x)
-    torch.testing.assert_close(met, torch.autograd.functional.hessian(right, x), rtol=0, atol=1e-12)
     size = x.numel()
+    units = torch.eye(size, dtype=x.dtype).view(size, *x.shape)
+    right = [kernels.tangent(x.detach(), *rest, unit, backend="reference")[0] for unit in units]
+    torch.testing.assert_close(met, -torch.stack(right, -1).view_as(met), rtol=0, atol=1e-12)
     matrix = -met.reshape(size, size)
     torch.testing.assert_close(matrix, matrix.T, rtol=0, atol=1e-14)
     assert torch.linalg.eigvalsh(matrix).min() > -1e-12
@@ -114,7 +113,7 @@ def test_what_does_not_fit_and_what_is_infinite(backend: str, dtype: torch.dtype
     (second,) = torch.autograd.grad((gradient**2).sum(), leaf)
     assert torch.isfinite(second).all()
     assert (second[[0, 1, 3]] == 0).all()
-    assert second[2, 1].abs().max() < 1e-15
+    assert second[2, 1].abs().max() < 1e-14
     assert second[2].abs().max() > 0.01
     alone = lattice.ctc([[1, 2]])
     for b in (2, 4):
@@ -180,11 +179,25 @@ def test_occupancies_are_those_of_the_kernels() -> None:
         occupancies([[1.0]], topology)  # type: ignore[arg-type]
 
 
+def in_torch(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The reference's function as a backend's for tensors."""
+
+    def called(*given: Any) -> Any:
+        results = function(*(each.numpy() if isinstance(each, torch.Tensor) else each for each in given))
+        if isinstance(results, tuple):
+            return tuple(None if each is None else torch.from_numpy(each) for each in results)
+        return torch.from_numpy(results)
+
+    return called
+
+
 def test_a_backend_without_tangents_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     """`auto` takes another one, whose name the result says; by name it is an error."""
     x, topology, lengths = problem(11, "ctc")
     monkeypatch.setattr(kernels, "_gpu_is_missing", lambda: None)
-    bare = type("gpu", (), {name: staticmethod(getattr(reference, name)) for name in ("forward", "occupancy")})
+    bare = type(
+        "gpu", (), {name: staticmethod(in_torch(getattr(reference, name))) for name in ("forward", "occupancy")}
+    )
     opened = kernels._open
     monkeypatch.setattr(kernels, "_open", lambda name, x: ("gpu", bare) if name in ("gpu", "auto") else opened(name, x))
     assert kernels.tangent(x, topology, lengths, x)[1].backend == "cpu"

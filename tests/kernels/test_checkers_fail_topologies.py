@@ -81,18 +81,18 @@ BUILDER_FAULTS = [
     ("np.where(target < 0, 1, states_per_token)", "np.where(target < 0, states_per_token, states_per_token)"),
 ]
 REFERENCE_FAULTS = [
-    ("torch.stack((stay, ", "torch.stack((torch.ones_like(stay), "),
-    ("torch.ones_like(stay), skip)", "torch.ones_like(stay), torch.ones_like(skip))"),
+    ("np.stack((stay, ", "np.stack((np.ones_like(stay), "),
+    ("np.ones_like(stay), skip)", "np.ones_like(stay), np.ones_like(skip))"),
     ("allowed & (entered >= 0)", "allowed"),
-    ("torch.where(emit < 0, wildcard_column, emit)", "emit.clamp(min=0)"),
-    ("begin = torch.as_tensor(topology.detours.begin, device=device)", "begin = state < 2"),
-    ("end = torch.as_tensor(topology.detours.end, device=device)", "end = state >= size - 2"),
+    ("np.where(emit < 0, wildcard_column, emit)", "emit.clip(min=0)"),
+    ("begin = topology.detours.begin", "begin = state < 2"),
+    ("end = topology.detours.end", "end = state >= size - 2"),
     ("reversed(ends)", "ends"),
     ("row[b, other] > row", "row[b, other] >= row"),
-    ("state < torch.as_tensor(topology.starts", "state <= torch.as_tensor(topology.starts"),
+    ("state < topology.starts", "state <= topology.starts"),
     # Lengths and bands, which batches have.
     ("(t < lengths)", "(t <= lengths)"),
-    ("state >= limits[:, :, 1:]", "state > limits[:, :, 1:]"),
+    ("state >= bands[:, :, 1:]", "state > bands[:, :, 1:]"),
     ("transitions.begin & ~banned[:, 0]", "transitions.begin"),
 ]
 DETOUR_FAULTS = [
