@@ -26,7 +26,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ctc_align._version import __version__
-from ctc_align.errors import CtcAlignError, OutputError, UsageError
+from ctc_align.errors import CtcAlignError, UsageError
 from ctc_align.files import FORMATS, Alignment, from_dict, output_paths, rendered, to_dict
 from ctc_align.files.json_files import json_bytes, no_number
 from ctc_align.reading import parse_json
@@ -650,7 +650,7 @@ class PageRoutes:
         job = self.routes.finished_job(request)
         try:
             name = await anyio.to_thread.run_sync(self.folder.keep, job.result, job.audio.path, job.audio.filename)
-        except (OSError, OutputError) as error:
+        except (OSError, CtcAlignError) as error:
             if job.form.is_removed:
                 raise RefusedError(404, "this job was removed") from error
             raise
