@@ -166,7 +166,8 @@ def test_another_recording_is_refused(english: Aligner, aligned: Alignment) -> N
 def test_hand_corrected_words_get_the_alphabet_that_is_asked_for(english: Aligner, aligned: Alignment) -> None:
     """Labels of both alphabets in one tier were wildcards to the model, too."""
     first = timed(aligned)[1]
-    fixed = by_hand(aligned, {first: {}})
+    drawn = tuple(replace(token, by="hand") for token in aligned.words[first].tokens)
+    fixed = by_hand(aligned, {first: {"tokens": drawn}})
     in_ipa = replace(english.settings, phones="ipa")
     again = english.with_settings(in_ipa).realign(fixed)
     labels = {token.token for word in again.words for token in word.tokens}
