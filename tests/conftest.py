@@ -168,6 +168,16 @@ def pytest_runtest_protocol() -> Iterator[object]:
         return (yield)
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Iterator[pytest.TestReport]:
+    """Escape what is not UTF-8 in captured output: workers send their reports as UTF-8, and a report that they cannot
+    send ends the whole run.
+    """
+    report: pytest.TestReport = yield
+    report.sections = [(name, text.encode("utf-8", "backslashreplace").decode()) for name, text in report.sections]
+    return report
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _collect_garbage() -> Iterator[None]:
     """Close at the end of each file what its tests left open, so that no test of another file is blamed for it.

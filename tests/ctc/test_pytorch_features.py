@@ -265,7 +265,7 @@ def tiny(x: torch.Tensor) -> torch.Tensor:
     return ctc_loss(x, torch.tensor([[1]]), [2], [1])
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit.script. is:FutureWarning")  # which is what one row calls
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is")  # which is what one row calls
 @over_rows(
     ("call", "said"),
     [
