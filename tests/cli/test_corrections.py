@@ -242,7 +242,7 @@ def test_other_files_of_labels_are_read_by_the_same_rule(cli: Any, out: Path, ex
     path, start_s = out / f"demo{extension}", first_words(out)[0].start_s
     assert by_hand(cli, out / "demo.json")[0] == {}
     text, moved_s = path.read_text("utf-8"), round(start_s + LATE_S, 3)
-    form = {".csv": "{:.3f}", ".eaf": "{:.0f}", ".audacity.txt": "{:.6f}"}[extension]
+    form = {".csv": "{:.3f}", ".eaf": 'TIME_VALUE="{:.0f}"', ".audacity.txt": "{:.6f}"}[extension]
     old, new = (form.format(time_s * (1000 if extension == ".eaf" else 1)) for time_s in (start_s, moved_s))
     assert old in text
     path.write_text(text.replace(old, new, 1), "utf-8")

@@ -14,6 +14,7 @@ from rows import over_rows
 from ctc_align.corpus.sources import open_source
 from ctc_align.corpus.utterance import Refused, Utterance
 from ctc_align.errors import CtcAlignError, UsageError
+from ctc_align.evaluate.corrected_labels import OUTPUT
 from ctc_align.evaluate.utterance_files import open_source as alignments_in
 from ctc_align.evaluate.utterance_files import read_intervals
 
@@ -44,7 +45,7 @@ def test_a_textgrid_of_a_folder(tmp_path_factory, field: str, value: str):
     assert done[-1:] == ["b"]
     assert [item.origin.partition(",")[0] for item in refused] == ["a.TextGrid"] * (2 - len(done))
     assert refused or value == "-1", "times before the start of a recording are times"
-    [read] = alignments_in(root, "words", None).utterances.values()
+    [read] = alignments_in(root, "words", None, OUTPUT).utterances.values()
     if value != "-1":
         with pytest.raises(CtcAlignError, match=r"a\.TextGrid:"):
             read()
@@ -132,7 +133,7 @@ def test_alignments_that_are_no_files(tmp_path_factory, monkeypatch, name: str, 
     monkeypatch.chdir(folder)
     path = not_regular(folder, name, kind)
     (folder / "b.TextGrid").write_text(GRID.format(**SOUND))
-    source = alignments_in(folder, "words", None)
+    source = alignments_in(folder, "words", None, OUTPUT)
     reasons = [reason for _, reason in source.failures]
     for read in source.utterances.values():
         try:
